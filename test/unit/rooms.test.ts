@@ -1,0 +1,83 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
+import { expect, test } from 'vitest';
+
+const root = join(import.meta.dirname, '../..');
+
+/**
+ * Who may enter whom, and with which npm packages. `main` marries adapters to decisions and may enter
+ * every room of its own package. A room without a line here may not exist.
+ */
+const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
+  'proxy/main': { enters: ['cli', 'config', 'bridge', 'upstream', 'token', 'oauth', 'keychain'] },
+
+  'server/main': {},
+};
+
+/** The one door between packages. */
+const doors: Record<string, string[]> = {};
+
+type Import = { from: string; room: string; specifier: string };
+
+const imports = ['proxy', 'server', 'tray-app'].flatMap((program) =>
+  readdirSync(join(root, program), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts') && !/(^|[/\\])(node_modules|dist)[/\\]/.test(file))
+    .flatMap((file): Import[] => {
+      const [folder = '', ...rest] = file.split(sep);
+      const room = `${program}/${rest.length ? folder : folder.replace(/\.ts$/, '')}`;
+      const source = readFileSync(join(root, program, file), 'utf8');
+      const specifiers = source.matchAll(
+        /^\s*(?:import|export)\s[^'";]*?from\s*'([^']+)'|^\s*import\s*'([^']+)'|\bimport\(\s*'([^']+)'/gm,
+      );
+      return [...specifiers].map((match) => ({
+        from: relative(root, join(root, program, file)),
+        room,
+        specifier: match[1] ?? match[2] ?? match[3] ?? '',
+      }));
+    }),
+);
+
+function trespass({ room, specifier }: Import): string | undefined {
+  if (specifier.startsWith('node:') || specifier.startsWith('./')) return undefined;
+  const [program = '', name = ''] = room.split('/');
+  const known = rooms[room];
+  if (!known) return 'a room without a line in the table';
+  if (specifier.startsWith('../'))
+    return 'another room is named from the package root, as #room/file';
+  if (specifier.startsWith('#')) {
+    const [entered = ''] = specifier.slice(1).split('/');
+    if (entered === name || name === 'main') return undefined;
+    return known.enters?.includes(entered) ? undefined : `may not enter ${program}/${entered}`;
+  }
+  if (doors[program]?.includes(specifier)) return undefined;
+  const packageName = specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/');
+  return known.packages?.includes(packageName) ? undefined : `may not use ${packageName}`;
+}
+
+test('every import enters a room or a package that its own room may enter', () => {
+  const trespasses = imports
+    .map((entry) => ({ ...entry, why: trespass(entry) }))
+    .filter(({ why }) => why !== undefined)
+    .map(({ from, specifier, why }) => `${from}: '${specifier}': ${why}`);
+
+  expect(trespasses).toEqual([]);
+});
+
+test('only main reads process', () => {
+  const readers = imports.map(({ from }) => from).filter((file) => !file.endsWith('main.ts'));
+  const offenders = [...new Set(readers)].filter((file) =>
+    /\bprocess\.(env|argv|exit|std|on|cwd|kill)/.test(readFileSync(join(root, file), 'utf8')),
+  );
+
+  expect(offenders).toEqual([]);
+});
+
+test('no room is named for what it is made of', () => {
+  const vague = new Set(['common', 'shared', 'utils', 'helpers', 'core', 'lib', 'types', 'misc']);
+  const names = imports.map(({ room }) => room.split('/')[1] ?? '');
+
+  expect(names.filter((name) => vague.has(name))).toEqual([]);
+});
