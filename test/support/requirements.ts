@@ -1,0 +1,72 @@
+import { accessSync, constants } from 'node:fs';
+import { connect } from 'node:net';
+import { delimiter, join } from 'node:path';
+
+/** Something a machine may lack; a suite that needs it is skipped there, and says so. */
+export interface Requirement {
+  /** What cannot be tested without it, as the end of "skipped: …". */
+  readonly reason: string;
+  /** One line for a shell that brings it. */
+  readonly install: string;
+  /** Commands that must be in PATH. */
+  readonly commands?: readonly string[];
+  /** A port of 127.0.0.1 that must answer. */
+  readonly port?: number;
+}
+
+export const requirements = {
+  keychain: {
+    reason: 'a real keychain needs a session bus and the Secret Service',
+    install: 'apt-get install gnome-keyring dbus',
+    commands: ['dbus-daemon', 'dbus-run-session', 'gnome-keyring-daemon'],
+  },
+  browser: {
+    reason: 'pages are tested in a real browser',
+    install: 'apt-get install chromium',
+    commands: ['chromium'],
+  },
+  nginx: {
+    reason: 'the server is tested behind a real nginx',
+    install: 'apt-get install nginx-light',
+    commands: ['nginx'],
+  },
+  caddy: {
+    reason: 'the server is tested behind a real Caddy',
+    install: 'apt-get install caddy',
+    commands: ['caddy'],
+  },
+} as const satisfies Record<string, Requirement>;
+
+export type RequirementName = keyof typeof requirements;
+
+/** The lacking command or port in words; `undefined` when everything is there. */
+export async function lack({ commands = [], port }: Requirement): Promise<string | undefined> {
+  const absent = commands.find((command) => !inPath(command));
+  if (absent) return `no '${absent}' in PATH`;
+  if (port !== undefined && !(await answers(port))) return `nothing listens on 127.0.0.1:${port}`;
+  return undefined;
+}
+
+function inPath(command: string): boolean {
+  return (process.env['PATH'] ?? '').split(delimiter).some((folder) => {
+    try {
+      accessSync(join(folder, command), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+function answers(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: '127.0.0.1', port, timeout: 1000 });
+    const finish = (answer: boolean) => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.on('connect', () => finish(true));
+    socket.on('timeout', () => finish(false));
+    socket.on('error', () => finish(false));
+  });
+}
