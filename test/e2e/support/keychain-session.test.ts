@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest';
+import { keychainSession } from '#support/keychain-session';
+import { runProgram } from '#support/processes';
+import { suite } from '#support/suite';
+
+const store = `const { AsyncEntry } = require('@napi-rs/keyring');
+  const entry = new AsyncEntry('latchkey-test', 'a', { linux: { store: 'secret-service' } });`;
+
+await suite('keychain', 'a keychain session', () => {
+  test('what one program sets another gets, and no other session sees', async () => {
+    await using one = await keychainSession();
+    await using other = await keychainSession();
+    const run = (source: string, env: Readonly<Record<string, string>>) =>
+      runProgram(process.execPath, { args: ['-e', `${store} ${source}`], env });
+
+    await run(`entry.setPassword('kept').then(() => process.exit())`, one.env);
+    const print = `entry.getPassword().then((value) => { console.log(value); process.exit() })`;
+
+    expect((await run(print, one.env)).stdout).toBe('kept\n');
+    expect((await run(print, other.env)).stdout).toBe('null\n');
+  });
+});
