@@ -27,7 +27,7 @@ export const requirements = {
   },
   nginx: {
     reason: 'the server is tested behind a real nginx',
-    install: 'apt-get install nginx-light',
+    install: 'apt-get install nginx',
     commands: ['nginx'],
   },
   caddy: {

@@ -1,0 +1,89 @@
+import { z } from 'zod';
+import { requirements, type Requirement } from './requirements.ts';
+
+/** What we read of vitest's JSON report. */
+export const reportSchema = z.object({
+  testResults: z.array(
+    z.object({
+      name: z.string(),
+      status: z.enum(['passed', 'failed']),
+      assertionResults: z.array(
+        z.object({
+          ancestorTitles: z.array(z.string()),
+          status: z.string(),
+          meta: z.object({ missing: z.array(z.string()).optional() }),
+        }),
+      ),
+    }),
+  ),
+});
+
+export type Report = z.infer<typeof reportSchema>;
+
+export interface Summary {
+  /** One line a missing requirement and, if vitest itself failed, why; last the totals. */
+  readonly lines: readonly string[];
+  readonly exitCode: 0 | 1;
+}
+
+/**
+ * The end of `npm test`: what this machine could not test and why, then the totals.
+ *
+ *     skipped: the OS keychain (3 tests): a real keychain needs …; apt-get install gnome-keyring dbus
+ *     120 passed, 0 failed, 3 skipped
+ *
+ * `report` is `undefined` when vitest wrote none. A file that could not be loaded, and a vitest that
+ * fails without a failed test or passes without a test, count as one failure each.
+ */
+export function summary(report: Report | undefined, vitestExitCode: number | null): Summary {
+  const files = report?.testResults ?? [];
+  const tests = files.flatMap((file) => file.assertionResults);
+  const count = (wanted: string) => tests.filter(({ status }) => status === wanted).length;
+  const passed = count('passed');
+  const skipped = tests.length - passed - count('failed');
+  const unloadable = files.filter(
+    (file) =>
+      file.status === 'failed' && !file.assertionResults.some(({ status }) => status === 'failed'),
+  );
+  const failedTests = count('failed') + unloadable.length;
+  const trouble = failedTests > 0 ? undefined : vitestTrouble(report, passed, vitestExitCode);
+  const failed = failedTests + (trouble ? 1 : 0);
+
+  const totals = [`${passed} passed`, `${failed} failed`];
+  if (skipped > 0) totals.push(`${skipped} skipped`);
+  return {
+    lines: [
+      ...missingLines(tests),
+      ...unloadable.map(({ name }) => `failed outside its tests: ${name}`),
+      ...(trouble ? [`failed: ${trouble}`] : []),
+      totals.join(', '),
+    ],
+    exitCode: failed > 0 ? 1 : 0,
+  };
+}
+
+function vitestTrouble(
+  report: Report | undefined,
+  passed: number,
+  vitestExitCode: number | null,
+): string | undefined {
+  if (!report) return 'vitest ended without a report';
+  if (vitestExitCode !== 0) return `vitest ended with ${vitestExitCode ?? 'a signal'}, see above`;
+  if (passed === 0) return 'no test ran';
+  return undefined;
+}
+
+function missingLines(tests: Report['testResults'][number]['assertionResults']): string[] {
+  return Object.entries<Requirement>(requirements).flatMap(([name, { reason, install }]) => {
+    const without = tests.filter(({ meta }) => meta.missing?.includes(name));
+    if (without.length === 0) return [];
+    const suites = [...new Set(without.map(({ ancestorTitles }) => suiteTitle(ancestorTitles)))];
+    const tally = `${without.length} ${without.length === 1 ? 'test' : 'tests'}`;
+    return [`skipped: ${suites.join(', ')} (${tally}): ${reason}; ${install}`];
+  });
+}
+
+/** The first title is the file's, and empty. */
+function suiteTitle(ancestorTitles: readonly string[]): string {
+  return ancestorTitles.find((title) => title !== '') ?? 'tests';
+}
