@@ -3,14 +3,19 @@
  * the totals. Arguments go to vitest: `npm test -- --project e2e`.
  */
 import { spawn } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { reportSchema, summary, type Report } from '#support/summary';
+import { temporaryFolder } from '#support/temporary-folder';
 
 const root = join(import.meta.dirname, '..');
-const folder = await mkdtemp(join(tmpdir(), 'latchkey-test-'));
-const file = join(folder, 'report.json');
+if (Number(process.versions.node.split('.')[0]) < 24) {
+  console.log(`the tests need Node 24 or newer, this is ${process.versions.node}`);
+  console.log('0 passed, 1 failed');
+  process.exit(1);
+}
+const folder = await temporaryFolder();
+const file = join(folder.path, 'report.json');
 
 const vitest = spawn(
   process.execPath,
@@ -31,7 +36,7 @@ const exitCode = await new Promise<number | null>((resolve) => {
 });
 
 const { lines, exitCode: ours } = summary(await readReport(), exitCode);
-await rm(folder, { recursive: true, force: true });
+await folder[Symbol.asyncDispose]();
 console.log(`\n${lines.join('\n')}`);
 process.exitCode = ours;
 

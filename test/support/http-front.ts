@@ -1,9 +1,9 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connect } from 'node:net';
 import { freePort } from './loopback.ts';
 import { startProgram, type Program } from './processes.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 export type FrontKind = 'nginx' | 'caddy';
 
@@ -19,25 +19,19 @@ export interface HttpFront extends AsyncDisposable {
 
 /** Starts nginx or Caddy on a free loopback port; ready when it accepts connections. */
 export async function httpFront(kind: FrontKind, upstreamPort: number): Promise<HttpFront> {
-  const folder = await mkdtemp(join(tmpdir(), `front-${kind}-`));
+  // Moved to the caller at the end; until then a failure disposes of what was started.
+  await using stack = new AsyncDisposableStack();
+  const { path: folder } = stack.use(await temporaryFolder(kind));
   const port = await freePort();
-  const program = await starters[kind](folder, port, upstreamPort);
-  const dispose = async () => {
-    await program.end();
-    await rm(folder, { recursive: true, force: true });
-  };
-  try {
-    await accepting(port, program);
-  } catch (error) {
-    await dispose();
-    throw error;
-  }
+  const program = stack.use(await starters[kind](folder, port, upstreamPort));
+  await accepting(port, program);
+  const started = stack.move();
   return {
     kind,
     port,
     origin: `http://127.0.0.1:${port}`,
     log: () => program.stderr,
-    [Symbol.asyncDispose]: dispose,
+    [Symbol.asyncDispose]: () => started.disposeAsync(),
   };
 }
 

@@ -1,7 +1,7 @@
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { runProgram, startProgram, type Program } from './processes.ts';
+import { runProgram, startProgram } from './processes.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 /** A session bus with an unlocked, empty keyring of its own; nothing of the person's is touched. */
 export interface KeychainSession extends AsyncDisposable {
@@ -13,7 +13,9 @@ export interface KeychainSession extends AsyncDisposable {
 
 /** What `suite('keychain', …)` tests against: D-Bus and gnome-keyring, as on a Linux desktop. */
 export async function keychainSession(): Promise<KeychainSession> {
-  const folder = await mkdtemp(join(tmpdir(), 'keychain-'));
+  // Moved to the caller at the end; until then a failure disposes of what was started.
+  await using stack = new AsyncDisposableStack();
+  const { path: folder } = stack.use(await temporaryFolder('keychain'));
   const folders = {
     XDG_RUNTIME_DIR: join(folder, 'runtime'),
     XDG_DATA_HOME: join(folder, 'data'),
@@ -22,45 +24,32 @@ export async function keychainSession(): Promise<KeychainSession> {
   };
   for (const path of Object.values(folders)) await mkdir(path, { mode: 0o700 });
 
-  const programs: Program[] = [];
-  const dispose = async () => {
-    for (const program of programs.toReversed()) await program.end();
-    await rm(folder, { recursive: true, force: true });
-  };
-  try {
-    const bus = startProgram('dbus-daemon', {
-      args: [
-        '--session',
-        '--nofork',
-        '--nopidfile',
-        '--print-address=1',
-        `--address=unix:path=${folder}/bus`,
-      ],
-      env: folders,
-    });
-    programs.push(bus);
-    const [address] = await bus.line(/^unix:\S+/m);
-    const env = { ...folders, DBUS_SESSION_BUS_ADDRESS: address };
+  const address = `unix:path=${folder}/bus`;
+  const busArgs = ['--session', '--nofork', '--nopidfile', '--print-address=1'];
+  const bus = stack.use(
+    startProgram('dbus-daemon', { args: [...busArgs, `--address=${address}`], env: folders }),
+  );
+  await bus.line(/^unix:/m);
+  const env = { ...folders, DBUS_SESSION_BUS_ADDRESS: address };
 
-    const keyring = startProgram('gnome-keyring-daemon', {
+  const keyring = stack.use(
+    startProgram('gnome-keyring-daemon', {
       args: ['--foreground', '--unlock', '--components=secrets'],
       env,
-    });
-    programs.push(keyring);
-    keyring.write('test');
-    keyring.endInput();
-    await named('org.freedesktop.secrets', env);
-    return {
-      env,
-      endKeyring: async () => {
-        await keyring.end();
-      },
-      [Symbol.asyncDispose]: dispose,
-    };
-  } catch (error) {
-    await dispose();
-    throw error;
-  }
+    }),
+  );
+  keyring.write('test');
+  keyring.endInput();
+  await named('org.freedesktop.secrets', env);
+
+  const started = stack.move();
+  return {
+    env,
+    endKeyring: async () => {
+      await keyring.end();
+    },
+    [Symbol.asyncDispose]: () => started.disposeAsync(),
+  };
 }
 
 /** The daemon takes its name on the bus once the keyring is unlocked. */

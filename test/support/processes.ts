@@ -79,6 +79,16 @@ export class Program {
     this.#child.stdin.write(text);
   }
 
+  /** Hands over each whole line of stdout from now on, without its line break. */
+  onLine(listener: (line: string) => void): void {
+    let rest = '';
+    this.#child.stdout.on('data', (text: string) => {
+      const lines = (rest + text).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) listener(line);
+    });
+  }
+
   /** Closes the program's stdin, as an assistant does that quits. */
   endInput(): void {
     this.#child.stdin.end();

@@ -18,6 +18,20 @@ test('a line is found whether it comes before or after it is asked for', async (
   expect(again[0]).toBe('ready on');
 });
 
+test('lines are handed over whole, however they were written', async () => {
+  await using program = node(
+    `process.stdin.once('data', () => { process.stdout.write('one\\ntw'); setTimeout(() => process.stdout.write('o\\nrest'), 20) })`,
+  );
+  const lines: string[] = [];
+  program.onLine((line) => lines.push(line));
+
+  program.write('go\n');
+  program.endInput();
+  await program.exited;
+
+  expect(lines).toEqual(['one', 'two']);
+});
+
 test('waiting for a line of a program that exits fails at once with its output', async () => {
   await using program = node(`console.error('no such option'); process.exitCode = 2`);
 
