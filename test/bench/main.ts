@@ -1,0 +1,20 @@
+/**
+ * `npm run bench -- [proxy|server]`: what ours costs, as a ratio to a floor, in one interleaved run.
+ * Nothing is asserted: a table to read and to keep. See README.md beside this file.
+ */
+import { benchProxy } from './proxy.ts';
+
+const benches = { proxy: benchProxy };
+const log = (line: string) => console.error(line);
+
+// Every child is killed as this process exits, so it must exit by itself, and in time.
+process.on('SIGINT', () => process.exit(130)).on('SIGTERM', () => process.exit(143));
+setTimeout(() => {
+  log('given up after five minutes');
+  process.exit(1);
+}, 300_000).unref();
+
+const wanted = process.argv[2];
+for (const [name, bench] of Object.entries(benches)) {
+  if (wanted === undefined || wanted === name) console.log(`\n### ${name}\n\n${await bench(log)}`);
+}

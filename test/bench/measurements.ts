@@ -1,0 +1,59 @@
+/** One row of a table. */
+export interface Figure {
+  readonly name: string;
+  readonly unit: string;
+  readonly digits: number;
+}
+
+/** What came out of the rounds, and the table it makes. */
+export class Measurements {
+  readonly #values = new Map<string, number[]>();
+
+  add(figure: Figure, contender: string, value: number): void {
+    const key = `${figure.name}\n${contender}`;
+    const values = this.#values.get(key);
+    if (values) values.push(value);
+    else this.#values.set(key, [value]);
+  }
+
+  /** Medians with least and most, and after × the ratio to the first contender, the floor. */
+  markdown(figures: readonly Figure[], contenders: readonly string[]): string {
+    const rows = figures.map(({ name, unit, digits }) => {
+      const cells = contenders.map((contender) => {
+        const values = this.#values.get(`${name}\n${contender}`);
+        if (!values) return '–';
+        const floor = this.#values.get(`${name}\n${contenders[0]}`) ?? values;
+        const ratio = median(values) / median(floor);
+        const [middle, least, most] = [
+          median(values),
+          Math.min(...values),
+          Math.max(...values),
+        ].map((value) => value.toFixed(digits));
+        const range = least === most ? '' : ` (${least}–${most})`;
+        return `${middle}${range}${floor === values ? '' : ` ×${ratio.toFixed(2)}`}`;
+      });
+      return [unit ? `${name}, ${unit}` : name, ...cells];
+    });
+    const head = ['figure', ...contenders];
+    const rule = head.map((_, column) => (column === 0 ? '---' : '--:'));
+    return [head, rule, ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
+  }
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length / 2;
+  const upper = sorted[Math.floor(middle)] ?? Number.NaN;
+  return Number.isInteger(middle) ? ((sorted[middle - 1] ?? upper) + upper) / 2 : upper;
+}
+
+/** A B C A B C …, so that whatever else the machine does meanwhile falls on all alike. */
+export async function interleaved<T>(
+  rounds: number,
+  contenders: readonly T[],
+  measure: (contender: T, round: number) => Promise<void>,
+): Promise<void> {
+  for (let round = 0; round < rounds; round++) {
+    for (const contender of contenders) await measure(contender, round);
+  }
+}

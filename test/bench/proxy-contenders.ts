@@ -1,0 +1,62 @@
+import { join } from 'node:path';
+import type { Command } from './assistant.ts';
+
+/** A stdio proxy in the race. */
+export interface ProxyContender {
+  readonly name: string;
+  /** Runs in a session that has a keyring, and is signed in with what that keeps. */
+  readonly keychain?: boolean;
+  /** The program and its arguments, after `node`. */
+  readonly args: (targetOrigin: string) => readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+const root = join(import.meta.dirname, '../..');
+/** The sources, unless a folder with the package as it is published is to be raced. */
+const latchkey = join(process.env['BENCH_LATCHKEY'] ?? join(root, 'proxy'), 'bin/latchkey.js');
+
+/** The first is the floor: the others are told as ratios to it. */
+export const proxyContenders: readonly ProxyContender[] = [
+  {
+    name: 'bare pipe',
+    args: (origin) => [join(import.meta.dirname, 'floors/stdio-pipe.mjs'), `${origin}/mcp`],
+  },
+  {
+    // A static header, so that it needs no sign-in; the variable keeps it out of the arguments.
+    name: 'mcp-remote 0.15.1',
+    args: (origin) => [
+      join(root, 'node_modules/mcp-remote/dist/proxy.js'),
+      `${origin}/mcp`,
+      '--header',
+      'X-API-Key:${API_KEY}',
+      '--silent',
+    ],
+    env: { API_KEY: 'mcp_bench' },
+  },
+  {
+    name: 'latchkey, API key',
+    args: (origin) => [latchkey, `${origin}/mcp`],
+    env: { LATCHKEY_API_KEY: 'mcp_bench' },
+  },
+  {
+    // The trial start before the race signs in; every measured one reads its token from the keychain.
+    name: 'latchkey, token from the keychain',
+    keychain: true,
+    args: (origin) => [latchkey, `${origin}/signed-in`],
+    env: { LATCHKEY_OAUTH: JSON.stringify({ clientId: 'client_bench', clientSecret: 'bench' }) },
+  },
+];
+
+/** The command line of `contender`, with a home of its own and the same Node as ours. */
+export function commandOf(
+  { args, env }: ProxyContender,
+  targetOrigin: string,
+  session: Readonly<Record<string, string>>,
+  home: string,
+): Command {
+  return {
+    command: process.execPath,
+    args: args(targetOrigin),
+    env: { HOME: home, ...session, ...env },
+  };
+}
