@@ -3,8 +3,9 @@
  * Nothing is asserted: a table to read and to keep. See README.md beside this file.
  */
 import { benchProxy } from './proxy.ts';
+import { benchServer } from './server.ts';
 
-const benches = { proxy: benchProxy };
+const benches = { proxy: benchProxy, server: benchServer };
 const log = (line: string) => console.error(line);
 
 // Every child is killed as this process exits, so it must exit by itself, and in time.

@@ -7,22 +7,23 @@ export interface Figure {
 
 /** What came out of the rounds, and the table it makes. */
 export class Measurements {
-  readonly #values = new Map<string, number[]>();
+  readonly #values = new Map<Figure, Map<string, number[]>>();
 
   add(figure: Figure, contender: string, value: number): void {
-    const key = `${figure.name}\n${contender}`;
-    const values = this.#values.get(key);
-    if (values) values.push(value);
-    else this.#values.set(key, [value]);
+    const contenders = this.#values.get(figure) ?? new Map<string, number[]>();
+    this.#values.set(figure, contenders);
+    contenders.set(contender, [...(contenders.get(contender) ?? []), value]);
   }
 
   /** Medians with least and most, and after × the ratio to the first contender, the floor. */
   markdown(figures: readonly Figure[], contenders: readonly string[]): string {
-    const rows = figures.map(({ name, unit, digits }) => {
+    const rows = figures.map((figure) => {
+      const { name, unit, digits } = figure;
+      const measured = this.#values.get(figure);
       const cells = contenders.map((contender) => {
-        const values = this.#values.get(`${name}\n${contender}`);
+        const values = measured?.get(contender);
         if (!values) return '–';
-        const floor = this.#values.get(`${name}\n${contenders[0]}`) ?? values;
+        const floor = measured?.get(contenders[0] ?? '') ?? values;
         const ratio = median(values) / median(floor);
         const [middle, least, most] = [
           median(values),

@@ -1,0 +1,96 @@
+import { join } from 'node:path';
+import { freePort } from '#support/loopback';
+import { runProgram, startProgram, type Program } from '#support/processes';
+import type { Shot } from './http-load.ts';
+
+/** A running authorization server and gateway in the race. */
+export interface ServerRacer {
+  readonly name: string;
+  readonly tokenRequest: Shot;
+  readonly toolCall: Shot;
+  readonly programs: readonly Program[];
+}
+
+const root = join(import.meta.dirname, '../..');
+const floors = join(import.meta.dirname, 'floors');
+const listening = /listening on (http:\/\/\S+)/;
+
+const call = JSON.stringify({
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
+  params: { name: 'json', arguments: { text: 'hello' } },
+});
+
+function tokenBody(clientId: string, clientSecret: string): string {
+  const form = { grant_type: 'client_credentials', client_id: clientId };
+  return new URLSearchParams({ ...form, client_secret: clientSecret }).toString();
+}
+
+const formType = { 'content-type': 'application/x-www-form-urlencoded' };
+const jsonType = { 'content-type': 'application/json' };
+
+/** The two floors: a signing endpoint, and a reverse proxy that looks at nothing. */
+export async function floor(targetOrigin: string): Promise<ServerRacer> {
+  const token = startProgram(process.execPath, { args: [join(floors, 'token-endpoint.ts')] });
+  const proxy = startProgram(process.execPath, {
+    args: [join(floors, 'reverse-proxy.ts'), targetOrigin],
+  });
+  const [, tokenOrigin = ''] = await token.line(listening);
+  const [, proxyOrigin = ''] = await proxy.line(listening);
+  return {
+    name: 'bare node:http',
+    tokenRequest: {
+      url: `${tokenOrigin}/api/oauth/token`,
+      headers: formType,
+      body: tokenBody('client_bench', 'bench'),
+    },
+    toolCall: { url: `${proxyOrigin}/mcp`, headers: jsonType, body: call },
+    programs: [token, proxy],
+  };
+}
+
+/** Ours: its own server, client and key are made by the commands an operator uses. */
+export async function latchkeyServer(targetOrigin: string, folder: string): Promise<ServerRacer> {
+  const program = join(root, 'server/bin/latchkey-server.js');
+  const port = await freePort();
+  const base = `http://127.0.0.1:${port}`;
+  const env = { LATCHKEY_DATA_DIR: join(folder, 'server') };
+  const server = startProgram(process.execPath, {
+    args: [program, 'start', '--port', String(port), '--base-url', base],
+    env,
+  });
+  const command = async (...args: string[]): Promise<Record<string, string>> => {
+    const { code, stdout, stderr } = await runProgram(process.execPath, {
+      args: [program, ...args, '--json'],
+      env,
+    });
+    if (code !== 0) throw new Error(`latchkey-server ${args.join(' ')}: ${stderr}`);
+    return JSON.parse(stdout);
+  };
+  try {
+    await server.line(listening);
+    await command('organization', 'create', 'bench');
+    await command('server', 'create', 'bench/target', '--http-url', `${targetOrigin}/mcp`);
+    const scopes = ['--scope', 'mcp:tools:read', '--scope', 'mcp:tools:execute'];
+    const client = await command('client', 'create', 'bench/target', '--name', 'bench', ...scopes);
+    const key = await command('key', 'create', 'bench/target', '--name', 'bench');
+    return {
+      name: 'latchkey-server',
+      tokenRequest: {
+        url: `${base}/api/oauth/token`,
+        headers: formType,
+        body: tokenBody(client['client_id'] ?? '', client['client_secret'] ?? ''),
+      },
+      toolCall: {
+        url: `${base}/mcp/bench/target`,
+        headers: { ...jsonType, 'x-api-key': key['key'] ?? '' },
+        body: call,
+      },
+      programs: [server],
+    };
+  } catch (error) {
+    await server.end();
+    throw error;
+  }
+}
