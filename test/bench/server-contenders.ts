@@ -12,6 +12,11 @@ export interface ServerRacer {
 }
 
 const root = join(import.meta.dirname, '../..');
+/** The sources, unless a folder with the package as it is published is to be raced. */
+const program = join(
+  process.env['BENCH_LATCHKEY_SERVER'] ?? join(root, 'server'),
+  'bin/latchkey-server.js',
+);
 const floors = join(import.meta.dirname, 'floors');
 const listening = /listening on (http:\/\/\S+)/;
 
@@ -52,7 +57,6 @@ export async function floor(targetOrigin: string): Promise<ServerRacer> {
 
 /** Ours: its own server, client and key are made by the commands an operator uses. */
 export async function latchkeyServer(targetOrigin: string, folder: string): Promise<ServerRacer> {
-  const program = join(root, 'server/bin/latchkey-server.js');
   const port = await freePort();
   const base = `http://127.0.0.1:${port}`;
   const env = { LATCHKEY_DATA_DIR: join(folder, 'server') };
