@@ -11,6 +11,7 @@ const root = join(import.meta.dirname, '../..');
 const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/main': { enters: ['cli', 'config', 'bridge', 'upstream', 'token', 'oauth', 'keychain'] },
 
+  'server/gateway': {},
   'server/main': {},
 };
 
