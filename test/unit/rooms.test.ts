@@ -11,8 +11,47 @@ const root = join(import.meta.dirname, '../..');
 const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/main': { enters: ['cli', 'config', 'bridge', 'upstream', 'token', 'oauth', 'keychain'] },
 
-  'server/gateway': {},
-  'server/main': {},
+  'server/main': { enters: ['cli', 'clock', 'config', 'log', 'serve', 'stores'] },
+  'server/serve': {
+    enters: [
+      'clock',
+      'credentials',
+      'demo',
+      'gateway',
+      'http',
+      'log',
+      'signing',
+      'store',
+      'stores',
+      'upstream',
+    ],
+    packages: ['kysely'],
+  },
+  'server/stores': { enters: ['store'] },
+  'server/clock': {},
+  'server/log': { packages: ['pino'] },
+  'server/config': {},
+  'server/cli': {
+    enters: ['clock', 'config', 'credentials', 'organizations'],
+    packages: ['zod'],
+  },
+  'server/credentials': { enters: ['clock'] },
+  'server/organizations': { enters: ['clock'] },
+  'server/signing': { enters: ['clock', 'credentials'], packages: ['jose', 'zod'] },
+  'server/oauth': { enters: ['clock', 'credentials', 'signing'] },
+  'server/gateway': {
+    enters: ['clock', 'credentials', 'oauth', 'organizations', 'signing'],
+    packages: ['zod'],
+  },
+  'server/upstream': { enters: ['gateway', 'organizations'], packages: ['undici'] },
+  'server/store': {
+    enters: ['credentials', 'gateway', 'oauth', 'organizations', 'signing'],
+    packages: ['kysely'],
+  },
+  'server/http': {
+    enters: ['gateway', 'log', 'oauth', 'organizations', 'signing'],
+    packages: ['fastify'],
+  },
 };
 
 /** The one door between packages. */

@@ -1,0 +1,27 @@
+import { UsageError } from './usage-error.ts';
+
+const loopbackHosts = new Set(['127.0.0.1', '[::1]', 'localhost']);
+
+/**
+ * The public URL, checked: https, or http on loopback; nothing behind the port, and spelt as a browser
+ * would, since it is compared byte for byte in tokens and metadata.
+ *
+ * @throws {UsageError}
+ */
+export function checkBaseUrl(text: string): string {
+  const wrong = (why: string) =>
+    new UsageError(`--base-url ${text} ${why}`, 'an example: https://latchkey.example.com');
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url) throw wrong('is not a URL');
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw wrong('is not https');
+  if (url.protocol === 'http:' && !loopbackHosts.has(url.hostname)) {
+    throw wrong('is http, which is for 127.0.0.1, [::1] and localhost only');
+  }
+  if (text !== url.origin) throw wrong(`must be just ${url.origin}`);
+  return text;
+}
+
+/** The URL of a server that listens on `host` and has no other name. */
+export function listeningUrl(host: string, port: number): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}

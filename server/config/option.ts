@@ -1,0 +1,68 @@
+/** One option of a command: `--name VALUE`, or the environment's `LATCHKEY_NAME`. */
+export interface Option {
+  readonly name: string;
+  /** What stands for the value in the help; a flag has none. */
+  readonly value?: string;
+  /** May be given more than once, one value each. */
+  readonly repeated?: boolean;
+  readonly required?: boolean;
+  readonly fallback?: string;
+  readonly doc: string;
+}
+
+export const dataDir: Option = {
+  name: 'data-dir',
+  value: 'DIR',
+  fallback: './data',
+  doc: 'where the database and the master key are',
+};
+
+export const masterKeyFile: Option = {
+  name: 'master-key-file',
+  value: 'FILE',
+  doc: 'the key that signing keys are encrypted under (default: master.key in the data directory)',
+};
+
+export const json: Option = { name: 'json', doc: 'print one JSON document' };
+
+export const startOptions: readonly Option[] = [
+  { name: 'host', value: 'H', fallback: '127.0.0.1', doc: 'address to listen on' },
+  { name: 'port', value: 'N', fallback: '8787', doc: 'port to listen on; 0 takes a free one' },
+  {
+    name: 'base-url',
+    value: 'URL',
+    doc: 'the public URL: https, or http on loopback (default: what it listens on)',
+  },
+  dataDir,
+  masterKeyFile,
+  { name: 'demo', doc: 'make the demo endpoint demo/library' },
+  {
+    name: 'trust-proxy',
+    value: 'CIDR',
+    repeated: true,
+    doc: 'a proxy in front whose X-Forwarded-For counts',
+  },
+  {
+    name: 'allowed-origin',
+    value: 'URL',
+    repeated: true,
+    doc: 'an origin whose pages may call the MCP endpoints',
+  },
+  {
+    name: 'max-body-bytes',
+    value: 'N',
+    fallback: '4194304',
+    doc: 'the largest message that an MCP endpoint takes',
+  },
+  {
+    name: 'log-level',
+    value: 'LEVEL',
+    fallback: 'info',
+    doc: 'debug, info, warn, error or silent; the log is JSON lines on stderr',
+  },
+];
+
+/** The environment variable of an option: `LATCHKEY_BASE_URL` for `--base-url`. */
+export function variableOf({ name }: Option): string {
+  return `LATCHKEY_${name.replaceAll('-', '_').toUpperCase()}`;
+}

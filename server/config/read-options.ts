@@ -1,0 +1,67 @@
+import { parseArgs } from 'node:util';
+
+import { variableOf, type Option } from './option.ts';
+import { UsageError } from './usage-error.ts';
+
+/** What a command was given. */
+export interface Input {
+  readonly positionals: readonly string[];
+  /** The value of an option, its environment variable or its fallback. */
+  text(name: string): string | undefined;
+  /** The same for one that is required or has a fallback. */
+  must(name: string): string;
+  list(name: string): readonly string[];
+  flag(name: string): boolean;
+}
+
+/**
+ * Reads a command's arguments. An option that was not given is looked up in the environment; of a
+ * repeated one the variable's values are separated by commas or blanks.
+ *
+ * @throws {UsageError} naming the argument
+ */
+export function readOptions(
+  options: readonly Option[],
+  argv: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): Input {
+  const { values, positionals } = parse(options, argv);
+  const given = (name: string): string[] => {
+    const option = options.find((candidate) => candidate.name === name);
+    if (!option) throw new TypeError(`--${name} is not an option of this command`);
+    const value = values[name];
+    if (value !== undefined) return [value].flat().map(String);
+    const variable = env[variableOf(option)];
+    if (variable !== undefined && variable !== '') {
+      return option.repeated ? variable.split(/[\s,]+/).filter(Boolean) : [variable];
+    }
+    return option.fallback === undefined ? [] : [option.fallback];
+  };
+  const missing = options.find((option) => option.required && given(option.name).length === 0);
+  if (missing) throw new UsageError(`--${missing.name} ${missing.value ?? ''} is missing`);
+  return {
+    positionals,
+    text: (name) => given(name)[0],
+    must: (name) => given(name)[0] ?? '',
+    list: given,
+    flag: (name) => ['true', '1', 'yes'].includes(given(name)[0] ?? 'false'),
+  };
+}
+
+function parse(options: readonly Option[], argv: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...argv],
+      allowPositionals: true,
+      options: Object.fromEntries(
+        options.map(({ name, value, repeated = false }) => [
+          name,
+          { type: value === undefined ? 'boolean' : 'string', multiple: repeated } as const,
+        ]),
+      ),
+    });
+  } catch (error) {
+    const [line = ''] = (error instanceof Error ? error.message : String(error)).split('. ');
+    throw new UsageError(line.charAt(0).toLowerCase() + line.slice(1));
+  }
+}

@@ -1,0 +1,21 @@
+/** The command was typed wrongly: said in one line with a hint, exit code 2. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+  readonly hint: string | undefined;
+
+  constructor(message: string, hint?: string) {
+    super(message);
+    this.hint = hint;
+  }
+}
+
+/** The command was right and could not be done: said in one line with a hint, exit code 1. */
+export class CommandError extends Error {
+  override readonly name = 'CommandError';
+  readonly hint: string | undefined;
+
+  constructor(message: string, hint?: string, options?: ErrorOptions) {
+    super(message, options);
+    this.hint = hint;
+  }
+}

@@ -1,0 +1,50 @@
+import type { EpochSeconds } from '#clock/clock';
+import type { Scope } from './scope.ts';
+
+/** An application that may ask for tokens to one MCP server. */
+export interface OAuthClient {
+  /** `client_` and 24 base62 characters. */
+  readonly id: string;
+  readonly name: string;
+  readonly serverId: string;
+  /** The one MCP endpoint its tokens are for, as `{organization}/{server}`. */
+  readonly serverPath: string;
+  /** The most it may ever get. */
+  readonly scopes: readonly Scope[];
+  readonly redirectUris: readonly string[];
+  /** Public keys for `private_key_jwt`, as the JWKS document's own text. */
+  readonly jwks: string | undefined;
+  readonly createdAt: EpochSeconds;
+  readonly lastUsedAt: EpochSeconds | undefined;
+  readonly revokedAt: EpochSeconds | undefined;
+}
+
+/** What a client is made of, its secret as a hash and a hint. */
+export interface NewOAuthClient {
+  readonly id: string;
+  readonly name: string;
+  readonly serverId: string;
+  readonly scopes: readonly Scope[];
+  readonly redirectUris: readonly string[];
+  readonly jwks: string | undefined;
+  readonly secretHash: string;
+  readonly secretHint: string;
+  readonly createdAt: EpochSeconds;
+}
+
+/** Where OAuth clients are kept. Reads see every write that has resolved, of any process. */
+export interface OAuthClientStore {
+  add(client: NewOAuthClient): Promise<void>;
+
+  /** `undefined` when there never was one; a revoked one is still found. */
+  byId(id: string): Promise<OAuthClient | undefined>;
+
+  /** Whether `hash` is of a secret of that client that is active at `now`. */
+  hasSecret(clientId: string, hash: string, now: EpochSeconds): Promise<boolean>;
+
+  /** All clients of an organization, or of one of its servers, oldest first. */
+  list(organization: string, server?: string): Promise<OAuthClient[]>;
+
+  /** `false` when there is none, or it was revoked before. */
+  revoke(id: string, now: EpochSeconds): Promise<boolean>;
+}

@@ -1,0 +1,26 @@
+import type { EpochSeconds } from '#clock/clock';
+
+/** Where the calls of a server go. */
+export type UpstreamKind =
+  | { readonly kind: 'demo' }
+  | { readonly kind: 'http'; readonly url: string }
+  | { readonly kind: 'agent'; readonly agentId: string };
+
+/** An MCP server of an organization: the thing behind `POST /mcp/{organization}/{server}`. */
+export interface ServerRecord {
+  readonly id: string;
+  readonly organization: string;
+  readonly name: string;
+  readonly upstream: UpstreamKind;
+  /** Tools that are neither listed nor callable. */
+  readonly hiddenTools: readonly string[];
+  readonly createdAt: EpochSeconds;
+}
+
+export interface NewServer {
+  readonly id: string;
+  readonly organizationId: string;
+  readonly name: string;
+  readonly upstream: UpstreamKind;
+  readonly createdAt: EpochSeconds;
+}

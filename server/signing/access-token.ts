@@ -1,0 +1,123 @@
+import { createHash } from 'node:crypto';
+
+import { jwtVerify, SignJWT } from 'jose';
+import { z } from 'zod';
+
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { isScope, scopeWords, formatScopes, type Scope } from '#credentials/scope';
+import type { SigningKeys } from './signing-key.ts';
+
+/** An access token's claims. RFC 9068 §2.2 */
+export interface AccessTokenClaims {
+  /** `jti` */
+  readonly id: string;
+  readonly subject: string;
+  readonly clientId: string;
+  /** Exactly one MCP endpoint URL. */
+  readonly audience: string;
+  readonly scopes: readonly Scope[];
+  readonly issuedAt: EpochSeconds;
+  readonly expiresAt: EpochSeconds;
+}
+
+export type Verdict =
+  | { readonly outcome: 'valid'; readonly claims: AccessTokenClaims }
+  | { readonly outcome: 'invalid'; readonly reason: string };
+
+/** Makes and checks access tokens: JWTs of type `at+jwt`, signed with Ed25519. RFC 9068 */
+export interface AccessTokens {
+  issue(claims: AccessTokenClaims): Promise<string>;
+
+  /** Whether we signed it and it has not expired. Says nothing of its revocation or its audience. */
+  verify(token: string): Promise<Verdict>;
+}
+
+const maxTokenLength = 4096;
+const maxRemembered = 10_000;
+const canonicalJwt = /^[\w-]+\.[\w-]+\.[\w-]{85}[AQgw]$/;
+
+export function accessTokens(
+  issuer: string,
+  { keys, clock }: { keys: SigningKeys; clock: Clock },
+): AccessTokens {
+  const verified = new Map<string, AccessTokenClaims>();
+
+  async function check(token: string): Promise<Verdict> {
+    // A 64-byte signature in base64url leaves four bits unused in its last character: only one of the
+    // sixteen spellings of each signature is accepted, so that a revoked token has no twin.
+    if (token.length > maxTokenLength) return { outcome: 'invalid', reason: 'too long' };
+    if (!canonicalJwt.test(token)) return { outcome: 'invalid', reason: 'not a JWT of ours' };
+    try {
+      const { payload } = await jwtVerify(
+        token,
+        ({ kid }) => {
+          const key = kid === undefined ? undefined : keys.publicKeys.get(kid);
+          if (!key) throw new Error('unknown kid');
+          return key;
+        },
+        {
+          algorithms: ['EdDSA'],
+          typ: 'at+jwt',
+          issuer,
+          currentDate: new Date(clock.now() * 1000),
+        },
+      );
+      return { outcome: 'valid', claims: readClaims(payload) };
+    } catch (error) {
+      return { outcome: 'invalid', reason: error instanceof Error ? error.message : 'unreadable' };
+    }
+  }
+
+  return {
+    issue({ id, subject, clientId, audience, scopes, issuedAt, expiresAt }) {
+      return new SignJWT({ client_id: clientId, scope: formatScopes(scopes) })
+        .setProtectedHeader({ typ: 'at+jwt', alg: 'EdDSA', kid: keys.current.kid })
+        .setIssuer(issuer)
+        .setSubject(subject)
+        .setAudience(audience)
+        .setIssuedAt(issuedAt)
+        .setExpirationTime(expiresAt)
+        .setJti(id)
+        .sign(keys.current.privateKey);
+    },
+
+    async verify(token) {
+      const digest = createHash('sha256').update(token).digest('base64url');
+      const known = verified.get(digest);
+      if (known) {
+        if (known.expiresAt > clock.now()) return { outcome: 'valid', claims: known };
+        verified.delete(digest);
+        return { outcome: 'invalid', reason: 'expired' };
+      }
+      const verdict = await check(token);
+      if (verdict.outcome === 'valid') {
+        if (verified.size >= maxRemembered) verified.delete(verified.keys().next().value ?? '');
+        verified.set(digest, verdict.claims);
+      }
+      return verdict;
+    },
+  };
+}
+
+const claimsSchema = z.object({
+  jti: z.string(),
+  sub: z.string(),
+  client_id: z.string(),
+  aud: z.string(),
+  scope: z.string(),
+  iat: z.int(),
+  exp: z.int(),
+});
+
+function readClaims(payload: unknown): AccessTokenClaims {
+  const { jti, sub, client_id, aud, scope, iat, exp } = claimsSchema.parse(payload);
+  return {
+    id: jti,
+    subject: sub,
+    clientId: client_id,
+    audience: aud,
+    scopes: scopeWords(scope).filter(isScope),
+    issuedAt: iat,
+    expiresAt: exp,
+  };
+}

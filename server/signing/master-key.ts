@@ -1,0 +1,60 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+
+const keyBytes = 32;
+const nonceBytes = 12;
+const tagBytes = 16;
+
+/** The one key that everything which must be readable again is encrypted under. */
+export interface MasterKey {
+  /** AES-256-GCM, bound to `purpose`, so that one sealed value cannot stand in for another. Base64url. */
+  seal(purpose: string, plaintext: string): string;
+
+  /** @throws when it was sealed under another key or for another purpose, or was changed since. */
+  open(purpose: string, sealed: string): string;
+}
+
+/**
+ * The master key in `file`, made there (mode 0600) where there is none and `mayCreate` says so: never
+ * beside a database that already holds things sealed under a key that is now missing.
+ */
+export function readMasterKey(file: string, { mayCreate }: { mayCreate: boolean }): MasterKey {
+  if (!existsSync(file)) {
+    if (!mayCreate) {
+      throw new Error(
+        `the master key ${file} is missing, and the database holds keys encrypted under it: ` +
+          'put it back, or name it with --master-key-file',
+      );
+    }
+    const text = `${randomBytes(keyBytes).toString('base64url')}\n`;
+    writeFileSync(file, text, { mode: 0o600, flag: 'wx', flush: true });
+  }
+  if ((statSync(file).mode & 0o077) !== 0 && process.platform !== 'win32') {
+    throw new Error(`the master key ${file} can be read by others: chmod 600 ${file}`);
+  }
+  const key = Buffer.from(readFileSync(file, 'utf8').trim(), 'base64url');
+  if (key.length !== keyBytes) throw new Error(`${file} does not hold a master key of 32 bytes`);
+  return masterKey(key);
+}
+
+export function masterKey(key: Uint8Array): MasterKey {
+  return {
+    seal(purpose, plaintext) {
+      const nonce = randomBytes(nonceBytes);
+      const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(purpose));
+      const body = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final()]);
+      return Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64url');
+    },
+
+    open(purpose, sealed) {
+      const bytes = Buffer.from(sealed, 'base64url');
+      const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, nonceBytes), {
+        authTagLength: tagBytes,
+      })
+        .setAAD(Buffer.from(purpose))
+        .setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes));
+      const body = bytes.subarray(nonceBytes + tagBytes);
+      return Buffer.concat([decipher.update(body), decipher.final()]).toString('utf8');
+    },
+  };
+}
