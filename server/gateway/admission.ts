@@ -1,0 +1,50 @@
+import type { EpochSeconds } from '#clock/clock';
+import type { Scope } from '#credentials/scope';
+import type { CredentialUse } from '#credentials/usage';
+import type { ServerRecord } from '#organizations/server-record';
+
+/** What lets a request in: who is asking, for which server, and what they may do there. */
+export interface Admission {
+  /** Whom upstream sessions belong to: the same for every token of one client. */
+  readonly principal: string;
+  readonly credential: CredentialUse;
+  readonly scopes: readonly Scope[];
+  readonly server: ServerRecord;
+  /** Names the key or the one token, not its value. */
+  readonly reference: string;
+  /** Whether it would be let in again now. */
+  readonly stillValid: () => Promise<boolean>;
+}
+
+/** The server and the credential's standing, asked anew for every request. */
+export interface AdmittedKey {
+  readonly server: ServerRecord;
+  readonly keyId: string;
+  readonly scopes: readonly Scope[];
+}
+
+export interface AdmittedClient {
+  readonly server: ServerRecord;
+  /** The most that the client may have now. */
+  readonly scopes: readonly Scope[];
+}
+
+/**
+ * Says whether a credential opens a server at this moment. `undefined` covers unknown, revoked, expired,
+ * another server's, and a server or organization that is not there or disabled: nobody learns which.
+ */
+export interface AdmissionStore {
+  byKey(at: {
+    organization: string;
+    server: string;
+    keyHash: string;
+    now: EpochSeconds;
+  }): Promise<AdmittedKey | undefined>;
+
+  byClient(at: {
+    organization: string;
+    server: string;
+    clientId: string;
+    tokenId: string;
+  }): Promise<AdmittedClient | undefined>;
+}

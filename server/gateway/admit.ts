@@ -1,0 +1,90 @@
+import type { Clock } from '#clock/clock';
+import { hashSecret, isWellFormedSecret } from '#credentials/secret-format';
+import type { AccessTokens } from '#signing/access-token';
+import type { Admission, AdmissionStore } from './admission.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import type { PresentedCredential } from './presented-credential.ts';
+
+interface Place {
+  readonly organization: string;
+  readonly server: string;
+}
+
+export interface AdmitPorts {
+  readonly admissions: AdmissionStore;
+  readonly tokens: AccessTokens;
+  readonly clock: Clock;
+  readonly endpointUrl: (serverPath: string) => string;
+}
+
+/**
+ * Lets a credential in to the server it is for, or says `bad_credential`, the same for every cause.
+ * A store that cannot be asked means `unavailable`, never an unchecked yes.
+ *
+ * RFC 9068 §4, RFC 6750 §3.1
+ *
+ * @throws {GatewayRefusal} `bad_credential`, `unavailable`
+ */
+export async function admit(
+  credential: PresentedCredential,
+  at: Place,
+  ports: AdmitPorts,
+): Promise<Admission> {
+  return credential.type === 'key'
+    ? admitKey(credential.key, at, ports)
+    : admitToken(credential.token, at, ports);
+}
+
+async function admitKey(
+  key: string,
+  at: Place,
+  { admissions, clock }: AdmitPorts,
+): Promise<Admission> {
+  if (!isWellFormedSecret('mcp_', key)) throw new GatewayRefusal('bad_credential');
+  const keyHash = hashSecret(key);
+  const ask = () => admissions.byKey({ ...at, keyHash, now: clock.now() });
+  const found = await asked(ask());
+  if (!found) throw new GatewayRefusal('bad_credential');
+  return {
+    principal: `key:${found.keyId}`,
+    credential: { type: 'key', id: found.keyId },
+    scopes: found.scopes,
+    server: found.server,
+    reference: found.keyId,
+    stillValid: async () => (await ask()) !== undefined,
+  };
+}
+
+async function admitToken(
+  token: string,
+  at: Place,
+  { admissions, tokens, clock, endpointUrl }: AdmitPorts,
+): Promise<Admission> {
+  const verdict = await tokens.verify(token);
+  if (verdict.outcome === 'invalid') {
+    throw new GatewayRefusal('bad_credential', { cause: verdict.reason });
+  }
+  const { id: tokenId, audience, clientId, subject, scopes, expiresAt } = verdict.claims;
+  if (audience !== endpointUrl(`${at.organization}/${at.server}`)) {
+    throw new GatewayRefusal('bad_credential', { cause: 'for another server' });
+  }
+  const ask = () => admissions.byClient({ ...at, clientId, tokenId });
+  const found = await asked(ask());
+  if (!found) throw new GatewayRefusal('bad_credential', { cause: 'revoked' });
+  return {
+    principal: `client:${clientId}:${subject}`,
+    credential: { type: 'client', id: clientId },
+    scopes: scopes.filter((scope) => found.scopes.includes(scope)),
+    server: found.server,
+    reference: tokenId,
+    stillValid: async () => expiresAt > clock.now() && (await ask()) !== undefined,
+  };
+}
+
+async function asked<Answer>(question: Promise<Answer>): Promise<Answer> {
+  try {
+    return await question;
+  } catch (cause) {
+    throw new GatewayRefusal('unavailable', { cause });
+  }
+}

@@ -1,0 +1,58 @@
+import { z } from 'zod';
+
+import { allScopes, type Scope } from '#credentials/scope';
+import type { Admission } from './admission.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import type { Envelope } from './json-scan.ts';
+import { methodScope } from './method-scope.ts';
+
+/**
+ * Refuses what the caller's scopes do not cover. Only the body decides.
+ *
+ * @throws {GatewayRefusal} `unknown_method`, `insufficient_scope`, `unknown_tool`, `bad_params`
+ */
+export function authorise(
+  { method = '', name, params }: Envelope,
+  body: Buffer,
+  { scopes, server }: Admission,
+): void {
+  const needed = methodScope(method);
+  if (needed === undefined) throw new GatewayRefusal('unknown_method', { detail: method });
+  require(needed === 'any' ? [] : [needed], scopes);
+  if (method === 'subscriptions/listen') {
+    require(listenedScopes(params && body.subarray(params.start, params.end)), scopes);
+  }
+  if (method === 'tools/call' && name !== undefined && server.hiddenTools.includes(name)) {
+    throw new GatewayRefusal('unknown_tool', { detail: name });
+  }
+}
+
+function require(needed: readonly Scope[], granted: readonly Scope[]): void {
+  if (needed.every((scope) => granted.includes(scope))) return;
+  const union = allScopes.filter((scope) => granted.includes(scope) || needed.includes(scope));
+  throw new GatewayRefusal('insufficient_scope', { scopes: union, detail: needed.join(' ') });
+}
+
+const kindScopes: Readonly<Record<string, Scope>> = {
+  toolsListChanged: 'mcp:tools:read',
+  promptsListChanged: 'mcp:resources:read',
+  resourcesListChanged: 'mcp:resources:read',
+  resourceSubscriptions: 'mcp:resources:read',
+};
+
+const listenSchema = z.object({ notifications: z.record(z.string(), z.unknown()).optional() });
+
+/** What the kinds of notification need that a `subscriptions/listen` opts in to. MCP 2026-07-28 */
+function listenedScopes(params: Buffer | undefined): Scope[] {
+  const read = listenSchema.safeParse(JSON.parse(params?.toString('utf8') ?? '{}'));
+  if (!read.success) {
+    throw new GatewayRefusal('bad_params', { detail: 'params.notifications must be an object' });
+  }
+  return Object.keys(read.data.notifications ?? {}).map((kind) => {
+    const scope = Object.hasOwn(kindScopes, kind) ? kindScopes[kind] : undefined;
+    if (scope) return scope;
+    throw new GatewayRefusal('bad_params', {
+      detail: `notifications.${kind.slice(0, 40)} is not known here`,
+    });
+  });
+}

@@ -1,0 +1,190 @@
+import { formatScopes, ordinaryScopes } from '#credentials/scope';
+import { protectedResourceMetadataUrl } from '#oauth/metadata';
+import type { Era } from './era.ts';
+import { modernVersions } from './era.ts';
+import type { GatewayAnswer } from './exchange.ts';
+import type { GatewayRefusal } from './gateway-refusal.ts';
+
+/** What of a request its error answer depends on. */
+export interface FailedRequest {
+  readonly base: string;
+  readonly serverPath: string;
+  readonly era: Era;
+  /** The id's own JSON text; `null` when the body was not understood. */
+  readonly id: string;
+}
+
+interface Words {
+  readonly status: number;
+  /** JSON-RPC error code. */
+  readonly code: number;
+  readonly message: string;
+  readonly data?: object;
+  readonly headers?: Record<string, string>;
+}
+
+/** A refusal in JSON-RPC and HTTP: the second of the two places that speak HTTP statuses. */
+export function errorAnswer(refusal: GatewayRefusal, request: FailedRequest): GatewayAnswer {
+  const { status, code, message, data, headers } = words(refusal, request);
+  const retryAfter = refusal.details.retryAfterSeconds;
+  const error = JSON.stringify({ code, message, ...(data && { data }) });
+  return {
+    status,
+    headers: {
+      'Content-Type': 'application/json',
+      'Cache-Control': 'no-store',
+      ...headers,
+      ...(retryAfter !== undefined && { 'Retry-After': String(retryAfter) }),
+    },
+    body: `{"jsonrpc":"2.0","id":${request.id},"error":${error}}`,
+  };
+}
+
+function words({ code, details }: GatewayRefusal, request: FailedRequest): Words {
+  const { detail = '' } = details;
+  const because = detail && `: ${detail}`;
+  switch (code) {
+    case 'no_credential':
+      return {
+        status: 401,
+        code: -32001,
+        message:
+          'sign in first: send an access token as Authorization: Bearer, or an mcp_ key as X-API-Key',
+        headers: challenge(request, { scope: formatScopes(ordinaryScopes) }),
+      };
+    case 'bad_credential':
+      return {
+        status: 401,
+        code: -32001,
+        message: 'this credential does not open this server: it is wrong, expired or revoked',
+        headers: challenge(request, {
+          scope: formatScopes(ordinaryScopes),
+          error: 'invalid_token',
+        }),
+      };
+    case 'two_credentials':
+      return {
+        status: 400,
+        code: -32600,
+        message: 'send one credential: Authorization or X-API-Key, once',
+      };
+    case 'insufficient_scope': {
+      const scope = formatScopes(details.scopes ?? []);
+      return {
+        status: 403,
+        code: -32003,
+        message: `this needs the scope ${detail}`,
+        headers: challenge(request, { scope, error: 'insufficient_scope' }),
+      };
+    }
+    case 'foreign_origin':
+      return {
+        status: 403,
+        code: -32600,
+        message: `pages of ${detail} may not call: see --allowed-origin`,
+      };
+    case 'foreign_host':
+      return {
+        status: 421,
+        code: -32600,
+        message: `the Host header must be ${detail}: see --base-url`,
+      };
+    case 'method_not_allowed':
+      return {
+        status: 405,
+        code: -32600,
+        message: 'POST a JSON-RPC message; GET and DELETE go with an Mcp-Session-Id',
+        headers: { Allow: 'POST, GET, DELETE' },
+      };
+    case 'unsupported_media_type':
+      return { status: 415, code: -32600, message: 'Content-Type must be application/json' };
+    case 'not_acceptable':
+      return {
+        status: 406,
+        code: -32600,
+        message: 'Accept must allow application/json or text/event-stream',
+      };
+    case 'too_large':
+      return {
+        status: 413,
+        code: -32600,
+        message: `the body is too large${because}`,
+        headers: { Connection: 'close' },
+      };
+    case 'slow_body':
+      return { status: 408, code: -32600, message: 'the body did not arrive in time' };
+    case 'not_json':
+      return { status: 400, code: -32700, message: `the body is not JSON${because}` };
+    case 'not_a_message':
+      return { status: 400, code: -32600, message: `not a JSON-RPC message${because}` };
+    case 'header_mismatch':
+      return { status: 400, code: -32020, message: `header mismatch${because}` };
+    case 'unsupported_version':
+      return {
+        status: 400,
+        code: -32022,
+        message: 'unsupported protocol version',
+        data: { supported: modernVersions, requested: details.requested ?? '' },
+      };
+    case 'unknown_method':
+      return {
+        status: request.era === 'modern' ? 404 : 200,
+        code: -32601,
+        message: `method not found${because}`,
+      };
+    case 'unknown_tool':
+      return { status: 200, code: -32602, message: `unknown tool${because}` };
+    case 'bad_params':
+      return { status: request.era === 'modern' ? 400 : 200, code: -32602, message: detail };
+    case 'unknown_session':
+      return { status: 404, code: -32001, message: 'session not found: initialize again' };
+    case 'unexpected_response':
+      return {
+        status: 400,
+        code: -32600,
+        message: 'no request with this id waits for a response',
+      };
+    case 'cancelled':
+      return { status: 200, code: -32800, message: 'the request was cancelled' };
+    case 'too_many_requests':
+      return { status: 429, code: -32000, message: `too many requests${because}` };
+    case 'upstream_unreachable':
+      return {
+        status: 502,
+        code: -32000,
+        message: 'the MCP server behind this endpoint cannot be reached',
+      };
+    case 'upstream_failed':
+      return {
+        status: 502,
+        code: -32000,
+        message: `the MCP server behind this endpoint failed${because}`,
+      };
+    case 'upstream_busy':
+      return { status: 503, code: -32000, message: 'the MCP server behind this endpoint is busy' };
+    case 'agent_offline':
+      return {
+        status: 503,
+        code: -32000,
+        message: 'the agent that serves this endpoint is offline',
+      };
+    case 'unavailable':
+      return { status: 503, code: -32000, message: 'access cannot be checked now, try again soon' };
+    case 'fault':
+      return { status: 500, code: -32603, message: 'internal error' };
+  }
+}
+
+/** `WWW-Authenticate`. RFC 6750 §3, RFC 9728 §5.1 */
+function challenge(
+  { base, serverPath }: FailedRequest,
+  { scope, error }: { scope: string; error?: string },
+): Record<string, string> {
+  const metadata = `resource_metadata="${protectedResourceMetadataUrl(base, serverPath)}"`;
+  const parts = [
+    ...(error === undefined ? [] : [`error="${error}"`]),
+    metadata,
+    `scope="${scope}"`,
+  ];
+  return { 'WWW-Authenticate': `Bearer ${parts.join(', ')}` };
+}

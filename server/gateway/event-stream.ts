@@ -1,0 +1,59 @@
+import { GatewayRefusal } from './gateway-refusal.ts';
+import { scanMessage } from './json-scan.ts';
+import type { LegacySession } from './legacy-sessions.ts';
+import type { SseEvent } from './sse-event.ts';
+import { SseEvents } from './sse-events.ts';
+
+const maxEventBytes = 64 * 1024 * 1024;
+
+async function* events(body: AsyncIterable<Uint8Array>): AsyncGenerator<SseEvent> {
+  const splitter = new SseEvents({ maxBytes: maxEventBytes });
+  for await (const chunk of body) yield* splitter.push(chunk);
+}
+
+/**
+ * The one response in a stream of messages, for a caller who takes JSON only; notifications on the
+ * way to it are dropped.
+ *
+ * @throws {GatewayRefusal} `upstream_failed` when the stream ends without it.
+ */
+export async function responseIn(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  for await (const { data } of events(body)) {
+    const scan = scanMessage(data);
+    if (scan.outcome === 'message' && scan.envelope.kind === 'response') return data;
+  }
+  throw new GatewayRefusal('upstream_failed', { detail: 'its answer ended before the result' });
+}
+
+/**
+ * The stream as it is, noting in the session which requests of the upstream now wait for the caller's
+ * response.
+ */
+export async function* noteRequests(
+  body: AsyncIterable<Uint8Array>,
+  session: LegacySession,
+): AsyncGenerator<Uint8Array> {
+  for await (const { raw, data } of events(body)) {
+    if (Buffer.from(data.buffer, data.byteOffset, data.byteLength).includes('"method"')) {
+      const scan = scanMessage(data);
+      if (scan.outcome === 'message' && scan.envelope.kind === 'request') {
+        session.pending.add(scan.envelope.id ?? '');
+      }
+    }
+    yield raw;
+  }
+}
+
+/** All of a body, up to `maxEventBytes`. */
+export async function wholeBody(body: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > maxEventBytes) {
+      throw new GatewayRefusal('upstream_failed', { detail: 'its answer is too large' });
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}

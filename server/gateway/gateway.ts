@@ -1,0 +1,168 @@
+import type { EpochSeconds } from '#clock/clock';
+import type { CredentialUse } from '#credentials/usage';
+import type { ServerRecord } from '#organizations/server-record';
+import { parseAccept } from './accept.ts';
+import { admit, type AdmitPorts } from './admit.ts';
+import { authorise } from './authorise.ts';
+import type { Call, MessageCall } from './call.ts';
+import { Cancellations } from './cancellations.ts';
+import { eraOf, type Era } from './era.ts';
+import { errorAnswer } from './errors.ts';
+import type { GatewayAnswer, GatewayRequest } from './exchange.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import { scanMessage } from './json-scan.ts';
+import { legacyMessage, type LegacyRooms } from './legacy-message.ts';
+import { LegacySessions } from './legacy-sessions.ts';
+import { legacyStream } from './legacy-stream.ts';
+import { modernMessage } from './modern-message.ts';
+import { OpenAnswers } from './open-answers.ts';
+import { PlainLinks } from './plain-links.ts';
+import { presentedCredential } from './presented-credential.ts';
+import type { Upstream } from './upstream.ts';
+
+const maxOpenPerCredential = 1024;
+
+export interface GatewayPorts extends AdmitPorts {
+  readonly base: string;
+  readonly upstreamOf: (server: ServerRecord) => Upstream;
+  readonly used: (use: CredentialUse, usedAt: EpochSeconds) => void;
+  /** Told of every refusal and fault, with the reason that the caller does not get. */
+  readonly refused: (refusal: GatewayRefusal, request: GatewayRequest) => void;
+  readonly isAllowedOrigin: (origin: string | undefined) => boolean;
+}
+
+/** What of a message an error answer repeats, known from the moment it was read. */
+interface Seen {
+  id: string;
+  era: Era;
+}
+
+/**
+ * What stands in front of every MCP server: authenticate, authorise, route, stream. Nothing reaches an
+ * upstream before all checks have passed, and no credential of a caller ever does.
+ */
+export class Gateway {
+  readonly #ports: GatewayPorts;
+  readonly #open = new OpenAnswers();
+  readonly #rooms: LegacyRooms;
+
+  constructor(ports: GatewayPorts) {
+    this.#ports = ports;
+    this.#rooms = {
+      sessions: new LegacySessions(ports.clock),
+      links: new PlainLinks(ports.clock),
+      cancellations: new Cancellations(),
+    };
+  }
+
+  /** Never rejects: whatever goes wrong is an answer. */
+  async handle(request: GatewayRequest): Promise<GatewayAnswer> {
+    const seen: Seen = { id: 'null', era: 'legacy' };
+    try {
+      this.#checkTransport(request);
+      return await this.#admitted(request, seen);
+    } catch (cause) {
+      const refusal =
+        cause instanceof GatewayRefusal ? cause : new GatewayRefusal('fault', { cause });
+      this.#ports.refused(refusal, request);
+      const serverPath = `${request.organization}/${request.server}`;
+      return errorAnswer(refusal, { base: this.#ports.base, serverPath, ...seen });
+    }
+  }
+
+  /** Ends the answers that would go on for ever, as a server that drains must. */
+  endEndless(): void {
+    this.#open.endEndless();
+  }
+
+  endAll(): void {
+    this.#open.endAll();
+  }
+
+  /** Ends all that is open, and the sessions that were made for plain requests. */
+  async close(): Promise<void> {
+    this.#open.close();
+    await this.#rooms.links.close();
+  }
+
+  #checkTransport({ method, headers }: GatewayRequest): void {
+    if (!this.#ports.isAllowedOrigin(headers.origin)) {
+      throw new GatewayRefusal('foreign_origin', { detail: headers.origin?.slice(0, 200) ?? '' });
+    }
+    const inSession = headers['mcp-session-id'] !== undefined;
+    const known = method === 'POST' || (inSession && (method === 'GET' || method === 'DELETE'));
+    if (!known) throw new GatewayRefusal('method_not_allowed');
+  }
+
+  async #admitted(request: GatewayRequest, seen: Seen): Promise<GatewayAnswer> {
+    const { clock, used, upstreamOf } = this.#ports;
+    const admission = await admit(presentedCredential(request.rawHeaders), request, this.#ports);
+    const { credential, principal, server } = admission;
+    used(credential, clock.now());
+    if (this.#open.count(credential.id) >= maxOpenPerCredential) {
+      throw new GatewayRefusal('too_many_requests', {
+        detail: `this credential has ${maxOpenPerCredential} of them open`,
+        retryAfterSeconds: 1,
+      });
+    }
+    const ending = new AbortController();
+    const { over, endless } = this.#open.add(admission, ending);
+    const afterwards = [over];
+    const finish = () => afterwards.forEach((act) => act());
+    try {
+      const upstream = upstreamOf(server);
+      const owner = `${principal} ${server.id}`;
+      const call = { request, admission, upstream, ending, owner, endless, afterwards };
+      return whenOver(await this.#route(call, seen), finish);
+    } catch (error) {
+      finish();
+      if (!ending.signal.aborted || error instanceof GatewayRefusal) throw error;
+      throw new GatewayRefusal('cancelled', { cause: error });
+    }
+  }
+
+  async #route(call: Call, seen: Seen): Promise<GatewayAnswer> {
+    if (call.request.method !== 'POST') return legacyStream(call, this.#rooms.sessions);
+    const message = await readMessage(call);
+    seen.id = message.envelope.id ?? 'null';
+    if (message.envelope.kind !== 'response') {
+      seen.era = eraOf(message.envelope, call.request.headers);
+      authorise(message.envelope, message.body, call.admission);
+    }
+    return seen.era === 'modern' ? modernMessage(message) : legacyMessage(message, this.#rooms);
+  }
+}
+
+async function readMessage(call: Call): Promise<MessageCall> {
+  const { headers, readBody } = call.request;
+  const mediaType = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
+  if (mediaType !== 'application/json') throw new GatewayRefusal('unsupported_media_type');
+  const accepts = parseAccept(headers.accept);
+  if (!accepts.json && !accepts.events) throw new GatewayRefusal('not_acceptable');
+  const body = await readBody();
+  const scan = scanMessage(body);
+  if (scan.outcome === 'message') return { ...call, body, envelope: scan.envelope };
+  const code = scan.code === -32700 ? 'not_json' : 'not_a_message';
+  throw new GatewayRefusal(code, { detail: scan.reason });
+}
+
+/** The same answer, saying when it has been sent to its end, or given up. */
+function whenOver(answer: GatewayAnswer, finish: () => void): GatewayAnswer {
+  const { body } = answer;
+  if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) {
+    finish();
+    return answer;
+  }
+  return { ...answer, body: watched(body, finish) };
+}
+
+async function* watched(
+  chunks: AsyncIterable<Uint8Array>,
+  finish: () => void,
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* chunks;
+  } finally {
+    finish();
+  }
+}

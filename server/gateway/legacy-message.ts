@@ -1,0 +1,90 @@
+import { parseAccept } from './accept.ts';
+import type { MessageCall } from './call.ts';
+import type { Cancellations } from './cancellations.ts';
+import type { GatewayAnswer, GatewayRequest } from './exchange.ts';
+import { legacyHeaders } from './forwarded-headers.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import { withoutTools } from './hidden-tools.ts';
+import type { Envelope } from './json-scan.ts';
+import { sessionOf, type LegacySession, type LegacySessions } from './legacy-sessions.ts';
+import type { PlainLinks } from './plain-links.ts';
+import { plainRequest } from './plain-request.ts';
+import { discard, relay, send } from './relay.ts';
+
+const lostCallerGraceMs = 60_000;
+
+export interface LegacyRooms {
+  readonly sessions: LegacySessions;
+  readonly links: PlainLinks;
+  readonly cancellations: Cancellations;
+}
+
+/**
+ * A message of the legacy era: in its session where it names one, else with whatever handshake the
+ * upstream wants. A lost stream cancels nothing here; `notifications/cancelled` does.
+ *
+ * MCP 2025-11-25 transports, "Session Management", "Cancellation"
+ *
+ * @throws {GatewayRefusal} `unknown_session`, `unexpected_response`
+ */
+export async function legacyMessage(
+  call: MessageCall,
+  { sessions, links, cancellations }: LegacyRooms,
+): Promise<GatewayAnswer> {
+  const { request, envelope, upstream, body, ending, owner, admission } = call;
+  const session = sessionOf(call, sessions);
+  if (envelope.kind === 'response' && !session?.pending.delete(envelope.id ?? '')) {
+    throw new GatewayRefusal('unexpected_response');
+  }
+  request.gone.addEventListener('abort', () => {
+    setTimeout(() => ending.abort(), lostCallerGraceMs).unref();
+  });
+  if (!session) {
+    // An upstream without a session has nobody to tell: its own request is what ends.
+    if (envelope.method === 'notifications/cancelled') {
+      cancellations.cancel(owner, envelope.requestId);
+      return { status: 202, headers: {} };
+    }
+    call.afterwards.push(cancellations.expect(owner, envelope.id, ending));
+    if (isPlain(envelope, request)) {
+      const { hiddenTools } = admission.server;
+      const plain = { body, envelope, upstream, key: owner, hiddenTools, signal: ending.signal };
+      return plainRequest(plain, links);
+    }
+  }
+  return inSession(call, session, sessions);
+}
+
+async function inSession(
+  call: MessageCall,
+  session: LegacySession | undefined,
+  sessions: LegacySessions,
+): Promise<GatewayAnswer> {
+  const { request, envelope, upstream, body, ending, admission } = call;
+  const { hiddenTools, id: serverId } = admission.server;
+  const headers = legacyHeaders(request.headers, session?.upstreamSessionId);
+  const answer = await send(upstream, { method: 'POST', headers, body, signal: ending.signal });
+  if (session && answer.status === 404) {
+    await discard(answer.body);
+    sessions.close(session.id);
+    throw new GatewayRefusal('unknown_session');
+  }
+  if (envelope.method === 'tools/list' && hiddenTools.length > 0 && answer.status === 200) {
+    return withoutTools(answer, hiddenTools);
+  }
+  const accepts = parseAccept(request.headers.accept);
+  const opens = envelope.method === 'initialize' && answer.status === 200;
+  if (!opens || answer.sessionId === undefined) return relay(answer, accepts, session);
+  const opened = sessions.open(admission.principal, serverId, answer.sessionId);
+  const relayed = await relay(answer, accepts, opened);
+  return { ...relayed, headers: { ...relayed.headers, 'Mcp-Session-Id': opened.id } };
+}
+
+/** No handshake of any kind: the gateway makes the one that the upstream wants. */
+function isPlain(envelope: Envelope, { headers }: GatewayRequest): boolean {
+  return (
+    envelope.method !== 'initialize' &&
+    envelope.meta === undefined &&
+    headers['mcp-protocol-version'] === undefined
+  );
+}

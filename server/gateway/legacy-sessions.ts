@@ -1,0 +1,90 @@
+import { randomBytes } from 'node:crypto';
+
+import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Call } from './call.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+
+const sessionIdBytes = 24;
+const idleSeconds = 3600;
+const maxSessions = 10_000;
+
+/** A legacy session that an upstream opened for one principal. */
+export interface LegacySession {
+  readonly id: string;
+  readonly principal: string;
+  readonly serverId: string;
+  readonly upstreamSessionId: string;
+  /** Ids, as JSON text, of the upstream's requests that wait for the caller's response. */
+  readonly pending: Set<string>;
+}
+
+/**
+ * The sessions of callers of the legacy era: an id of ours (192 random bits) stands for the upstream's
+ * own, and opens it for the principal and the server it was made for, nobody else. One that nobody
+ * used for an hour is forgotten, the least recently used first when there are too many.
+ *
+ * MCP 2025-11-25 transports, "Session Management"
+ */
+export class LegacySessions {
+  readonly #sessions = new Map<string, LegacySession & { usedAt: EpochSeconds }>();
+  readonly #clock: Clock;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  open(principal: string, serverId: string, upstreamSessionId: string): LegacySession {
+    this.#forgetOld();
+    const id = randomBytes(sessionIdBytes).toString('base64url');
+    const usedAt = this.#clock.now();
+    const session = {
+      id,
+      principal,
+      serverId,
+      upstreamSessionId,
+      pending: new Set<string>(),
+      usedAt,
+    };
+    this.#sessions.set(id, session);
+    return session;
+  }
+
+  /** `undefined` also for a session of somebody else or of another server. */
+  find(id: string, principal: string, serverId: string): LegacySession | undefined {
+    const session = this.#sessions.get(id);
+    if (session?.principal !== principal || session.serverId !== serverId) return undefined;
+    if (session.usedAt + idleSeconds < this.#clock.now()) return undefined;
+    session.usedAt = this.#clock.now();
+    this.#sessions.delete(id);
+    this.#sessions.set(id, session);
+    return session;
+  }
+
+  close(id: string): void {
+    this.#sessions.delete(id);
+  }
+
+  #forgetOld(): void {
+    const oldest = this.#clock.now() - idleSeconds;
+    for (const [id, { usedAt }] of this.#sessions) {
+      if (usedAt >= oldest && this.#sessions.size < maxSessions) return;
+      this.#sessions.delete(id);
+    }
+  }
+}
+
+/**
+ * The session that a call names; `undefined` when it names none.
+ *
+ * @throws {GatewayRefusal} `unknown_session`
+ */
+export function sessionOf(
+  { request, admission }: Call,
+  sessions: LegacySessions,
+): LegacySession | undefined {
+  const id = request.headers['mcp-session-id'];
+  if (id === undefined) return undefined;
+  const session = sessions.find(String(id), admission.principal, admission.server.id);
+  if (!session) throw new GatewayRefusal('unknown_session');
+  return session;
+}

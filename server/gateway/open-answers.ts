@@ -1,0 +1,90 @@
+import type { Admission } from './admission.ts';
+
+const checkEveryMs = 500;
+
+interface OpenAnswer {
+  readonly admission: Admission;
+  readonly controller: AbortController;
+  endless: boolean;
+}
+
+/** What an exchange tells of itself. */
+export interface OpenAnswerHandle {
+  /** It listens: its answer has no end of its own. */
+  readonly endless: () => void;
+  readonly over: () => void;
+}
+
+/**
+ * The exchanges that are under way, each with the credential that let it in. Twice a second every such
+ * credential is looked up again, and what it no longer opens is ended: a revocation reaches open
+ * streams within a second, whoever made it and wherever.
+ */
+export class OpenAnswers {
+  readonly #open = new Map<string, Set<OpenAnswer>>();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor() {
+    this.#timer = setInterval(() => void this.#check(), checkEveryMs).unref();
+  }
+
+  /** How many exchanges this credential has open. */
+  count(credentialId: string): number {
+    return this.#open.get(credentialId)?.size ?? 0;
+  }
+
+  add(admission: Admission, controller: AbortController): OpenAnswerHandle {
+    const { id } = admission.credential;
+    const answers = this.#open.get(id) ?? new Set();
+    this.#open.set(id, answers);
+    const answer: OpenAnswer = { admission, controller, endless: false };
+    answers.add(answer);
+    return {
+      endless: () => {
+        answer.endless = true;
+      },
+      over: () => {
+        answers.delete(answer);
+        if (answers.size === 0 && this.#open.get(id) === answers) this.#open.delete(id);
+      },
+    };
+  }
+
+  /** Ends the exchanges that would go on for ever, as a server that drains must. */
+  endEndless(): void {
+    this.#each(({ endless, controller }) => endless && controller.abort());
+  }
+
+  endAll(): void {
+    this.#each(({ controller }) => controller.abort());
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.endAll();
+  }
+
+  #each(act: (answer: OpenAnswer) => void): void {
+    for (const answers of this.#open.values()) for (const answer of answers) act(answer);
+  }
+
+  async #check(): Promise<void> {
+    for (const answers of this.#open.values()) {
+      const checked = new Map<string, boolean>();
+      for (const { admission, controller } of answers) {
+        const admitted = checked.get(admission.reference) ?? (await stillValid(admission));
+        checked.set(admission.reference, admitted);
+        if (!admitted) controller.abort();
+      }
+    }
+  }
+}
+
+/** A store that cannot be asked ends nothing yet: the exchange was let in, and the next check is near. */
+async function stillValid(admission: Admission): Promise<boolean> {
+  try {
+    return await admission.stillValid();
+  } catch {
+    return true;
+  }
+}

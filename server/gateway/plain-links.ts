@@ -1,0 +1,192 @@
+import { z } from 'zod';
+
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { modernVersions, legacyVersions } from './era.ts';
+import { responseIn, wholeBody } from './event-stream.ts';
+import { postHeaders } from './forwarded-headers.ts';
+import { discard, failure, send } from './relay.ts';
+import type { Upstream, UpstreamAnswer } from './upstream.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+
+const modernVersion = modernVersions[0] ?? '';
+const handshakeTimeoutMs = 30_000;
+const idleSeconds = 300;
+
+/** What a modern request must carry in `params._meta`; the values are JSON text. MCP 2026-07-28 */
+export const plainMeta: Readonly<Record<string, string>> = {
+  'io.modelcontextprotocol/protocolVersion': JSON.stringify(modernVersion),
+  'io.modelcontextprotocol/clientInfo': JSON.stringify({ name: 'latchkey-server', version: '1' }),
+  'io.modelcontextprotocol/clientCapabilities': '{}',
+};
+
+/** How to speak to an upstream on behalf of a caller who made no handshake. */
+export type PlainLink = { readonly era: 'modern' } | LegacyLink;
+
+export interface LegacyLink {
+  readonly era: 'legacy';
+  readonly protocolVersion: string;
+  /** Absent when the upstream keeps no sessions. */
+  readonly sessionId: string | undefined;
+}
+
+/**
+ * The handshakes that the gateway makes for plain requests: one a principal and server, kept while it
+ * is used, never shared between principals.
+ */
+export class PlainLinks {
+  readonly #links = new Map<
+    string,
+    { link: Promise<PlainLink>; upstream: Upstream; usedAt: EpochSeconds }
+  >();
+  #lastId = 0;
+  readonly #clock: Clock;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#timer = setInterval(() => this.#endIdle(), 30_000).unref();
+  }
+
+  /** The link of this principal and server, made now where there is none. */
+  async link(key: string, upstream: Upstream): Promise<PlainLink> {
+    const known = this.#links.get(key);
+    if (known) {
+      known.usedAt = this.#clock.now();
+      return known.link;
+    }
+    const link = shakeHands(upstream);
+    this.#links.set(key, { link, upstream, usedAt: this.#clock.now() });
+    link.catch(() => this.#links.delete(key));
+    return link;
+  }
+
+  /** An id, as JSON text, that no other request through these links has. */
+  nextId(): string {
+    this.#lastId += 1;
+    return String(this.#lastId);
+  }
+
+  /** Forgets a link that turned out to be dead, unless another was made since. */
+  async forget(key: string, dead: PlainLink): Promise<void> {
+    const known = this.#links.get(key);
+    if (known && (await known.link) === dead) this.#links.delete(key);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    const ended = [...this.#links.values()].map(endLink);
+    this.#links.clear();
+    await Promise.allSettled(ended);
+  }
+
+  #endIdle(): void {
+    for (const [key, entry] of this.#links) {
+      if (entry.usedAt + idleSeconds >= this.#clock.now()) continue;
+      this.#links.delete(key);
+      endLink(entry).catch(() => undefined);
+    }
+  }
+}
+
+/** Asks with `server/discover`, which only the modern era knows, then falls back to `initialize`. */
+async function shakeHands(upstream: Upstream): Promise<PlainLink> {
+  const discovered = await post(
+    upstream,
+    { 'mcp-protocol-version': modernVersion, 'mcp-method': 'server/discover' },
+    `{"jsonrpc":"2.0","id":"discover","method":"server/discover","params":{"_meta":${metaJson()}}}`,
+  );
+  if (discovered.status === 200 && (await messageOf(discovered)).result) return { era: 'modern' };
+  if (discovered.status !== 200) await discard(discovered.body);
+  if (discovered.status === 401 || discovered.status === 403 || discovered.status >= 500) {
+    throw failure(discovered);
+  }
+
+  const params = {
+    protocolVersion: legacyVersions[0],
+    capabilities: {},
+    clientInfo: { name: 'latchkey-server', version: '1' },
+  };
+  const initialized = await post(
+    upstream,
+    {},
+    JSON.stringify({ jsonrpc: '2.0', id: 'initialize', method: 'initialize', params }),
+  );
+  if (initialized.status !== 200) {
+    await discard(initialized.body);
+    throw failure(initialized);
+  }
+  const { result } = await messageOf(initialized);
+  if (result?.protocolVersion === undefined) {
+    throw new GatewayRefusal('upstream_failed', { detail: 'it refuses to initialize' });
+  }
+  const link: PlainLink = {
+    era: 'legacy',
+    protocolVersion: result.protocolVersion,
+    sessionId: initialized.sessionId,
+  };
+  const noted = await post(
+    upstream,
+    linkHeaders(link),
+    '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+  );
+  await discard(noted.body);
+  return link;
+}
+
+/** The headers that a legacy link adds to a request. */
+export function linkHeaders(link: LegacyLink): Record<string, string> {
+  return {
+    'mcp-protocol-version': link.protocolVersion,
+    ...(link.sessionId !== undefined && { 'mcp-session-id': link.sessionId }),
+  };
+}
+
+async function endLink({
+  link,
+  upstream,
+}: {
+  link: Promise<PlainLink>;
+  upstream: Upstream;
+}): Promise<void> {
+  const made = await link;
+  if (made.era === 'modern' || made.sessionId === undefined) return;
+  const signal = AbortSignal.timeout(2000);
+  const { body } = await upstream.send({ method: 'DELETE', headers: linkHeaders(made), signal });
+  await discard(body);
+}
+
+async function post(
+  upstream: Upstream,
+  headers: Record<string, string>,
+  body: string,
+): Promise<UpstreamAnswer> {
+  return send(upstream, {
+    method: 'POST',
+    headers: { ...postHeaders, ...headers },
+    body: Buffer.from(body),
+    signal: AbortSignal.timeout(handshakeTimeoutMs),
+  });
+}
+
+const handshakeSchema = z.object({
+  result: z.looseObject({ protocolVersion: z.string().optional() }).optional(),
+});
+
+async function messageOf({
+  mediaType,
+  body,
+}: UpstreamAnswer): Promise<z.infer<typeof handshakeSchema>> {
+  const bytes = mediaType === 'text/event-stream' ? await responseIn(body) : await wholeBody(body);
+  try {
+    return handshakeSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
+  } catch (cause) {
+    throw new GatewayRefusal('upstream_failed', { detail: 'its answer is not JSON-RPC', cause });
+  }
+}
+
+function metaJson(): string {
+  const members = Object.entries(plainMeta).map(
+    ([name, json]) => `${JSON.stringify(name)}:${json}`,
+  );
+  return `{${members.join(',')}}`;
+}

@@ -1,0 +1,105 @@
+import type { Accepts } from './accept.ts';
+import { responseIn, noteRequests, wholeBody } from './event-stream.ts';
+import type { GatewayAnswer } from './exchange.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import type { LegacySession } from './legacy-sessions.ts';
+import {
+  UpstreamError,
+  type Upstream,
+  type UpstreamAnswer,
+  type UpstreamRequest,
+} from './upstream.ts';
+
+const json = 'application/json';
+const eventStream = 'text/event-stream';
+
+/** @throws {GatewayRefusal} the upstream's absence, in the gateway's words. */
+export async function send(upstream: Upstream, request: UpstreamRequest): Promise<UpstreamAnswer> {
+  try {
+    return await upstream.send(request);
+  } catch (cause) {
+    if (!(cause instanceof UpstreamError)) throw cause;
+    switch (cause.code) {
+      case 'unreachable':
+        throw new GatewayRefusal('upstream_unreachable', { cause });
+      case 'timeout':
+        throw new GatewayRefusal('upstream_failed', { detail: 'it did not answer in time', cause });
+      case 'offline':
+        throw new GatewayRefusal('agent_offline', { cause });
+    }
+  }
+}
+
+/**
+ * The upstream's answer to a POST as the caller gets it: status, media type and body, and nothing else
+ * of it. JSON and event streams go through as they come; an event stream is reduced to the response in
+ * it for who takes JSON only.
+ *
+ * @throws {GatewayRefusal} `upstream_failed`, `upstream_busy`
+ */
+export async function relay(
+  answer: UpstreamAnswer,
+  accepts: Accepts,
+  session?: LegacySession,
+): Promise<GatewayAnswer> {
+  const { status, mediaType, body } = answer;
+  if (status === 202 || status === 204) {
+    await discard(body);
+    return { status: 202, headers: {} };
+  }
+  if (status === 200 && mediaType === eventStream) {
+    if (!accepts.events) return jsonAnswer(200, await responseIn(body));
+    return {
+      status,
+      headers: {
+        'Content-Type': eventStream,
+        'Cache-Control': 'no-store',
+        'X-Accel-Buffering': 'no',
+      },
+      body: session ? noteRequests(body, session) : body,
+    };
+  }
+  if (mediaType === json && status === 200) {
+    return accepts.json ? jsonAnswer(200, body) : asEvent(await wholeBody(body));
+  }
+  // A refusal in JSON-RPC, as for a header or a version: the caller's to understand.
+  if (mediaType === json && (status === 400 || status === 404)) return jsonAnswer(status, body);
+  await discard(body);
+  throw failure(answer);
+}
+
+/** Why an answer that cannot be relayed is none. */
+export function failure({ status, mediaType, retryAfterSeconds }: UpstreamAnswer): GatewayRefusal {
+  const retry = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
+  if (status === 429 || status === 503) return new GatewayRefusal('upstream_busy', retry);
+  const detail =
+    status === 401 || status === 403
+      ? `it refuses this gateway (HTTP ${status})`
+      : `it answered HTTP ${status}${mediaType && ` with ${mediaType.slice(0, 60)}`}`;
+  return new GatewayRefusal('upstream_failed', { detail, ...retry });
+}
+
+export function jsonAnswer(
+  status: number,
+  body: NonNullable<GatewayAnswer['body']>,
+): GatewayAnswer {
+  return { status, headers: { 'Content-Type': json, 'Cache-Control': 'no-store' }, body };
+}
+
+/** Reads a body to its end, so that its connection can be used again; a long one is cut off. */
+export async function discard(body: AsyncIterable<Uint8Array>): Promise<void> {
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > 64 * 1024) return;
+  }
+}
+
+function asEvent(message: Buffer): GatewayAnswer {
+  const line = message.toString('utf8').replaceAll(/[\r\n]+/g, ' ');
+  return {
+    status: 200,
+    headers: { 'Content-Type': eventStream, 'Cache-Control': 'no-store' },
+    body: `event: message\ndata: ${line}\n\n`,
+  };
+}
