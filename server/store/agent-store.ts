@@ -1,0 +1,89 @@
+import type { Kysely } from 'kysely';
+
+import type { Agent, AgentStore } from '#organizations/agent-store';
+import type { Schema } from './schema.ts';
+
+/** Agents in SQL. An agent was last used when one of its keys was. */
+export function agentStore(db: Kysely<Schema>): AgentStore {
+  const agents = db
+    .selectFrom('agent')
+    .innerJoin('organization', 'organization.id', 'agent.organization_id')
+    .selectAll('agent')
+    .select((select) =>
+      select
+        .selectFrom('api_key')
+        .select(({ fn }) => fn.max('api_key.last_used_at').as('at'))
+        .whereRef('api_key.agent_id', '=', 'agent.id')
+        .as('last_used_at'),
+    );
+
+  return {
+    async add({ id, organizationId, name, createdAt }) {
+      const { numInsertedOrUpdatedRows } = await db
+        .insertInto('agent')
+        .values({
+          id,
+          organization_id: organizationId,
+          name,
+          created_at: createdAt,
+          revoked_at: null,
+        })
+        .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
+        .executeTakeFirst();
+      return numInsertedOrUpdatedRows === 1n;
+    },
+
+    async byName(organization, name) {
+      const row = await agents
+        .where('organization.name', '=', organization)
+        .where('agent.name', '=', name)
+        .executeTakeFirst();
+      return row && readAgent(row);
+    },
+
+    async list(organization) {
+      const rows = await agents
+        .where('organization.name', '=', organization)
+        .orderBy('agent.created_at')
+        .orderBy('agent.name')
+        .execute();
+      return rows.map(readAgent);
+    },
+
+    async revoke(id, now) {
+      return db.transaction().execute(async (transaction) => {
+        const { numUpdatedRows } = await transaction
+          .updateTable('agent')
+          .set({ revoked_at: now })
+          .where('id', '=', id)
+          .where('revoked_at', 'is', null)
+          .executeTakeFirst();
+        await transaction
+          .updateTable('api_key')
+          .set({ revoked_at: now })
+          .where('agent_id', '=', id)
+          .where('revoked_at', 'is', null)
+          .execute();
+        return numUpdatedRows === 1n;
+      });
+    },
+  };
+}
+
+function readAgent(row: {
+  id: string;
+  organization_id: string;
+  name: string;
+  created_at: number;
+  last_used_at: number | null;
+  revoked_at: number | null;
+}): Agent {
+  return {
+    id: row.id,
+    organizationId: row.organization_id,
+    name: row.name,
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+  };
+}

@@ -1,0 +1,100 @@
+import type { Kysely, Selectable } from 'kysely';
+
+import type { OAuthClient, OAuthClientStore } from '#credentials/oauth-client';
+import { readScopes, readStrings } from './json-column.ts';
+import type { Schema } from './schema.ts';
+
+/** OAuth clients in SQL. */
+export function clientStore(db: Kysely<Schema>): OAuthClientStore {
+  const clients = db
+    .selectFrom('oauth_client')
+    .innerJoin('mcp_server', 'mcp_server.id', 'oauth_client.server_id')
+    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .selectAll('oauth_client')
+    .select(['organization.name as organization', 'mcp_server.name as server']);
+
+  return {
+    async add({ secretHash, secretHint, ...client }) {
+      await db.transaction().execute(async (transaction) => {
+        await transaction
+          .insertInto('oauth_client')
+          .values({
+            id: client.id,
+            server_id: client.serverId,
+            name: client.name,
+            scopes: JSON.stringify(client.scopes),
+            redirect_uris: JSON.stringify(client.redirectUris),
+            jwks: client.jwks ?? null,
+            created_at: client.createdAt,
+            last_used_at: null,
+            revoked_at: null,
+          })
+          .execute();
+        await transaction
+          .insertInto('client_secret')
+          .values({
+            hash: secretHash,
+            client_id: client.id,
+            hint: secretHint,
+            created_at: client.createdAt,
+            revoked_at: null,
+          })
+          .execute();
+      });
+    },
+
+    async byId(id) {
+      const row = await clients.where('oauth_client.id', '=', id).executeTakeFirst();
+      return row && readClient(row);
+    },
+
+    async hasSecret(clientId, hash, now) {
+      const row = await db
+        .selectFrom('client_secret')
+        .select('client_id')
+        .where('hash', '=', hash)
+        .where((where) =>
+          where.or([where('revoked_at', 'is', null), where('revoked_at', '>', now)]),
+        )
+        .executeTakeFirst();
+      return row?.client_id === clientId;
+    },
+
+    async list(organization, server) {
+      const rows = await clients
+        .where('organization.name', '=', organization)
+        .$if(server !== undefined, (query) => query.where('mcp_server.name', '=', server ?? ''))
+        .orderBy('oauth_client.created_at')
+        .orderBy('oauth_client.id')
+        .execute();
+      return rows.map(readClient);
+    },
+
+    async revoke(id, now) {
+      const { numUpdatedRows } = await db
+        .updateTable('oauth_client')
+        .set({ revoked_at: now })
+        .where('id', '=', id)
+        .where('revoked_at', 'is', null)
+        .executeTakeFirst();
+      return numUpdatedRows === 1n;
+    },
+  };
+}
+
+type ClientRow = Selectable<Schema['oauth_client']> & { organization: string; server: string };
+
+function readClient(row: ClientRow): OAuthClient {
+  return {
+    id: row.id,
+    name: row.name,
+    serverId: row.server_id,
+    serverPath: `${row.organization}/${row.server}`,
+    scopes: readScopes(row.scopes),
+    redirectUris: readStrings(row.redirect_uris),
+    jwks: row.jwks ?? undefined,
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+  };
+}

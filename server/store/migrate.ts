@@ -1,0 +1,31 @@
+import { sql, type Kysely } from 'kysely';
+
+import { credentials } from './migrations/0001-credentials.ts';
+import type { Schema } from './schema.ts';
+
+/** Every migration there ever was, oldest first; a name, once released, keeps its statements. */
+const migrations: ReadonlyArray<{ name: string; statements: readonly string[] }> = [
+  { name: '0001-credentials', statements: credentials },
+];
+
+/**
+ * Brings the database to the newest schema, in one transaction: processes that start together do it
+ * once. A database that knows a migration which this program does not is from a newer Latchkey, and
+ * refused rather than guessed at.
+ */
+export async function migrate(db: Kysely<Schema>): Promise<void> {
+  await db.transaction().execute(async (transaction) => {
+    await sql`create table if not exists migration (name text primary key)`.execute(transaction);
+    const { rows } = await sql<{ name: string }>`select name from migration`.execute(transaction);
+    const done = new Set(rows.map(({ name }) => name));
+    const unknown = [...done].find((name) => !migrations.some((known) => known.name === name));
+    if (unknown !== undefined) {
+      throw new Error(`the database was made by a newer Latchkey (it has migration ${unknown})`);
+    }
+    for (const { name, statements } of migrations) {
+      if (done.has(name)) continue;
+      for (const statement of statements) await sql.raw(statement).execute(transaction);
+      await sql`insert into migration (name) values (${name})`.execute(transaction);
+    }
+  });
+}

@@ -1,0 +1,95 @@
+import type { Kysely, Selectable } from 'kysely';
+
+import type { OrganizationStore } from '#organizations/organization-store';
+import type { ServerRecord, UpstreamKind } from '#organizations/server-record';
+import { readStrings } from './json-column.ts';
+import type { Schema } from './schema.ts';
+
+/** Organizations and their servers in SQL. */
+export function organizationStore(db: Kysely<Schema>): OrganizationStore {
+  return {
+    async add({ id, name, createdAt }) {
+      const { numInsertedOrUpdatedRows } = await db
+        .insertInto('organization')
+        .values({ id, name, created_at: createdAt, disabled_at: null })
+        .onConflict((conflict) => conflict.column('name').doNothing())
+        .executeTakeFirst();
+      return numInsertedOrUpdatedRows === 1n;
+    },
+
+    async byName(name) {
+      const row = await db
+        .selectFrom('organization')
+        .selectAll()
+        .where('name', '=', name)
+        .executeTakeFirst();
+      return row && { id: row.id, name: row.name, createdAt: row.created_at };
+    },
+
+    async addServer({ id, organizationId, name, upstream, createdAt }) {
+      const { numInsertedOrUpdatedRows } = await db
+        .insertInto('mcp_server')
+        .values({
+          id,
+          organization_id: organizationId,
+          name,
+          upstream_kind: upstream.kind,
+          upstream_url: upstream.kind === 'http' ? upstream.url : null,
+          agent_id: upstream.kind === 'agent' ? upstream.agentId : null,
+          hidden_tools: '[]',
+          created_at: createdAt,
+          disabled_at: null,
+        })
+        .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
+        .executeTakeFirst();
+      return numInsertedOrUpdatedRows === 1n;
+    },
+
+    async serverByName(organization, server) {
+      const row = await db
+        .selectFrom('mcp_server')
+        .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+        .selectAll('mcp_server')
+        .select('organization.name as organization')
+        .where('organization.name', '=', organization)
+        .where('mcp_server.name', '=', server)
+        .executeTakeFirst();
+      return row && readServer(row);
+    },
+
+    async hideTools(serverId, tools) {
+      await db
+        .updateTable('mcp_server')
+        .set({ hidden_tools: JSON.stringify(tools) })
+        .where('id', '=', serverId)
+        .execute();
+    },
+  };
+}
+
+export type ServerRow = Pick<
+  Selectable<Schema['mcp_server']>,
+  'id' | 'name' | 'upstream_kind' | 'upstream_url' | 'agent_id' | 'hidden_tools' | 'created_at'
+> & { organization: string };
+
+export function readServer(row: ServerRow): ServerRecord {
+  return {
+    id: row.id,
+    organization: row.organization,
+    name: row.name,
+    upstream: readUpstream(row),
+    hiddenTools: readStrings(row.hidden_tools),
+    createdAt: row.created_at,
+  };
+}
+
+function readUpstream(row: ServerRow): UpstreamKind {
+  if (row.upstream_kind === 'demo') return { kind: 'demo' };
+  if (row.upstream_kind === 'http' && row.upstream_url !== null) {
+    return { kind: 'http', url: row.upstream_url };
+  }
+  if (row.upstream_kind === 'agent' && row.agent_id !== null) {
+    return { kind: 'agent', agentId: row.agent_id };
+  }
+  throw new TypeError(`server ${row.id} has no upstream that this program knows`);
+}

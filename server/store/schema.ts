@@ -1,0 +1,61 @@
+/** The tables, as the queries see them. Times are seconds since 1970; lists are JSON text. */
+export interface Schema {
+  organization: { id: string; name: string; created_at: number; disabled_at: number | null };
+  mcp_server: {
+    id: string;
+    organization_id: string;
+    name: string;
+    upstream_kind: string;
+    upstream_url: string | null;
+    agent_id: string | null;
+    hidden_tools: string;
+    created_at: number;
+    disabled_at: number | null;
+  };
+  agent: {
+    id: string;
+    organization_id: string;
+    name: string;
+    created_at: number;
+    revoked_at: number | null;
+  };
+  oauth_client: {
+    id: string;
+    server_id: string;
+    name: string;
+    scopes: string;
+    redirect_uris: string;
+    jwks: string | null;
+    created_at: number;
+    last_used_at: number | null;
+    revoked_at: number | null;
+  };
+  client_secret: {
+    hash: string;
+    client_id: string;
+    hint: string;
+    created_at: number;
+    revoked_at: number | null;
+  };
+  api_key: {
+    id: string;
+    hash: string;
+    hint: string;
+    name: string;
+    server_id: string | null;
+    agent_id: string | null;
+    scopes: string;
+    created_at: number;
+    expires_at: number | null;
+    last_used_at: number | null;
+    revoked_at: number | null;
+  };
+  revoked_token: { jti: string; expires_at: number };
+  signing_key: {
+    kid: string;
+    public_jwk: string;
+    encrypted_private_key: string;
+    created_at: number;
+    retired_at: number | null;
+  };
+}

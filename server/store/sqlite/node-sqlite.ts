@@ -1,0 +1,32 @@
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+
+import type { SqliteDatabase, SqliteStatement } from 'kysely';
+
+/**
+ * `node:sqlite` in the shape that Kysely's SQLite dialect asks for. Every statement is prepared once.
+ * A transaction takes the write lock when it begins: a deferred one fails at once, past any busy
+ * timeout, when another process writes between its first read and its first write.
+ */
+export function nodeSqlite(database: DatabaseSync): SqliteDatabase {
+  const prepared = new Map<string, SqliteStatement>();
+
+  const prepare = (sql: string): SqliteStatement => {
+    const known = prepared.get(sql);
+    if (known) return known;
+    const statement = adapt(database.prepare(sql === 'begin' ? 'begin immediate' : sql));
+    prepared.set(sql, statement);
+    return statement;
+  };
+
+  return { prepare, close: () => database.close() };
+}
+
+function adapt(statement: StatementSync): SqliteStatement {
+  const values = (parameters: readonly unknown[]) => parameters as SQLInputValue[];
+  return {
+    reader: statement.columns().length > 0,
+    all: (parameters) => statement.all(...values(parameters)),
+    run: (parameters) => statement.run(...values(parameters)),
+    iterate: (parameters) => statement.iterate(...values(parameters)),
+  };
+}

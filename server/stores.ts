@@ -1,0 +1,31 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { agentStore } from '#store/agent-store';
+import { clientStore } from '#store/client-store';
+import { keyStore } from '#store/key-store';
+import { migrate } from '#store/migrate';
+import { organizationStore } from '#store/organization-store';
+import { revokedTokenStore } from '#store/revoked-token-store';
+import { signingKeyStore } from '#store/signing-key-store';
+import { openSqlite } from '#store/sqlite/open-sqlite';
+import { usageStore } from '#store/usage-store';
+
+/** Opens the database in `dataDir`, brought to the newest schema, and everything that is kept in it. */
+export async function openStores(dataDir: string) {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const { db, connection } = openSqlite(join(dataDir, 'latchkey.db'));
+  await migrate(db);
+  return {
+    db,
+    connection,
+    organizations: organizationStore(db),
+    agents: agentStore(db),
+    clients: clientStore(db),
+    keys: keyStore(db),
+    usage: usageStore(db),
+    signingKeys: signingKeyStore(db),
+    revokedTokens: revokedTokenStore(db),
+    close: () => db.destroy(),
+  };
+}
