@@ -1,1 +1,132 @@
-process.exitCode = 1;
+import { existsSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
+
+import { commandHelpText, helpText, startHelpText } from '#cli/help';
+import { demoBanner } from '#cli/demo-banner';
+import { checkPositionals, findCommand } from '#cli/find-command';
+import { systemClock } from '#clock/clock';
+import { checkBaseUrl, listeningUrl } from '#config/base-url';
+import { dataDir, startOptions } from '#config/option';
+import { readOptions } from '#config/read-options';
+import { CommandError, UsageError } from '#config/usage-error';
+import { jsonLog, logLevels } from '#log/log';
+import { redact } from '#log/redact';
+import { openStores } from './stores.ts';
+import manifest from './package.json' with { type: 'json' };
+import { serve } from './serve.ts';
+
+const here = new URL('.', import.meta.url);
+const clock = systemClock();
+const out = (line: string) => void process.stdout.write(`${line}\n`);
+
+try {
+  await run(process.argv.slice(2));
+} catch (error) {
+  fail(error);
+}
+
+async function run(argv: readonly string[]): Promise<void> {
+  const [first] = argv;
+  const wantsHelp = argv.some((word) => word === '--help' || word === '-h');
+  if (first === undefined || first === 'help' || (wantsHelp && first.startsWith('-'))) {
+    return out(helpText(manifest.version));
+  }
+  if (first === '--version') return out(manifest.version);
+  if (first === 'start') return wantsHelp ? out(startHelpText()) : start(argv.slice(1));
+  const { command, rest } = findCommand(argv);
+  if (wantsHelp) return out(commandHelpText(command, [dataDir]));
+  const input = readOptions([...command.options, dataDir], rest, process.env);
+  checkPositionals(command, input.positionals);
+  const stores = await openStores(input.must('data-dir'));
+  try {
+    await command.run(input, { stores, clock, out });
+  } finally {
+    await stores.close();
+  }
+}
+
+async function start(argv: readonly string[]): Promise<void> {
+  const input = readOptions(startOptions, argv, process.env);
+  const [extra] = input.positionals;
+  if (extra !== undefined) throw new UsageError(`'${extra}' is not an option of start`);
+  const level = logLevels.find((known) => known === input.must('log-level'));
+  if (!level) throw new UsageError('--log-level is one of', logLevels.join(', '));
+  const host = input.must('host');
+  const port = await freePort(host, wholeNumber('port', input.must('port'), 65_535));
+  const base = checkBaseUrl(input.text('base-url') ?? listeningUrl(host, port));
+
+  const server = await serve({
+    dataDir: input.must('data-dir'),
+    masterKeyFile: input.text('master-key-file'),
+    host,
+    port,
+    base,
+    trustedProxies: input.list('trust-proxy'),
+    allowedOrigins: input.list('allowed-origin'),
+    maxBodyBytes: wholeNumber('max-body-bytes', input.must('max-body-bytes'), 1024 ** 3),
+    nodePath: process.execPath,
+    clock,
+    log: jsonLog(level, process.stderr),
+  });
+  const stop = () => {
+    server.close().then(
+      () => process.exit(0),
+      (error: unknown) => fail(error),
+    );
+  };
+  process.once('SIGTERM', stop).once('SIGINT', stop);
+  if (input.flag('demo')) {
+    const place = { base, proxyCommand: proxyCommand() };
+    for (const line of await demoBanner(place, { stores: server.stores, clock })) out(line);
+  }
+  out(`listening on ${listeningUrl(host, port)}`);
+}
+
+/** How an assistant on this machine starts the proxy: by absolute paths, as it has no working folder. */
+function proxyCommand(): readonly [string, ...string[]] {
+  const launcher = fileURLToPath(new URL('../proxy/bin/latchkey.js', here));
+  return existsSync(launcher) ? [process.execPath, launcher] : ['npx', '-y', 'latchkey'];
+}
+
+/** The port itself, or a free one for 0: the public URL must be known before anything listens. */
+async function freePort(host: string, port: number): Promise<number> {
+  if (port !== 0) return port;
+  const probe = createServer();
+  return new Promise((resolve, reject) => {
+    probe.once('error', reject).listen(0, host, () => {
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === 'object' ? (address?.port ?? 0) : 0));
+    });
+  });
+}
+
+function wholeNumber(name: string, text: string, most: number): number {
+  const value = Number(text);
+  if (/^\d+$/.test(text) && value <= most) return value;
+  throw new UsageError(`--${name} '${text}' is not a whole number up to ${most}`);
+}
+
+/** One line that says what failed, one that says what to do, and the exit code. */
+function fail(error: unknown): void {
+  const { message, hint } = words(error);
+  process.stderr.write(redact(`latchkey-server: ${message}\n`));
+  if (hint !== undefined) process.stderr.write(redact(`hint: ${hint}\n`));
+  process.exit(error instanceof UsageError ? 2 : 1);
+}
+
+function words(error: unknown): { message: string; hint?: string | undefined } {
+  if (error instanceof UsageError || error instanceof CommandError) return error;
+  if (!(error instanceof Error)) return { message: String(error) };
+  const code = 'code' in error ? error.code : undefined;
+  if (code === 'EADDRINUSE' && 'port' in error) {
+    return {
+      message: `port ${String(error.port)} is in use`,
+      hint: 'stop the program that listens there, or choose another with --port',
+    };
+  }
+  if (code === 'EACCES' || code === 'EPERM' || code === 'ENOSPC' || code === 'EROFS') {
+    return { message: error.message, hint: 'choose another place with --data-dir' };
+  }
+  return { message: error.message };
+}

@@ -1,0 +1,32 @@
+import type { Clock } from '#clock/clock';
+import type { ApiKeyStore } from '#credentials/api-key';
+import type { OAuthClientStore } from '#credentials/oauth-client';
+import type { Input } from '#config/read-options';
+import type { Option } from '#config/option';
+import type { AgentStore } from '#organizations/agent-store';
+import type { OrganizationStore } from '#organizations/organization-store';
+
+/** The stores that administrative commands work on, beside a running server or without one. */
+export interface Stores {
+  readonly organizations: OrganizationStore;
+  readonly agents: AgentStore;
+  readonly clients: OAuthClientStore;
+  readonly keys: ApiKeyStore;
+}
+
+export interface CommandPorts {
+  readonly stores: Stores;
+  readonly clock: Clock;
+  /** Writes a line to stdout. */
+  readonly out: (line: string) => void;
+}
+
+/** An administrative command: `latchkey-server client create …`. */
+export interface Command {
+  readonly words: string;
+  /** Names of the positional arguments, as the help shows them. */
+  readonly positionals: readonly string[];
+  readonly options: readonly Option[];
+  readonly doc: string;
+  readonly run: (input: Input, ports: CommandPorts) => Promise<void>;
+}

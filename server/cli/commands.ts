@@ -1,0 +1,21 @@
+import { agentCreate, agentList, agentRevoke } from './agent-commands.ts';
+import { clientCreate, clientList, clientRevoke } from './client-commands.ts';
+import type { Command } from './command.ts';
+import { keyCreate, keyList, keyRevoke } from './key-commands.ts';
+import { organizationCreate, serverCreate, serverHideTools } from './organization-commands.ts';
+
+/** Every administrative command, in the order of the help. */
+export const commands: readonly Command[] = [
+  organizationCreate,
+  serverCreate,
+  serverHideTools,
+  clientCreate,
+  clientList,
+  clientRevoke,
+  keyCreate,
+  keyList,
+  keyRevoke,
+  agentCreate,
+  agentList,
+  agentRevoke,
+];

@@ -1,0 +1,93 @@
+import type { Clock } from '#clock/clock';
+import { createClient } from '#credentials/create-client';
+import { createKey } from '#credentials/create-key';
+import { defaultKeyScopes, ordinaryScopes } from '#credentials/scope';
+import { randomBase62 } from '#credentials/secret-format';
+import type { Stores } from './command.ts';
+
+const organization = 'demo';
+const name = 'library';
+
+export interface DemoPlace {
+  readonly base: string;
+  /** What starts the proxy on this machine: a program and its arguments. */
+  readonly proxyCommand: readonly [string, ...string[]];
+}
+
+/**
+ * Makes `demo/library` with one OAuth client and one MCP key, and gives the lines that show both, once.
+ * When it is there already, the lines say how to make new ones.
+ */
+export async function demoBanner(
+  place: DemoPlace,
+  { stores, clock }: { stores: Stores; clock: Clock },
+): Promise<string[]> {
+  const createdAt = clock.now();
+  const { organizations } = stores;
+  await organizations.add({ id: `org_${randomBase62(16)}`, name: organization, createdAt });
+  const owner = await organizations.byName(organization);
+  if (!owner) throw new Error('the organization demo was removed while it was made');
+  const serverId = `srv_${randomBase62(16)}`;
+  const upstream = { kind: 'demo' } as const;
+  const server = { id: serverId, organizationId: owner.id, name, upstream, createdAt };
+  if (!(await organizations.addServer(server))) return knownLines(place);
+
+  const chosen = { name: 'Demo assistant', serverId, redirectUris: [], jwks: undefined };
+  const client = await createClient(
+    { ...chosen, scopes: ordinaryScopes },
+    { clients: stores.clients, clock },
+  );
+  const { key } = await createKey(
+    {
+      name: 'Demo key',
+      owner: { type: 'server', serverId },
+      scopes: defaultKeyScopes,
+      expiresAt: undefined,
+    },
+    { keys: stores.keys, clock },
+  );
+  return firstLines(place, client, key);
+}
+
+function firstLines(
+  { base, proxyCommand }: DemoPlace,
+  client: { id: string; secret: string },
+  key: string,
+): string[] {
+  const url = `${base}/mcp/${organization}/${name}`;
+  const oauth = { clientId: client.id, clientSecret: client.secret, scopes: ordinaryScopes };
+  const [command, ...args] = proxyCommand;
+  const entry = { command, args: [...args, url], env: { LATCHKEY_OAUTH: JSON.stringify(oauth) } };
+  return [
+    `Made the MCP endpoint ${url}`,
+    'The client secret and the key below are shown this once.',
+    '',
+    'Paste this into the configuration of an assistant (Claude Desktop, Cursor, Gemini CLI):',
+    '',
+    JSON.stringify({ mcpServers: { demo: entry } }, null, 2),
+    '',
+    'Or keep it in a file, say demo.json, for npx latchkey demo --config demo.json:',
+    '',
+    JSON.stringify({ mcpServers: { demo: { url, oauth } } }, null, 2),
+    '',
+    'Or call the endpoint directly:',
+    '',
+    `curl ${url} \\`,
+    `  -H 'X-API-Key: ${key}' \\`,
+    "  -H 'Content-Type: application/json' \\",
+    `  -d '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'`,
+    '',
+  ];
+}
+
+function knownLines({ base }: DemoPlace): string[] {
+  return [
+    `The MCP endpoint is ${base}/mcp/${organization}/${name}; its secrets were shown at the first start.`,
+    'To make new ones:',
+    '',
+    `  npx latchkey-server client create ${organization}/${name} --name "my assistant" \\`,
+    `    ${ordinaryScopes.map((scope) => `--scope ${scope}`).join(' ')}`,
+    `  npx latchkey-server key create ${organization}/${name} --name "my key"`,
+    '',
+  ];
+}

@@ -1,0 +1,29 @@
+import { UsageError } from '#config/usage-error';
+import type { Command } from './command.ts';
+import { commands } from './commands.ts';
+
+const allHelp = 'latchkey-server --help lists the commands';
+
+/**
+ * The command that the arguments begin with, and the arguments behind its words.
+ *
+ * @throws {UsageError}
+ */
+export function findCommand(argv: readonly string[]): { command: Command; rest: string[] } {
+  const [noun = '', verb = '', ...rest] = argv;
+  const command = commands.find(({ words }) => words === `${noun} ${verb}`);
+  if (command) return { command, rest };
+  const verbs = commands.filter(({ words }) => words.startsWith(`${noun} `));
+  if (verbs.length === 0) throw new UsageError(`'${noun}' is not a command`, allHelp);
+  const known = verbs.map(({ words }) => words).join(', ');
+  throw new UsageError(`'${noun} ${verb}' is not a command`, `there are: ${known}`);
+}
+
+/** @throws {UsageError} when there are more or fewer arguments than the command takes. */
+export function checkPositionals(command: Command, given: readonly string[]): void {
+  const usage = `latchkey-server ${[command.words, ...command.positionals].join(' ')}`;
+  const missing = command.positionals[given.length];
+  if (missing !== undefined) throw new UsageError(`${missing} is missing`, usage);
+  const extra = given[command.positionals.length];
+  if (extra !== undefined) throw new UsageError(`'${extra}' is one argument too many`, usage);
+}

@@ -1,0 +1,52 @@
+import type { EpochSeconds } from '#clock/clock';
+
+/** Writes a line to stdout. */
+export type Out = (line: string) => void;
+
+type Cell = string | number | null | readonly string[];
+
+/** Rows as one JSON document, or as a table that a person reads. */
+export function printRows(
+  rows: readonly Record<string, Cell>[],
+  { json, empty, out }: { json: boolean; empty: string; out: Out },
+): void {
+  if (json) return out(JSON.stringify(rows, null, 2));
+  const [first] = rows;
+  if (!first) return out(empty);
+  const columns = Object.keys(first);
+  const lines = rows.map((row) => columns.map((column) => cellText(column, row[column] ?? null)));
+  const widths = columns.map((column, index) =>
+    Math.max(column.length, ...lines.map((line) => line[index]?.length ?? 0)),
+  );
+  for (const line of [columns, ...lines]) {
+    out(
+      line
+        .map((text, index) => text.padEnd(widths[index] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    );
+  }
+}
+
+function cellText(column: string, cell: Cell): string {
+  if (cell === null) return '-';
+  if (typeof cell === 'number') return column.endsWith('_at') ? timeText(cell) : String(cell);
+  return typeof cell === 'string' ? cell : cell.join(' ');
+}
+
+function timeText(at: EpochSeconds): string {
+  return new Date(at * 1000).toISOString().replace('.000Z', 'Z');
+}
+
+/** One thing that was made: as JSON, or a line a fact, a secret with the word that it is shown once. */
+export function printMade(
+  facts: Record<string, Cell>,
+  { json, secret, out }: { json: boolean; secret?: string; out: Out },
+): void {
+  if (json) return out(JSON.stringify(facts, null, 2));
+  const width = Math.max(...Object.keys(facts).map((name) => name.length));
+  for (const [name, value] of Object.entries(facts)) {
+    out(`${name.padEnd(width)}  ${cellText(name, value)}`);
+  }
+  if (secret !== undefined) out(`hint: store the ${secret} now, it is not shown again`);
+}

@@ -1,0 +1,70 @@
+import { OAuthRefusal, type OAuthErrorCode } from '#oauth/oauth-refusal';
+
+/** An HTTP answer in the making: status, headers, and the members of its JSON body. */
+export interface ErrorAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: { readonly error: string; readonly error_description: string };
+}
+
+/**
+ * What an OAuth or metadata endpoint says about a failure. One of the two places that speak HTTP
+ * statuses; nothing private goes out. RFC 6749 §5.2
+ */
+export function oauthErrorAnswer(error: unknown): ErrorAnswer {
+  if (error instanceof OAuthRefusal) {
+    const { code, message, challenge } = error;
+    const headers: Record<string, string> =
+      challenge === undefined ? {} : { 'WWW-Authenticate': `${challenge} realm="latchkey"` };
+    return answer(statusOf(code), code, message, headers);
+  }
+  const status = frameworkStatus(error);
+  if (status !== undefined) return answer(status, 'invalid_request', frameworkWords(status));
+  if (isStoreFault(error)) {
+    return answer(503, 'temporarily_unavailable', 'the database is not available, try again soon');
+  }
+  return answer(500, 'server_error', 'this is our fault, see the log of the server');
+}
+
+function answer(
+  status: number,
+  code: string,
+  description: string,
+  headers: Record<string, string> = {},
+): ErrorAnswer {
+  return { status, headers, body: { error: code, error_description: description } };
+}
+
+function statusOf(code: OAuthErrorCode): number {
+  switch (code) {
+    case 'invalid_client':
+      return 401;
+    case 'invalid_request':
+    case 'invalid_grant':
+    case 'unauthorized_client':
+    case 'unsupported_grant_type':
+    case 'invalid_scope':
+    case 'invalid_target':
+      return 400;
+  }
+}
+
+/** The status of a refusal of the HTTP framework's own, such as 413 for a body over the limit. */
+function frameworkStatus(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !('statusCode' in error)) return undefined;
+  const { statusCode } = error;
+  return typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500
+    ? statusCode
+    : undefined;
+}
+
+function frameworkWords(status: number): string {
+  if (status === 413) return 'the body is too large';
+  if (status === 415) return 'the body must be application/x-www-form-urlencoded';
+  return 'the request cannot be read';
+}
+
+/** Whether the database could not be asked. `node:sqlite` marks its errors with this code. */
+function isStoreFault(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_SQLITE_ERROR';
+}

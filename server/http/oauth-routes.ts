@@ -1,0 +1,90 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import { parseForm, type Form } from '#oauth/form';
+import { authorizationServerMetadata, protectedResourceMetadata } from '#oauth/metadata';
+import { OAuthRefusal } from '#oauth/oauth-refusal';
+import { revocationEndpoint, type RevocationEndpointPorts } from '#oauth/revocation-endpoint';
+import { tokenEndpoint, type TokenEndpointPorts } from '#oauth/token-endpoint';
+import { isSlug } from '#organizations/slug';
+import type { SigningKeys } from '#signing/signing-key';
+import { oauthErrorAnswer } from './errors.ts';
+
+const maxFormBytes = 16 * 1024;
+
+export interface OAuthRoutesOptions {
+  readonly base: string;
+  readonly keys: SigningKeys;
+  readonly ports: TokenEndpointPorts & RevocationEndpointPorts;
+}
+
+/** The OAuth endpoints and the documents that lead a client to them. */
+export function oauthRoutes(app: FastifyInstance, { base, keys, ports }: OAuthRoutesOptions): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(
+    '*',
+    { parseAs: 'buffer', bodyLimit: maxFormBytes },
+    (_request, body, done) => done(null, body),
+  );
+  app.setErrorHandler((error, request, reply) => {
+    const { status, headers, body } = oauthErrorAnswer(error);
+    if (status >= 500) request.log.error({ err: error }, 'request failed');
+    else request.log.info({ code: body.error, reason: body.error_description }, 'request refused');
+    return reply.code(status).headers(headers).header('Cache-Control', 'no-store').send(body);
+  });
+
+  app.post('/api/oauth/token', async (request, reply) => {
+    void reply.headers({ 'Cache-Control': 'no-store', Pragma: 'no-cache' });
+    return tokenEndpoint(formOf(request), request.headers.authorization, ports);
+  });
+
+  app.post('/api/oauth/revoke', async (request, reply) => {
+    await revocationEndpoint(formOf(request), request.headers.authorization, ports);
+    return reply.header('Cache-Control', 'no-store').send();
+  });
+
+  publicDocument(app, '/.well-known/oauth-authorization-server', () =>
+    authorizationServerMetadata(base),
+  );
+  publicDocument(app, '/.well-known/jwks.json', () => keys.jwks);
+  publicDocument(
+    app,
+    '/.well-known/oauth-protected-resource/mcp/:organization/:server',
+    ({ organization = '', server = '' }) =>
+      isSlug(organization) && isSlug(server)
+        ? protectedResourceMetadata(base, `${organization}/${server}`)
+        : undefined,
+  );
+}
+
+function formOf(request: FastifyRequest): Form {
+  // A secret in a URL ends up in histories and logs, so nothing is taken from there. RFC 6749 §2.3.1
+  if (request.raw.url?.includes('?')) {
+    throw new OAuthRefusal('invalid_request', 'parameters belong in the body, not in the URL');
+  }
+  const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+  return parseForm(request.headers['content-type'], body);
+}
+
+/** A document that any page may read: it is the same for everybody and holds nothing private. */
+function publicDocument(
+  app: FastifyInstance,
+  path: string,
+  document: (params: Record<string, string | undefined>) => object | undefined,
+): void {
+  const cors = (reply: FastifyReply) => reply.header('Access-Control-Allow-Origin', '*');
+  app.get<{ Params: Record<string, string | undefined> }>(path, async (request, reply) => {
+    const body = document(request.params);
+    void cors(reply).header('Cache-Control', 'public, max-age=300');
+    return body ?? reply.code(404).send({ error: 'not_found' });
+  });
+  app.options(path, async (_request, reply) =>
+    cors(reply)
+      .headers({
+        'Access-Control-Allow-Methods': 'GET',
+        'Access-Control-Allow-Headers': '*',
+        'Access-Control-Max-Age': '86400',
+      })
+      .code(204)
+      .send(),
+  );
+}

@@ -1,0 +1,107 @@
+import { join } from 'node:path';
+
+import { sql } from 'kysely';
+
+import type { Clock } from '#clock/clock';
+import { UsageRecorder } from '#credentials/usage';
+import { Gateway } from '#gateway/gateway';
+import { createApp } from '#http/app';
+import { isAllowedOrigin } from '#http/host-guard';
+import type { Logger } from '#log/log';
+import { accessTokens } from '#signing/access-token';
+import { readMasterKey } from '#signing/master-key';
+import { readSigningKeys } from '#signing/signing-key';
+import { openDemoLibrary } from '#demo/demo-library';
+import { demoUpstream } from '#upstream/demo-upstream';
+import { Upstreams } from '#upstream/upstreams';
+import { sqliteAdmissions } from '#store/sqlite/admission-store';
+import { openStores } from './stores.ts';
+
+const drainMs = 10_000;
+
+export interface ServeOptions {
+  readonly dataDir: string;
+  readonly masterKeyFile: string | undefined;
+  readonly host: string;
+  readonly port: number;
+  readonly base: string;
+  readonly trustedProxies: readonly string[];
+  readonly allowedOrigins: readonly string[];
+  readonly maxBodyBytes: number;
+  readonly requestTimeoutMs?: number;
+  /** The Node that runs the demo's queries. */
+  readonly nodePath: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** A server that listens. */
+export interface RunningServer {
+  readonly stores: Awaited<ReturnType<typeof openStores>>;
+  /** Stops listening, lets calls finish for up to ten seconds, ends the rest. */
+  close(): Promise<void>;
+}
+
+/** Marries the adapters to the decisions and listens. Rejects when it cannot, with nothing left open. */
+export async function serve(options: ServeOptions): Promise<RunningServer> {
+  const { dataDir, base, clock, log, allowedOrigins } = options;
+  await using opened = new AsyncDisposableStack();
+  const stores = await openStores(dataDir);
+  opened.defer(() => stores.close());
+
+  const masterKeyFile = options.masterKeyFile ?? join(dataDir, 'master.key');
+  const mayCreate = (await stores.signingKeys.list()).length === 0;
+  const masterKey = readMasterKey(masterKeyFile, { mayCreate });
+  const keys = await readSigningKeys(stores.signingKeys, { masterKey, clock });
+  const tokens = accessTokens(base, { keys, clock });
+  const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
+
+  const usage = new UsageRecorder(stores.usage, (err) => log.error({ err }, 'last use not kept'));
+  opened.defer(() => usage.close());
+  const used: UsageRecorder['used'] = (use, usedAt) => usage.used(use, usedAt);
+
+  const demo = openDemoLibrary({ dataDir, nodePath: options.nodePath });
+  opened.defer(() => demo.close());
+  const upstreams = new Upstreams({ demo: demoUpstream(demo) });
+  opened.defer(() => upstreams.close());
+  const gateway = new Gateway({
+    base,
+    endpointUrl,
+    tokens,
+    clock,
+    used,
+    admissions: sqliteAdmissions(stores.connection),
+    upstreamOf: (server) => upstreams.of(server),
+    isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, allowedOrigins),
+    refused: ({ code, details }, { id }) => {
+      const level = code === 'fault' || code === 'unavailable' ? 'error' : 'info';
+      log[level]({ id, code, detail: details.detail, err: details.cause }, 'call refused');
+    },
+  });
+  opened.defer(() => gateway.close());
+
+  const { clients, revokedTokens } = stores;
+  const app = createApp({
+    ...options,
+    keys,
+    gateway,
+    ports: { clients, revokedTokens, tokens, clock, endpointUrl, used },
+    ready: async () => void (await sql`select 1`.execute(stores.db)),
+  });
+  opened.defer(() => app.close());
+  await app.listen({ host: options.host, port: options.port });
+
+  const running = opened.move();
+  return {
+    stores,
+    async close() {
+      const late = setTimeout(() => {
+        gateway.endAll();
+        app.server.closeAllConnections();
+      }, drainMs);
+      gateway.endEndless();
+      await running.disposeAsync();
+      clearTimeout(late);
+    },
+  };
+}
