@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 
 import type { Clock } from '#clock/clock';
 import { UsageRecorder } from '#credentials/usage';
+import { openDemoLibrary } from '#demo/demo-library';
 import { Gateway } from '#gateway/gateway';
 import { createApp } from '#http/app';
 import { isAllowedOrigin } from '#http/host-guard';
@@ -11,11 +12,10 @@ import type { Logger } from '#log/log';
 import { accessTokens } from '#signing/access-token';
 import { readMasterKey } from '#signing/master-key';
 import { readSigningKeys } from '#signing/signing-key';
-import { openDemoLibrary } from '#demo/demo-library';
+import { sqliteAdmissions } from '#store/sqlite/admission-store';
 import { demoUpstream } from '#upstream/demo-upstream';
 import { Upstreams } from '#upstream/upstreams';
-import { sqliteAdmissions } from '#store/sqlite/admission-store';
-import { openStores } from './stores.ts';
+import { openStores, type OpenStores } from './stores.ts';
 
 const drainMs = 10_000;
 
@@ -24,6 +24,7 @@ export interface ServeOptions {
   readonly masterKeyFile: string | undefined;
   readonly host: string;
   readonly port: number;
+  /** The public URL, which tokens and metadata repeat byte for byte. */
   readonly base: string;
   readonly trustedProxies: readonly string[];
   readonly allowedOrigins: readonly string[];
@@ -37,17 +38,34 @@ export interface ServeOptions {
 
 /** A server that listens. */
 export interface RunningServer {
-  readonly stores: Awaited<ReturnType<typeof openStores>>;
+  readonly stores: OpenStores;
   /** Stops listening, lets calls finish for up to ten seconds, ends the rest. */
   close(): Promise<void>;
 }
 
 /** Marries the adapters to the decisions and listens. Rejects when it cannot, with nothing left open. */
 export async function serve(options: ServeOptions): Promise<RunningServer> {
-  const { dataDir, base, clock, log, allowedOrigins } = options;
-  await using opened = new AsyncDisposableStack();
+  const closers: (() => Promise<void>)[] = [];
+  try {
+    return await open(options, closers);
+  } catch (error) {
+    await closeAll(closers);
+    throw error;
+  }
+}
+
+/** The last opened first, as each stands on those before it. */
+async function closeAll(closers: (() => Promise<void>)[]): Promise<void> {
+  for (const close of closers.splice(0).toReversed()) await close();
+}
+
+async function open(
+  options: ServeOptions,
+  closers: (() => Promise<void>)[],
+): Promise<RunningServer> {
+  const { dataDir, base, clock, log } = options;
   const stores = await openStores(dataDir);
-  opened.defer(() => stores.close());
+  closers.push(() => stores.close());
 
   const masterKeyFile = options.masterKeyFile ?? join(dataDir, 'master.key');
   const mayCreate = (await stores.signingKeys.list()).length === 0;
@@ -57,13 +75,13 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
 
   const usage = new UsageRecorder(stores.usage, (err) => log.error({ err }, 'last use not kept'));
-  opened.defer(() => usage.close());
+  closers.push(() => usage.close());
   const used: UsageRecorder['used'] = (use, usedAt) => usage.used(use, usedAt);
 
   const demo = openDemoLibrary({ dataDir, nodePath: options.nodePath });
-  opened.defer(() => demo.close());
+  closers.push(() => demo.close());
   const upstreams = new Upstreams({ demo: demoUpstream(demo) });
-  opened.defer(() => upstreams.close());
+  closers.push(() => upstreams.close());
   const gateway = new Gateway({
     base,
     endpointUrl,
@@ -72,13 +90,13 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
     used,
     admissions: sqliteAdmissions(stores.connection),
     upstreamOf: (server) => upstreams.of(server),
-    isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, allowedOrigins),
+    isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
     refused: ({ code, details }, { id }) => {
       const level = code === 'fault' || code === 'unavailable' ? 'error' : 'info';
       log[level]({ id, code, detail: details.detail, err: details.cause }, 'call refused');
     },
   });
-  opened.defer(() => gateway.close());
+  closers.push(() => gateway.close());
 
   const { clients, revokedTokens } = stores;
   const app = createApp({
@@ -88,10 +106,9 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
     ports: { clients, revokedTokens, tokens, clock, endpointUrl, used },
     ready: async () => void (await sql`select 1`.execute(stores.db)),
   });
-  opened.defer(() => app.close());
+  closers.push(() => app.close());
   await app.listen({ host: options.host, port: options.port });
 
-  const running = opened.move();
   return {
     stores,
     async close() {
@@ -100,7 +117,7 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
         app.server.closeAllConnections();
       }, drainMs);
       gateway.endEndless();
-      await running.disposeAsync();
+      await closeAll(closers);
       clearTimeout(late);
     },
   };

@@ -29,3 +29,5 @@ export async function openStores(dataDir: string) {
     close: () => db.destroy(),
   };
 }
+
+export type OpenStores = Awaited<ReturnType<typeof openStores>>;
