@@ -1,13 +1,18 @@
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { scanMessage } from './json-scan.ts';
 import type { LegacySession } from './legacy-sessions.ts';
+import type { UpstreamAnswer } from './upstream.ts';
 import type { SseEvent } from './sse-event.ts';
 import { SseEvents } from './sse-events.ts';
 
 const maxEventBytes = 64 * 1024 * 1024;
 
-async function* events(body: AsyncIterable<Uint8Array>): AsyncGenerator<SseEvent> {
+/** A body as an upstream gives it: whole, or as it comes. */
+type Body = UpstreamAnswer['body'];
+
+async function* events(body: Body): AsyncGenerator<SseEvent> {
   const splitter = new SseEvents({ maxBytes: maxEventBytes });
+  if (body instanceof Uint8Array) return yield* splitter.push(body);
   for await (const chunk of body) yield* splitter.push(chunk);
 }
 
@@ -17,7 +22,7 @@ async function* events(body: AsyncIterable<Uint8Array>): AsyncGenerator<SseEvent
  *
  * @throws {GatewayRefusal} `upstream_failed` when the stream ends without it.
  */
-export async function responseIn(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+export async function responseIn(body: Body): Promise<Uint8Array> {
   for await (const { data } of events(body)) {
     const scan = scanMessage(data);
     if (scan.outcome === 'message' && scan.envelope.kind === 'response') return data;
@@ -30,7 +35,7 @@ export async function responseIn(body: AsyncIterable<Uint8Array>): Promise<Uint8
  * response.
  */
 export async function* noteRequests(
-  body: AsyncIterable<Uint8Array>,
+  body: Body,
   session: LegacySession,
 ): AsyncGenerator<Uint8Array> {
   for await (const { raw, data } of events(body)) {
@@ -45,7 +50,8 @@ export async function* noteRequests(
 }
 
 /** All of a body, up to `maxEventBytes`. */
-export async function wholeBody(body: AsyncIterable<Uint8Array>): Promise<Buffer> {
+export async function wholeBody(body: Body): Promise<Buffer> {
+  if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of body) {

