@@ -52,6 +52,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: ['gateway', 'log', 'oauth', 'organizations', 'signing'],
     packages: ['fastify'],
   },
+  'server/demo': { packages: ['@modelcontextprotocol/server', 'zod'] },
 };
 
 /** The one door between packages. */
