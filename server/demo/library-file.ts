@@ -27,8 +27,12 @@ export function libraryFile(dataDir: string): string {
 
 function versionOf(file: string): number | undefined {
   try {
-    using database = new DatabaseSync(file, { readOnly: true });
-    return Number(database.prepare('pragma user_version').get()?.['user_version']);
+    const database = new DatabaseSync(file, { readOnly: true });
+    try {
+      return Number(database.prepare('pragma user_version').get()?.['user_version']);
+    } finally {
+      database.close();
+    }
   } catch {
     // Missing, or no database: either way it is made anew.
     return undefined;
@@ -36,18 +40,22 @@ function versionOf(file: string): number | undefined {
 }
 
 function fill(file: string): void {
-  using database = new DatabaseSync(file, { enableForeignKeyConstraints: true });
-  database.exec('pragma journal_mode = off; pragma synchronous = off; begin');
-  for (const { sql } of Object.values(libraryTables)) database.exec(sql);
-  const inserts = new Map<string, ReturnType<DatabaseSync['prepare']>>();
-  for (const { table, values } of libraryRows()) {
-    let insert = inserts.get(table);
-    if (!insert) {
-      insert = database.prepare(`insert into ${table} values (${values.map(() => '?').join()})`);
-      inserts.set(table, insert);
+  const database = new DatabaseSync(file, { enableForeignKeyConstraints: true });
+  try {
+    database.exec('pragma journal_mode = off; pragma synchronous = off; begin');
+    for (const { sql } of Object.values(libraryTables)) database.exec(sql);
+    const inserts = new Map<string, ReturnType<DatabaseSync['prepare']>>();
+    for (const { table, values } of libraryRows()) {
+      let insert = inserts.get(table);
+      if (!insert) {
+        insert = database.prepare(`insert into ${table} values (${values.map(() => '?').join()})`);
+        inserts.set(table, insert);
+      }
+      insert.run(...values);
     }
-    insert.run(...values);
+    for (const sql of libraryIndexes) database.exec(sql);
+    database.exec(`pragma user_version = ${version}; commit; analyze`);
+  } finally {
+    database.close();
   }
-  for (const sql of libraryIndexes) database.exec(sql);
-  database.exec(`pragma user_version = ${version}; commit; analyze`);
 }
