@@ -9,7 +9,21 @@ const root = join(import.meta.dirname, '../..');
  * every room of its own package. A room without a line here may not exist.
  */
 const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
-  'proxy/main': { enters: ['cli', 'config', 'bridge', 'upstream', 'token', 'oauth', 'keychain'] },
+  'proxy/main': {},
+  'proxy/errors': {
+    enters: ['config', 'jsonrpc', 'keychain', 'log', 'oauth', 'token', 'upstream'],
+  },
+  'proxy/cli': { enters: ['config'] },
+  'proxy/config': { enters: ['http', 'log'] },
+  'proxy/bridge': { enters: ['upstream', 'jsonrpc', 'clock', 'log'] },
+  'proxy/upstream': { enters: ['token', 'jsonrpc', 'http', 'clock', 'log'] },
+  'proxy/token': { enters: ['keychain', 'clock', 'log'] },
+  'proxy/oauth': { enters: ['http', 'clock', 'log'] },
+  'proxy/keychain': { packages: ['@napi-rs/keyring'] },
+  'proxy/jsonrpc': {},
+  'proxy/http': {},
+  'proxy/clock': {},
+  'proxy/log': {},
 
   'server/main': { enters: ['cli', 'clock', 'config', 'log', 'serve', 'stores'] },
   'server/serve': {

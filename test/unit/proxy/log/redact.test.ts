@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest';
+import { jsonLinesLog } from '#proxy/log/log';
+import { redact } from '#proxy/log/redact';
+
+test.each([
+  `secret_${'a'.repeat(36)}`,
+  `pk_live_${'b'.repeat(36)}`,
+  `mcp_${'c'.repeat(36)}`,
+  `code_${'d'.repeat(36)}`,
+  `rt_${'e'.repeat(36)}`,
+  'eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl',
+])('%s never gets into a log line', (secret) => {
+  const lines: string[] = [];
+  const log = jsonLinesLog('debug', (line) => lines.push(line));
+
+  log.info('something', { reason: `sent ${secret}, and Authorization: Bearer abc.def-ghi` });
+
+  expect(lines.join('')).not.toContain(secret);
+  expect(lines.join('')).not.toContain('abc.def-ghi');
+});
+
+test('a known secret of any shape is removed, ordinary words are not', () => {
+  expect(redact('the tool mcp_tools said hunter22', ['hunter22'])).toBe(
+    'the tool mcp_tools said …',
+  );
+});
+
+test('lines below the level are not written', () => {
+  const lines: string[] = [];
+  const log = jsonLinesLog('warn', (line) => lines.push(line));
+
+  log.info('quiet');
+  log.warn('loud', { status: 502 });
+
+  expect(lines.map((line): unknown => JSON.parse(line))).toEqual([
+    { time: expect.any(String), level: 'warn', event: 'loud', status: 502 },
+  ]);
+});
