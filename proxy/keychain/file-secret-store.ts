@@ -1,0 +1,139 @@
+import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
+import { constants, type Stats } from 'node:fs';
+import { mkdir, open, readFile, rename, rm, stat, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { SecretStoreError, type SecretStore } from '#keychain/secret-store';
+
+const magic = Buffer.from('latchkey1');
+const nonceBytes = 12;
+const tagBytes = 16;
+const leastKeyBytes = 32;
+
+/**
+ * Encrypted files, one an account, for machines without a keychain. The key is derived from what
+ * `keyFile` holds (32 bytes at least, readable by this user only), which belongs on another volume
+ * or in a mounted secret. The account is authenticated too, so that files cannot be swapped.
+ *
+ *     "latchkey1" | 12-byte nonce | AES-256-GCM ciphertext | 16-byte tag
+ */
+export function fileSecretStore({
+  directory,
+  keyFile,
+  platform,
+}: {
+  directory: string;
+  keyFile: string;
+  platform: NodeJS.Platform;
+}): SecretStore {
+  const key = readKey(keyFile, platform);
+  key.catch(() => undefined);
+  const pathOf = (account: string) =>
+    join(directory, `${createHash('sha256').update(account).digest('hex')}.secret`);
+
+  return {
+    get: (account) =>
+      guarded(async () => {
+        const sealed = await absentIsUndefined(readFile(pathOf(account)));
+        return sealed && open256(await key, account, sealed);
+      }),
+
+    set: (account, secret) =>
+      guarded(async () => {
+        await mkdir(directory, { recursive: true, mode: 0o700 });
+        await writeDurably(directory, pathOf(account), seal256(await key, account, secret));
+      }),
+
+    remove: (account) =>
+      guarded(async () => {
+        await key;
+        return (await absentIsUndefined(unlink(pathOf(account)).then(() => true))) ?? false;
+      }),
+  };
+}
+
+async function readKey(keyFile: string, platform: NodeJS.Platform): Promise<Buffer> {
+  const [content, { mode }] = await Promise.all([readFile(keyFile), stat(keyFile)]).catch(
+    (error: unknown): [Buffer, Stats] => {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new SecretStoreError('unavailable', `key file: ${reason}`, { cause: error });
+    },
+  );
+  if (content.length < leastKeyBytes)
+    throw new SecretStoreError(
+      'unavailable',
+      `key file ${keyFile} holds ${content.length} bytes, at least ${leastKeyBytes} are needed`,
+    );
+  if (platform !== 'win32' && (mode & 0o077) !== 0)
+    throw new SecretStoreError(
+      'unavailable',
+      `key file ${keyFile} is readable by other users; chmod 600 it`,
+    );
+  return Buffer.from(hkdfSync('sha256', content, '', 'latchkey file secret store', 32));
+}
+
+function seal256(key: Buffer, account: string, secret: string): Buffer {
+  const nonce = randomBytes(nonceBytes);
+  const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(account));
+  return Buffer.concat([magic, nonce, cipher.update(secret), cipher.final(), cipher.getAuthTag()]);
+}
+
+function open256(key: Buffer, account: string, sealed: Buffer): string {
+  const nonceEnd = magic.length + nonceBytes;
+  try {
+    const nonce = sealed.subarray(magic.length, nonceEnd);
+    const decipher = createDecipheriv('aes-256-gcm', key, nonce)
+      .setAAD(Buffer.from(account))
+      .setAuthTag(sealed.subarray(-tagBytes));
+    return (
+      decipher.update(sealed.subarray(nonceEnd, -tagBytes)).toString() + decipher.final('utf8')
+    );
+  } catch (error) {
+    throw new SecretStoreError('locked', 'the key file does not fit the stored secret', {
+      cause: error,
+    });
+  }
+}
+
+async function writeDurably(directory: string, path: string, content: Buffer): Promise<void> {
+  const temporary = `${path}.${randomBytes(6).toString('hex')}`;
+  const file = await open(
+    temporary,
+    constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL,
+    0o600,
+  );
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(temporary, path).catch(async (error: unknown) => {
+    await rm(temporary, { force: true });
+    throw error;
+  });
+  await syncDirectory(directory);
+}
+
+/** A rename is durable once its directory is; Windows has no such call and needs none. */
+async function syncDirectory(directory: string): Promise<void> {
+  const handle = await open(directory, constants.O_RDONLY).catch(() => undefined);
+  await handle?.sync().catch(() => undefined);
+  await handle?.close();
+}
+
+async function absentIsUndefined<T>(work: Promise<T>): Promise<T | undefined> {
+  return work.catch((error: unknown) => {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  });
+}
+
+async function guarded<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof SecretStoreError) throw error;
+    const message = error instanceof Error ? error.message : String(error);
+    throw new SecretStoreError('unavailable', message, { cause: error });
+  }
+}

@@ -1,0 +1,91 @@
+import { randomBytes } from 'node:crypto';
+import type { AsyncEntry } from '@napi-rs/keyring';
+import { chunkedSecretStore } from '#keychain/chunked-secret-store';
+import { SecretStoreError, type SecretStore } from '#keychain/secret-store';
+
+const service = 'latchkey';
+
+/** 1,280 UTF-16 characters fit a Windows credential; some room stays for what other tools add. */
+const windowsMaxChars = 1_200;
+
+/** Long enough for a person to type the password of a locked keyring. */
+const defaultTimeoutMs = 20_000;
+
+/**
+ * The keychain of the operating system: macOS Keychain, Windows Credential Manager, the Secret
+ * Service on Linux. There the store is pinned: left alone, the library silently takes the kernel's
+ * keyring on machines without D-Bus, which no later process can read.
+ */
+export function osSecretStore({
+  platform,
+  timeoutMs = defaultTimeoutMs,
+}: {
+  platform: NodeJS.Platform;
+  timeoutMs?: number;
+}): SecretStore {
+  // Every new entry opens a D-Bus connection that only the garbage collector closes.
+  const entries = new Map<string, AsyncEntry>();
+  const library = import('@napi-rs/keyring').catch((error: unknown) => {
+    throw failure(error);
+  });
+  library.catch(() => undefined);
+  let seenWorking: Promise<void> | undefined;
+
+  async function call<T>(account: string, use: (entry: AsyncEntry) => Promise<T>): Promise<T> {
+    const { AsyncEntry } = await library;
+    try {
+      const entry =
+        entries.get(account) ??
+        new AsyncEntry(service, account, { linux: { store: 'secret-service' } });
+      entries.set(account, entry);
+      return await within(timeoutMs, use(entry));
+    } catch (error) {
+      throw error instanceof SecretStoreError ? error : failure(error);
+    }
+  }
+
+  /** A keyring without a login collection reads as empty, so absence is believed only after this. */
+  async function probe(): Promise<void> {
+    const account = `probe ${randomBytes(8).toString('hex')}`;
+    await call(account, (entry) => entry.setPassword('probe'));
+    await call(account, (entry) => entry.deletePassword());
+    entries.delete(account);
+  }
+
+  const store: SecretStore = {
+    async get(account) {
+      const secret = await call(account, (entry) => entry.getPassword());
+      if (secret !== null) return secret;
+      seenWorking ??= probe();
+      await seenWorking.catch((error: unknown) => {
+        seenWorking = undefined;
+        throw error;
+      });
+      return undefined;
+    },
+    set: (account, secret) => call(account, (entry) => entry.setPassword(secret)),
+    remove: (account) => call(account, (entry) => entry.deletePassword()),
+  };
+  return platform === 'win32' ? chunkedSecretStore(store, windowsMaxChars) : store;
+}
+
+async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () => reject(new SecretStoreError('timeout', `no answer within ${timeoutMs / 1000} s`)),
+      timeoutMs,
+    );
+  });
+  try {
+    return await Promise.race([work, limit]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function failure(error: unknown): SecretStoreError {
+  const message = error instanceof Error ? error.message : String(error);
+  const code = /locked|dismissed|cancell?ed|denied/i.test(message) ? 'locked' : 'unavailable';
+  return new SecretStoreError(code, message, { cause: error });
+}
