@@ -1,0 +1,103 @@
+import type { HttpClient } from '#http/http-client';
+import { authorizationServer, type AuthorizationServer } from '#oauth/authorization-server';
+import { fetchJson } from '#oauth/fetch-json';
+import { OAuthError } from '#oauth/oauth-error';
+import { parseChallenge, type Challenge } from '#oauth/parse-challenge';
+import { protectedResource } from '#oauth/protected-resource';
+
+/** Everything that has to be known before asking for a token. */
+export type Discovery = AuthorizationServer & {
+  /** RFC 8707's `resource` parameter. */
+  resource: string;
+  scopesSupported?: string[];
+  /** Whether the resource published metadata; once it did, the unpublished paths are closed. */
+  published: boolean;
+};
+
+export type DiscoverOptions = {
+  /** The server's URL, exactly as configured. */
+  url: string;
+  /** The `WWW-Authenticate` header of its 401, when there was one. */
+  challenge?: string;
+  /** The issuer that the user insists on. */
+  issuer?: string;
+  /** What is known from earlier: whether the resource published metadata then. */
+  publishedBefore: boolean;
+};
+
+/**
+ * Finds the authorization server of an MCP server. A resource that never published metadata has
+ * its authorization server under its own origin, if need be at `/api/oauth/token`.
+ *
+ * RFC 9728 §5, RFC 8414 §3
+ *
+ * @throws {OAuthError}
+ */
+export async function discover(
+  { url: configured, challenge, issuer, publishedBefore }: DiscoverOptions,
+  http: HttpClient,
+): Promise<Discovery> {
+  const url = new URL(configured);
+  const asked =
+    challenge === undefined ? await askForChallenge(url, http) : parseChallenge(challenge);
+  const resource = await protectedResource(url, asked, http);
+  if (!resource) {
+    if (publishedBefore)
+      throw new OAuthError('metadata', `${configured} no longer publishes its metadata`, {
+        endpoint: configured,
+      });
+    return { ...(await ownServer(url, issuer, http)), resource: configured, published: false };
+  }
+  const { authorizationServers, scopesSupported } = resource;
+  const chosen = issuer ?? authorizationServers[0] ?? url.origin;
+  if (!authorizationServers.includes(chosen))
+    throw new OAuthError(
+      'issuer',
+      `${configured} trusts ${authorizationServers.join(', ')}, not the configured issuer ${chosen}`,
+      { endpoint: configured },
+    );
+  const server = await authorizationServer(chosen, url, http);
+  if (!server)
+    throw new OAuthError('metadata', `${chosen} publishes no authorization server metadata`, {
+      endpoint: chosen,
+    });
+  return {
+    ...server,
+    resource: resource.resource,
+    ...(scopesSupported && { scopesSupported }),
+    published: true,
+  };
+}
+
+async function ownServer(
+  url: URL,
+  issuer: string | undefined,
+  http: HttpClient,
+): Promise<AuthorizationServer> {
+  const chosen = issuer ?? url.origin;
+  const published = await authorizationServer(chosen, url, http);
+  if (published) return published;
+  if (new URL(chosen).origin !== url.origin)
+    throw new OAuthError('metadata', `${chosen} publishes no authorization server metadata`, {
+      endpoint: chosen,
+    });
+  return {
+    issuer: chosen,
+    tokenEndpoint: `${url.origin}/api/oauth/token`,
+    tokenEndpointAuthMethods: ['client_secret_post'],
+  };
+}
+
+/** A ping without a credential changes nothing and makes a guarded resource say who guards it. */
+async function askForChallenge(url: URL, http: HttpClient): Promise<Challenge> {
+  const { status, headers } = await fetchJson(http, {
+    url,
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    },
+    body: Buffer.from('{"jsonrpc":"2.0","id":"latchkey","method":"ping"}'),
+  });
+  return status === 401 ? parseChallenge(headers['www-authenticate']) : {};
+}

@@ -1,0 +1,55 @@
+import type { IncomingMessage } from 'node:http';
+import { HttpError, type HttpClient, type HttpRequest } from '#http/http-client';
+import { readBody } from '#http/read-body';
+import { OAuthError } from '#oauth/oauth-error';
+
+export type JsonObject = { [name: string]: unknown };
+export type JsonAnswer = { status: number; headers: IncomingMessage['headers']; json?: JsonObject };
+
+const maxBytes = 256 * 1024;
+const timeoutMs = 15_000;
+
+/**
+ * One small JSON exchange with an authorization server or for a discovery document; `json` is
+ * absent when the body is something else, such as a page.
+ *
+ * @throws {OAuthError} `unreachable`, also for a body over 256 KiB or an answer slower than 15 s
+ */
+export async function fetchJson(
+  http: HttpClient,
+  request: Omit<HttpRequest, 'signal'>,
+): Promise<JsonAnswer> {
+  const endpoint = request.url.href;
+  const signal = AbortSignal.timeout(timeoutMs);
+  const slow = () => `${endpoint} did not answer within ${timeoutMs / 1000} s`;
+  try {
+    const response = await http.request({ ...request, signal });
+    const status = response.statusCode ?? 0;
+    const body = await readBody(response, maxBytes);
+    if (!body) throw new OAuthError('unreachable', `${endpoint} answered too much`, { endpoint });
+    const json = parseObject(body);
+    return { status, headers: response.headers, ...(json && { json }) };
+  } catch (error) {
+    if (error instanceof OAuthError) throw error;
+    const reason = error instanceof HttpError ? error.message : `${endpoint} broke off its answer`;
+    throw new OAuthError(
+      'unreachable',
+      signal.aborted ? slow() : `cannot reach ${reason}`,
+      { endpoint },
+      { cause: error },
+    );
+  }
+}
+
+function parseObject(body: Buffer): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(body.toString());
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

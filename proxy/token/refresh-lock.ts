@@ -1,0 +1,8 @@
+/**
+ * Lets one process at a time renew the token of an account. It dies with its process. Whoever gets
+ * it re-reads the store first, as the one before has probably done the work.
+ */
+export interface RefreshLock {
+  /** @throws {TokenError} `busy` */
+  hold<T>(account: string, work: () => Promise<T>): Promise<T>;
+}

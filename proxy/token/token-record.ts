@@ -1,0 +1,39 @@
+import type { EpochSeconds } from '#clock/clock';
+
+/** An access token as it stands in the secret store. */
+export type TokenRecord = {
+  accessToken: string;
+  obtainedAt: EpochSeconds;
+  /** `undefined` when the server does not say. */
+  expiresAt?: EpochSeconds;
+  issuer: string;
+  /** Whether the resource published metadata when the token was fetched. */
+  published: boolean;
+};
+
+/** The record in `text`; `undefined` when an older or foreign program wrote something else. */
+export function parseTokenRecord(text: string | undefined): TokenRecord | undefined {
+  try {
+    const value: Record<string, unknown> | null = JSON.parse(text ?? 'null');
+    const { accessToken, obtainedAt, expiresAt, issuer, published } = value ?? {};
+    if (typeof accessToken !== 'string' || typeof obtainedAt !== 'number') return undefined;
+    if (typeof issuer !== 'string' || typeof published !== 'boolean') return undefined;
+    const record = { accessToken, obtainedAt, issuer, published };
+    return typeof expiresAt === 'number' ? { ...record, expiresAt } : record;
+  } catch {
+    return undefined;
+  }
+}
+
+const longestMarginSeconds = 300;
+
+/** Whether it is time for a successor: in the last tenth of its life, at most five minutes ahead. */
+export function isDue({ obtainedAt, expiresAt }: TokenRecord, now: EpochSeconds): boolean {
+  if (expiresAt === undefined) return false;
+  const margin = Math.min(longestMarginSeconds, (expiresAt - obtainedAt) / 10);
+  return now >= expiresAt - margin || now < obtainedAt - longestMarginSeconds;
+}
+
+export function isExpired({ expiresAt }: TokenRecord, now: EpochSeconds): boolean {
+  return expiresAt !== undefined && now >= expiresAt;
+}
