@@ -1,0 +1,164 @@
+import type { Writable } from 'node:stream';
+import { identify } from '#bridge/identify';
+import { lineWriter } from '#bridge/line-writer';
+import { openRequests, type OpenRequest } from '#bridge/open-requests';
+import { readLines, type LongLine } from '#bridge/read-lines';
+import type { Clock } from '#clock/clock';
+import { answerTo, errorAnswer, type Failure } from '#jsonrpc/answer';
+import { MessageError, readMessage, textAt, type Message } from '#jsonrpc/message';
+import { modernVersion } from '#jsonrpc/modern-version';
+import type { Log } from '#log/log';
+import type { Upstream } from '#upstream/upstream';
+
+export type BridgeOptions = {
+  input: AsyncIterable<Buffer>;
+  output: Writable;
+  upstream: Upstream;
+  clock: Clock;
+  log: Log;
+  maxMessageBytes: number;
+  /** Puts a failed request into words; `fatal` when every other would fail alike. */
+  explain: (error: unknown) => { failure: Failure; fatal: boolean };
+  /** Somebody wants us gone, now. */
+  stop: AbortSignal;
+};
+
+/** How long requests may still be answered after the assistant has hung up. */
+const graceMs = 3_000;
+const closeMs = 1_000;
+
+/**
+ * Carries JSON-RPC between an assistant on standard input and output, one message a line, and an
+ * MCP server. Every request gets exactly one answer, whatever becomes of the server, but one that
+ * the assistant cancelled gets none. Resolves when the assistant has hung up or `stop` aborts;
+ * rejects with what `explain` calls fatal, once every request was told.
+ */
+export async function bridge(options: BridgeOptions): Promise<void> {
+  const { input, upstream, clock, log, maxMessageBytes, explain, stop } = options;
+  const writer = lineWriter(options.output);
+  const requests = openRequests();
+  const over = new AbortController();
+  const busy = new Set<Promise<unknown>>();
+  let fault: { error: unknown } | undefined;
+  let listening: AbortController | undefined;
+  // What comes behind a message of the handshake waits until the server has seen that one.
+  let handshake: Promise<unknown> = Promise.resolve();
+
+  async function deliver(message: Message): Promise<void> {
+    if (message.kind !== 'response') return writer.write(message.bytes);
+    const id = message.id ?? 'null';
+    const request = id === 'null' ? undefined : requests.take(id);
+    if (request) return writer.write(answerTo(request.id, message).bytes);
+    log.debug('answer to no open request dropped', { id });
+  }
+
+  async function fail({ id, message }: OpenRequest, error: unknown): Promise<void> {
+    const { failure, fatal } = explain(error);
+    if (requests.take(id)) {
+      log.warn('request failed', { what: message.method, reason: failure.message });
+      // A server whose era is unknown is taken for an older one, so that the assistant goes on
+      // with `initialize` and shows the reason to a person.
+      const code = message.method === 'server/discover' ? -32601 : failure.code;
+      await writer.write(errorAnswer(id, { ...failure, code }).bytes);
+    }
+    if (!fatal || fault) return;
+    fault = { error };
+    await Promise.all(requests.all().map((other) => fail(other, error)));
+    over.abort();
+  }
+
+  async function ask(message: Message, id: string): Promise<void> {
+    const request = requests.open(message, id);
+    if (!request) {
+      const failure = { code: -32600, message: 'a request with this id is still open' };
+      return writer.write(errorAnswer(id, failure).bytes);
+    }
+    track(request.done);
+    const { signal } = request.controller;
+    const turn = handshake;
+    if (message.method === 'initialize') {
+      listening?.abort();
+      handshake = turn.then(() => request.done);
+    }
+    await turn;
+    if (signal.aborted) return;
+    try {
+      await upstream.send(message, deliver, signal);
+    } catch (error) {
+      if (!signal.aborted) await fail(request, error);
+    }
+  }
+
+  async function tell(message: Message): Promise<void> {
+    const sent = handshake
+      .then(() => upstream.send(message, deliver, over.signal))
+      .catch((error: unknown) => {
+        const { failure } = explain(error);
+        log.warn('message not delivered', { what: message.method, reason: failure.message });
+      });
+    track(sent);
+    const ready = message.method === 'notifications/initialized';
+    if (ready) handshake = sent;
+    await sent;
+    if (!ready || over.signal.aborted) return;
+    listening?.abort();
+    listening = new AbortController();
+    await upstream.listen(deliver, AbortSignal.any([listening.signal, over.signal]));
+  }
+
+  /** A modern server hears of it by the closed stream, one of the era before by the message. */
+  async function cancel(message: Message): Promise<void> {
+    const request = requests.find(textAt(message, 'params', 'requestId') ?? 'null');
+    if (!request) return tell(message);
+    requests.take(request.id);
+    if (modernVersion(request.message) === undefined) await tell(message);
+    request.controller.abort();
+  }
+
+  async function take(line: Buffer | LongLine): Promise<void> {
+    let message: Message;
+    try {
+      if (!Buffer.isBuffer(line))
+        throw new MessageError(-32600, `a message may have ${maxMessageBytes} bytes at most`);
+      message = readMessage(line);
+    } catch (error) {
+      if (!(error instanceof MessageError)) throw error;
+      const id = Buffer.isBuffer(line) ? undefined : identify(line);
+      return writer.write(
+        errorAnswer(id ?? 'null', { code: error.code, message: error.message }).bytes,
+      );
+    }
+    if (message.kind === 'request' && message.id !== undefined) return ask(message, message.id);
+    return message.method === 'notifications/cancelled' ? cancel(message) : tell(message);
+  }
+
+  function track(work: Promise<unknown>): void {
+    busy.add(work);
+    void work.finally(() => busy.delete(work));
+  }
+
+  async function readAll(): Promise<void> {
+    for await (const line of readLines(input, maxMessageBytes))
+      take(line).catch((error: unknown) => {
+        fault = { error };
+        over.abort();
+      });
+    const enough = clock.sleep(graceMs, over.signal);
+    while (busy.size > 0 && !over.signal.aborted)
+      if (await Promise.race([enough.then(() => true), Promise.allSettled(busy).then(() => false)]))
+        return;
+  }
+
+  await Promise.race([readAll(), ...[stop, writer.gone, over.signal].map(aborted)]);
+  over.abort();
+  requests.all().forEach(({ controller }) => controller.abort());
+  await Promise.race([upstream.close(AbortSignal.timeout(closeMs)), clock.sleep(closeMs)]);
+  if (fault) throw fault.error;
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,219 @@
+import type { IncomingMessage } from 'node:http';
+import type { Clock } from '#clock/clock';
+import type { HttpClient } from '#http/http-client';
+import { answerTo } from '#jsonrpc/answer';
+import { readMessage, stringAt, type Message } from '#jsonrpc/message';
+import type { Log } from '#log/log';
+import { authorizedRequest } from '#upstream/authorized-request';
+import type { Credential } from '#upstream/credential';
+import { modernHeaders } from '#upstream/modern-headers';
+import { isFor, readAnswer } from '#upstream/read-answer';
+import { readEvents, type StreamPosition } from '#upstream/read-events';
+import { UpstreamError, type Deliver, type Upstream } from '#upstream/upstream';
+
+export type StreamableHttpOptions = {
+  url: URL;
+  credential: Credential;
+  http: HttpClient;
+  clock: Clock;
+  log: Log;
+  maxMessageBytes: number;
+};
+
+/** What the era before 2026-07-28 remembers between requests. */
+type Session = {
+  id?: string;
+  protocolVersion?: string;
+  /** The assistant's own handshake, to be made again when the server has forgotten the session. */
+  initialize?: Message;
+};
+
+const initialized = readMessage(
+  Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'),
+);
+const firstRetryMs = 1_000;
+const longestRetryMs = 30_000;
+const resumeAttempts = 5;
+
+/** A stream that stood this long was cut by something on the way, not refused. */
+const steadySeconds = 10;
+
+/** A server may leave the stream open behind its answer, but not forever. */
+const lingerMs = 5_000;
+
+/**
+ * Streamable HTTP in both eras: sessions with a stream of their own, resumption and DELETE up to
+ * 2025-11-25, single exchanges since 2026-07-28. Which one a message belongs to is in the message.
+ */
+export function streamableHttp(options: StreamableHttpOptions): Upstream {
+  const { url, clock, log, maxMessageBytes } = options;
+  let session: Session = {};
+  let revival: Promise<void> | undefined;
+
+  const sessionHeaders = (): Record<string, string> => ({
+    ...(session.id !== undefined && { 'mcp-session-id': session.id }),
+    ...(session.protocolVersion !== undefined && {
+      'mcp-protocol-version': session.protocolVersion,
+    }),
+  });
+
+  async function post(message: Message, signal: AbortSignal): Promise<IncomingMessage> {
+    const headers = {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...(modernHeaders(message) ?? sessionHeaders()),
+    };
+    return authorizedRequest(
+      { url, method: 'POST', headers, body: message.bytes, signal },
+      options,
+    );
+  }
+
+  async function get(lastEventId: string | undefined, signal: AbortSignal) {
+    const headers = {
+      accept: 'text/event-stream',
+      ...sessionHeaders(),
+      ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
+    };
+    return authorizedRequest({ url, method: 'GET', headers, signal }, options);
+  }
+
+  async function send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const handshake = message.method === 'initialize' && modernHeaders(message) === undefined;
+    if (handshake) session = { initialize: message };
+    const inSession = modernHeaders(message) === undefined ? session.id : undefined;
+    let response = await post(message, signal);
+    if (response.statusCode === 404 && inSession !== undefined && message.kind === 'request') {
+      response.resume();
+      await revive(inSession, signal);
+      response = await post(message, signal);
+    }
+    if (message.kind !== 'request') return accepted(message, response);
+    await receive(message, response, handshake ? remembering(response, deliver) : deliver, signal);
+  }
+
+  /** Reads the session's properties off the answer to `initialize` before anyone acts on it. */
+  function remembering(response: IncomingMessage, deliver: Deliver): Deliver {
+    const id = response.headers['mcp-session-id'];
+    return async (message) => {
+      const protocolVersion = stringAt(message, 'result', 'protocolVersion');
+      if (protocolVersion !== undefined)
+        session = { ...session, protocolVersion, ...(typeof id === 'string' && { id }) };
+      await deliver(message);
+    };
+  }
+
+  async function receive(
+    request: Message,
+    response: IncomingMessage,
+    deliver: Deliver,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (!isEventStream(response))
+      return deliver(await readAnswer(response, request, maxMessageBytes));
+    const linger = new AbortController();
+    let answered = false;
+    let stream = response;
+    const position: StreamPosition = {};
+    const taking: Deliver = async (message) => {
+      const mine = isFor(request, message);
+      await deliver(mine ? answerTo(request.id ?? 'null', message) : message);
+      if (!mine) return;
+      answered = true;
+      void clock.sleep(lingerMs, linger.signal).then(() => stream.destroy());
+    };
+    try {
+      await readEvents(stream, position, taking, options);
+      for (let attempt = 0; ;) {
+        if (answered) return;
+        if (signal.aborted) throw new UpstreamError('aborted', 'aborted');
+        const { lastEventId } = position;
+        if (lastEventId === undefined || modernHeaders(request) || attempt >= resumeAttempts)
+          throw new UpstreamError('no_answer', 'the stream ended without the answer', {
+            status: 200,
+          });
+        await clock.sleep(position.retryMs ?? retryMs(attempt), signal);
+        stream = await get(lastEventId, signal);
+        attempt = (await followed(stream, position, taking)) ? 0 : attempt + 1;
+      }
+    } finally {
+      linger.abort();
+    }
+  }
+
+  /** Makes the handshake anew, once for all requests that met the forgotten session. */
+  async function revive(forgotten: string, signal: AbortSignal): Promise<void> {
+    if (session.id !== forgotten || !session.initialize) return;
+    const { initialize } = session;
+    revival ??= (async () => {
+      log.info('session forgotten by the server, starting another');
+      await send(initialize, () => Promise.resolve(), signal);
+      await send(initialized, () => Promise.resolve(), signal);
+    })().finally(() => {
+      revival = undefined;
+    });
+    await revival;
+  }
+
+  async function listen(deliver: Deliver, signal: AbortSignal): Promise<void> {
+    let position: StreamPosition = {};
+    let attempt = 0;
+    while (session.id !== undefined && !signal.aborted) {
+      const of = session.id;
+      try {
+        const stream = await get(position.lastEventId, signal);
+        const status = stream.statusCode ?? 0;
+        const openedAt = clock.now();
+        const moved = await followed(stream, position, deliver);
+        if (moved || clock.now() - openedAt > steadySeconds) attempt = 0;
+        if (status >= 400 && status < 500 && status !== 404 && status !== 429) return;
+        // A request that meets the same 404 starts the next session; this stream follows it.
+        if (status === 404) {
+          if (attempt > 0 && session.id === of) return;
+          position = {};
+        }
+      } catch (error) {
+        if (error instanceof UpstreamError && error.code === 'unauthorized') return;
+        log.debug('stream not opened', { reason: error instanceof Error ? error.message : '' });
+      }
+      await clock.sleep(position.retryMs ?? retryMs(attempt), signal);
+      attempt += 1;
+    }
+  }
+
+  async function close(signal: AbortSignal): Promise<void> {
+    if (session.id === undefined) return;
+    const headers = sessionHeaders();
+    session = {};
+    await authorizedRequest({ url, method: 'DELETE', headers, signal }, options).then(
+      (response) => response.resume(),
+      (error: unknown) => log.debug('session not ended', { reason: String(error) }),
+    );
+  }
+
+  /** Nobody waits for an answer to these, so a refusal is only worth a line in the log. */
+  function accepted({ method, kind }: Message, response: IncomingMessage): void {
+    response.resume();
+    const status = response.statusCode ?? 0;
+    if (status >= 300) log.warn('message not accepted', { status, what: method ?? kind });
+  }
+
+  /** Reads a stream that was asked for by GET; a server may refuse one. */
+  async function followed(response: IncomingMessage, position: StreamPosition, deliver: Deliver) {
+    if (isEventStream(response)) return readEvents(response, position, deliver, options);
+    response.resume();
+    log.debug('no event stream', { status: response.statusCode });
+    return false;
+  }
+
+  return { send, listen, close };
+}
+
+function isEventStream({ statusCode, headers }: IncomingMessage): boolean {
+  const type = headers['content-type'] ?? '';
+  return statusCode === 200 && /^text\/event-stream\b/i.test(type);
+}
+
+function retryMs(attempt: number): number {
+  return Math.min(firstRetryMs * 2 ** attempt, longestRetryMs);
+}
