@@ -1,1 +1,125 @@
-process.exitCode = 1;
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { bridge } from '#bridge/bridge';
+import { parseCommandLine } from '#cli/parse-command-line';
+import { systemClock } from '#clock/clock';
+import type { Connection } from '#config/connection';
+import { defaultStateDirectory } from '#config/default-state-directory';
+import { readOptions, type Options } from '#config/options';
+import { readConnection } from '#config/read-connection';
+import { UsageError } from '#config/usage-error';
+import { httpClient, type HttpClient } from '#http/http-client';
+import { explain, words } from '#errors';
+import type { SecretStore } from '#keychain/secret-store';
+import { jsonLinesLog, type Log } from '#log/log';
+import { redact } from '#log/redact';
+import { sqliteRefreshLock } from '#token/sqlite-refresh-lock';
+import { storedTokenSource, type Grant } from '#token/stored-token-source';
+import { bearerCredential, staticCredential, type Credential } from '#upstream/credential';
+import { streamableHttp } from '#upstream/streamable-http';
+
+const machine = { platform: process.platform, home: homedir(), env: process.env };
+const clock = systemClock();
+
+async function run(args: string[]): Promise<void> {
+  const command = parseCommandLine(args);
+  switch (command.command) {
+    case 'help': {
+      const { help } = await import('#cli/help');
+      return void process.stdout.write(help());
+    }
+    case 'version': {
+      // The launcher stands at the same place beside the sources and beside a build.
+      const file = join(dirname(process.argv[1] ?? ''), '../package.json');
+      const { version }: { version: string } = JSON.parse(readFileSync(file, 'utf8'));
+      return void process.stdout.write(`${version}\n`);
+    }
+    case 'connect': {
+      const options = readOptions(command.options, process.env);
+      const connection = await readConnection(command.target, options.config, machine, readText);
+      return connect(connection, options);
+    }
+  }
+}
+
+async function connect(connection: Connection, options: Options): Promise<void> {
+  const log = jsonLinesLog(options.logLevel, (line) => process.stderr.write(line));
+  const http = httpClient();
+  const credential = await credentialFor(connection, options, http, log);
+  const stop = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+    process.on(signal, () => stop.abort());
+  const { maxMessageBytes } = options;
+  const url = new URL(connection.url);
+  await bridge({
+    input: process.stdin as AsyncIterable<Buffer>,
+    output: process.stdout,
+    upstream: streamableHttp({ url, credential, http, clock, log, maxMessageBytes }),
+    clock,
+    log,
+    maxMessageBytes,
+    explain: (error) => explain(error, connection),
+    stop: stop.signal,
+  });
+}
+
+async function credentialFor(
+  { url, credentials }: Connection,
+  options: Options,
+  http: HttpClient,
+  log: Log,
+): Promise<Credential> {
+  if (credentials.kind === 'none') return staticCredential({});
+  if (credentials.kind === 'api_key')
+    return staticCredential({ 'x-api-key': credentials.apiKeySecret });
+  const { clientId, scopes = [], issuer } = credentials;
+  const stateDirectory = options.stateDir ?? defaultStateDirectory(machine);
+  const store = await secretStore(options, stateDirectory);
+  const whose = JSON.stringify([url, issuer ?? '', clientId, [...scopes].sort()]);
+  const mark = createHash('sha256').update(whose).digest('hex').slice(0, 32);
+  const grant: Grant = async ({ challenge, previous }) => {
+    const { fetchClientToken } = await import('#oauth/fetch-client-token');
+    return fetchClientToken({ url, credentials, challenge, previous }, { http, clock });
+  };
+  const account = `access token ${new URL(url).host} ${mark}`;
+  const lock = sqliteRefreshLock(join(stateDirectory, 'locks'), clock);
+  return bearerCredential(storedTokenSource({ account, store, lock, grant, clock, log }));
+}
+
+async function secretStore(options: Options, stateDirectory: string): Promise<SecretStore> {
+  const { platform } = process;
+  if (options.secretStore === 'os') {
+    const { osSecretStore } = await import('#keychain/os-secret-store');
+    return osSecretStore({ platform });
+  }
+  if (options.secretStore === 'memory') {
+    const { memorySecretStore } = await import('#keychain/memory-secret-store');
+    return memorySecretStore();
+  }
+  const { fileSecretStore } = await import('#keychain/file-secret-store');
+  const keyFile = options.secretStoreKeyFile ?? '';
+  return fileSecretStore({ directory: join(stateDirectory, 'secrets'), keyFile, platform });
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function report(error: unknown): number {
+  const { message, hint } = words(error);
+  for (const line of message.split('\n')) process.stderr.write(`latchkey: ${redact(line)}\n`);
+  if (hint) process.stderr.write(`hint: ${hint}\n`);
+  return error instanceof UsageError ? 2 : 1;
+}
+
+const code = await run(process.argv.slice(2)).then(() => 0, report);
+// Open streams must not keep us, nor must an assistant that does not read what is left.
+setTimeout(() => process.exit(code), 500).unref();
+process.stdout.write('', () => process.exit(code));

@@ -1,0 +1,41 @@
+import { optionNames, type OptionTexts } from '#config/options';
+import { UsageError } from '#config/usage-error';
+
+export type Command =
+  | { command: 'help' | 'version' }
+  | { command: 'connect'; target: string; options: OptionTexts };
+
+/**
+ * What the words after `latchkey` ask for.
+ *
+ * @throws {UsageError}
+ */
+export function parseCommandLine(words: readonly string[]): Command {
+  const options: OptionTexts = {};
+  const operands: string[] = [];
+  const rest = [...words];
+  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
+    if (word === '--help' || word === '-h') return { command: 'help' };
+    if (word === '--version' || word === '-v') return { command: 'version' };
+    if (!word.startsWith('-')) {
+      operands.push(word);
+      continue;
+    }
+    const [flag, inline] = splitOnce(word, '=');
+    const name = optionNames.find((known) => `--${known}` === flag);
+    if (name === undefined) throw new UsageError(`there is no option ${flag}`);
+    const value = inline ?? rest.shift();
+    if (!value) throw new UsageError(`${flag} needs a value`);
+    options[name] = value;
+  }
+  const [first, ...others] = operands[0] === 'connect' ? operands.slice(1) : operands;
+  if (first === undefined) throw new UsageError('which server? give its name or its URL');
+  // A secret may have been typed here, so the surplus is not repeated.
+  if (others.length > 0) throw new UsageError(`one server at a time; ${others.length + 1} given`);
+  return { command: 'connect', target: first, options };
+}
+
+function splitOnce(text: string, separator: string): [string, string?] {
+  const at = text.indexOf(separator);
+  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)];
+}

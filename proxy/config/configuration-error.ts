@@ -1,0 +1,17 @@
+/** One thing wrong in a configuration: where, which key, what and what to do. Never its value. */
+export type Problem = { source: string; key: string; problem: string };
+
+/** Everything that is wrong in a configuration, at once. */
+export class ConfigurationError extends Error {
+  override readonly name = 'ConfigurationError';
+  readonly problems: readonly Problem[];
+
+  constructor(problems: readonly Problem[]) {
+    super(
+      problems
+        .map(({ source, key, problem }) => `${source}: ${key ? `${key}: ` : ''}${problem}`)
+        .join('\n'),
+    );
+    this.problems = problems;
+  }
+}

@@ -1,0 +1,11 @@
+import { posix, win32 } from 'node:path';
+import type { Machine } from '#config/user-files';
+
+/** Where this program keeps what is neither secret nor configuration, unless told otherwise. */
+export function defaultStateDirectory({ platform, home, env }: Machine): string {
+  const path = platform === 'win32' ? win32 : posix;
+  if (platform === 'darwin') return path.join(home, 'Library', 'Application Support', 'Latchkey');
+  if (platform === 'win32')
+    return path.join(env['LOCALAPPDATA'] || path.join(home, 'AppData', 'Local'), 'Latchkey');
+  return path.join(env['XDG_STATE_HOME'] || path.join(home, '.local', 'state'), 'latchkey');
+}

@@ -1,0 +1,95 @@
+import { ConfigurationError, type Problem } from '#config/configuration-error';
+import { readEntry, type Entry } from '#config/read-entry';
+
+export type ReadText = (path: string) => string | undefined;
+
+/**
+ * The entry called `name`: in `configFile` if there is one, else in the only file of `userFiles`
+ * that knows it. Two files may both know it if they mean the same URL; the first that also holds a
+ * credential is taken then.
+ *
+ * @throws {ConfigurationError}
+ */
+export async function findEntry(
+  name: string,
+  { configFile, userFiles }: { configFile: string | undefined; userFiles: string[] },
+  readText: ReadText,
+): Promise<Entry> {
+  const files = configFile === undefined ? userFiles : [configFile];
+  const problems: Problem[] = [];
+  const entries: Entry[] = [];
+  for (const source of files) {
+    const document = await readDocument(source, readText, configFile !== undefined, problems);
+    for (const servers of ['mcpServers', 'servers']) {
+      const value = member(member(document, servers), name);
+      const key = `${servers}.${name}`;
+      const entry = value === undefined ? undefined : readEntry(value, { source, key }, problems);
+      if (entry) entries.push(entry);
+    }
+  }
+  const [first, ...others] = entries;
+  const other = others.find(({ url }) => url !== first?.url);
+  if (first && other)
+    throw new ConfigurationError([
+      {
+        source: first.source,
+        key: first.key,
+        problem: `has another URL than ${other.key} of ${other.source}; make them agree, or name one with --config`,
+      },
+    ]);
+  if (first) return entries.find(({ oauth, apiKey }) => oauth ?? apiKey) ?? first;
+  if (problems.length > 0) throw new ConfigurationError(problems);
+  const problem = `knows no server ${name}; add it under "mcpServers", or give the URL instead`;
+  throw new ConfigurationError(
+    configFile === undefined
+      ? [
+          {
+            source: 'configuration',
+            key: '',
+            problem: `${problem} (looked in ${files.join(', ')})`,
+          },
+        ]
+      : [{ source: configFile, key: '', problem }],
+  );
+}
+
+async function readDocument(
+  source: string,
+  readText: ReadText,
+  required: boolean,
+  problems: Problem[],
+): Promise<unknown> {
+  let text: string | undefined;
+  try {
+    text = readText(source);
+  } catch (error) {
+    problems.push({ source, key: '', problem: `cannot be read (${codeOf(error)})` });
+    return undefined;
+  }
+  if (text === undefined) {
+    if (required) problems.push({ source, key: '', problem: 'does not exist' });
+    return undefined;
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    // Most files are plain JSON, so the slower reader is loaded only when it is needed.
+    const { parseJsonc } = await import('#config/parse-jsonc');
+    try {
+      return parseJsonc(text);
+    } catch {
+      // The parser's own message quotes the text, which may be a secret.
+      problems.push({ source, key: '', problem: 'is not JSON; look for a missing comma or quote' });
+      return undefined;
+    }
+  }
+}
+
+function member(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined;
+  return Object.entries(value).find(([key]) => key === name)?.[1];
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
+}

@@ -1,0 +1,102 @@
+import { UsageError } from '#config/usage-error';
+import { logLevels, type LogLevel } from '#log/log';
+
+type Declaration = {
+  env: string;
+  /** What stands for the value in the help. */
+  value: string;
+  fallback?: string;
+  doc: string;
+};
+
+/** Every option, declared once: the command line, the environment and the help read this. */
+export const declarations = {
+  config: {
+    env: 'LATCHKEY_CONFIG',
+    value: 'FILE',
+    doc: 'find NAME in this file instead of the assistants’ own',
+  },
+  'secret-store': {
+    env: 'LATCHKEY_SECRET_STORE',
+    value: 'os|file|memory',
+    fallback: 'os',
+    doc: 'where tokens are kept',
+  },
+  'secret-store-key-file': {
+    env: 'LATCHKEY_SECRET_STORE_KEY_FILE',
+    value: 'FILE',
+    doc: 'the key of --secret-store file',
+  },
+  'state-dir': {
+    env: 'LATCHKEY_STATE_DIR',
+    value: 'DIR',
+    doc: 'where locks and the file store are kept',
+  },
+  'log-level': {
+    env: 'LATCHKEY_LOG_LEVEL',
+    value: logLevels.join('|'),
+    fallback: 'warn',
+    doc: 'what is written to stderr, as JSON lines',
+  },
+  'max-message-bytes': {
+    env: 'LATCHKEY_MAX_MESSAGE_BYTES',
+    value: 'N',
+    fallback: String(64 * 1024 * 1024),
+    doc: 'longest message, either way',
+  },
+} satisfies Record<string, Declaration>;
+
+export type OptionName = keyof typeof declarations;
+export const optionNames = Object.keys(declarations).filter(isOptionName);
+export type OptionTexts = Partial<Record<OptionName, string>>;
+
+export type Options = {
+  config?: string;
+  secretStore: 'os' | 'file' | 'memory';
+  secretStoreKeyFile?: string;
+  stateDir?: string;
+  logLevel: LogLevel;
+  maxMessageBytes: number;
+};
+
+/**
+ * The options of one run: from the command line, else the environment, else the default.
+ *
+ * @throws {UsageError}
+ */
+export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options {
+  const text = (name: OptionName) => {
+    const declaration: Declaration = declarations[name];
+    return given[name] ?? (env[declaration.env] || declaration.fallback);
+  };
+  const choice = <T extends string>(name: OptionName, choices: readonly T[]): T => {
+    const value = text(name);
+    const chosen = choices.find((one) => one === value);
+    if (chosen === undefined) throw new UsageError(`--${name} is one of ${choices.join(', ')}`);
+    return chosen;
+  };
+  const maxMessageBytes = Number(text('max-message-bytes'));
+  if (!Number.isSafeInteger(maxMessageBytes) || maxMessageBytes < 1_024)
+    throw new UsageError('--max-message-bytes is a number, 1024 at least');
+  const config = text('config');
+  const stateDir = text('state-dir');
+  const secretStoreKeyFile = text('secret-store-key-file');
+  const secretStore = choice('secret-store', ['os', 'file', 'memory']);
+  if (secretStore === 'file' && secretStoreKeyFile === undefined)
+    throw new UsageError(
+      '--secret-store file needs LATCHKEY_SECRET_STORE_KEY_FILE',
+      'make a key with: openssl rand -base64 48 > key && chmod 600 key',
+    );
+  return {
+    ...(config !== undefined && { config }),
+    ...(stateDir !== undefined && { stateDir }),
+    ...(secretStoreKeyFile !== undefined && { secretStoreKeyFile }),
+    secretStore,
+    logLevel: choice('log-level', logLevels),
+    maxMessageBytes,
+  };
+}
+
+function isOptionName(name: string): name is OptionName {
+  return name in declarations;
+}

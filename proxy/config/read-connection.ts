@@ -1,0 +1,67 @@
+import { ConfigurationError, type Problem } from '#config/configuration-error';
+import type { Connection } from '#config/connection';
+import { findEntry, type ReadText } from '#config/find-entry';
+import { readCredentials } from '#config/read-credentials';
+import type { Entry } from '#config/read-entry';
+import { userFiles, type Machine } from '#config/user-files';
+import { webUrl } from '#http/web-url';
+
+/**
+ * The connection that `target` means: a URL, or the name of an entry in a configuration file. The
+ * environment (`LATCHKEY_OAUTH`, `LATCHKEY_CLIENT_SECRET`, `LATCHKEY_API_KEY`) wins over the file,
+ * ours over the one that the entry carries.
+ *
+ * @throws {ConfigurationError} with all problems at once
+ */
+export async function readConnection(
+  target: string,
+  configFile: string | undefined,
+  machine: Machine,
+  readText: ReadText,
+): Promise<Connection> {
+  const problems: Problem[] = [];
+  const entry: Entry = /^[a-z][a-z0-9+.-]*:\/\//i.test(target)
+    ? { source: 'command line', key: 'URL', url: target, oauthKey: 'oauth', env: {} }
+    : await findEntry(target, { configFile, userFiles: userFiles(machine) }, readText);
+  if (!webUrl(entry.url))
+    problems.push({
+      source: entry.source,
+      key: entry.key,
+      problem: 'the URL must be https, or http on this machine, without user or password',
+    });
+
+  const setting = (name: string) => machine.env[name] || entry.env[name] || undefined;
+  const oauthText = setting('LATCHKEY_OAUTH');
+  const oauth = oauthText === undefined ? entry.oauth : parse(oauthText, entry, problems);
+  const apiKey = setting('LATCHKEY_API_KEY');
+  if (apiKey === undefined && entry.apiKey !== undefined && entry.oauth !== undefined)
+    problems.push({
+      source: entry.source,
+      key: entry.key,
+      problem: 'has both apiKey and oauth; remove one',
+    });
+  const clientSecret = setting('LATCHKEY_CLIENT_SECRET');
+  const credentials = readCredentials(
+    {
+      ...(oauth !== undefined && { oauth }),
+      at:
+        oauthText === undefined
+          ? { source: entry.source, key: entry.oauthKey }
+          : { source: 'environment', key: 'LATCHKEY_OAUTH' },
+      ...((apiKey ?? entry.apiKey) !== undefined && { apiKey: apiKey ?? entry.apiKey }),
+      ...(clientSecret !== undefined && { clientSecret }),
+    },
+    problems,
+  );
+  if (problems.length > 0) throw new ConfigurationError(problems);
+  return { name: target, url: entry.url, source: entry.source, credentials };
+}
+
+function parse(text: string, { source }: Entry, problems: Problem[]): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    problems.push({ source, key: 'LATCHKEY_OAUTH', problem: 'is not JSON; look at its quotes' });
+    return undefined;
+  }
+}

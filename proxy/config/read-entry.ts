@@ -1,0 +1,99 @@
+import { basename } from 'node:path';
+import type { Problem } from '#config/configuration-error';
+
+/** What an assistant's configuration says of one server, in one shape for all assistants. */
+export type Entry = {
+  source: string;
+  /** Where in the file: `mcpServers.acme`. */
+  key: string;
+  url: string;
+  /** The `oauth` object, unread. */
+  oauth?: unknown;
+  /** The key in the file that holds `oauth`, for messages. */
+  oauthKey: string;
+  apiKey?: unknown;
+  /** What the assistant puts in the environment of the program it starts. */
+  env: Record<string, string>;
+};
+
+type Json = Record<string, unknown>;
+
+/**
+ * Reads an entry with a URL, or one that starts this very program with a URL among its arguments.
+ * One that starts it by name only (`latchkey acme`) refers to another entry: `undefined`.
+ */
+export function readEntry(
+  value: unknown,
+  { source, key }: { source: string; key: string },
+  problems: Problem[],
+): Entry | undefined {
+  if (!isObject(value)) {
+    problems.push({ source, key, problem: 'is not an object' });
+    return undefined;
+  }
+  const env = environment(value['env']);
+  if (value['command'] !== undefined) {
+    const args = Array.isArray(value['args']) ? value['args'].filter(isString) : [];
+    if (!startsLatchkey([value['command'], ...args])) {
+      problems.push({
+        source,
+        key,
+        problem: 'starts another program; give it a "url", or start latchkey with one',
+      });
+      return undefined;
+    }
+    const url = args.find((arg) => /^https?:\/\//i.test(arg));
+    return url === undefined ? undefined : { source, key, url, oauthKey: `${key}.oauth`, env };
+  }
+  const urlKey = ['url', 'httpUrl', 'serverUrl'].find((name) => value[name] !== undefined) ?? 'url';
+  const url = value[urlKey];
+  if (!isString(url)) {
+    problems.push({
+      source,
+      key: `${key}.${urlKey}`,
+      problem: 'is missing; it is the URL of the MCP server',
+    });
+    return undefined;
+  }
+  const cursor = isObject(value['auth']) ? value['auth'] : undefined;
+  const oauth = value['oauth'] ?? (cursor && fromCursor(cursor));
+  return {
+    source,
+    key,
+    url,
+    env,
+    oauthKey: `${key}.${cursor && value['oauth'] === undefined ? 'auth' : 'oauth'}`,
+    ...(oauth !== undefined && { oauth }),
+    ...(value['apiKey'] !== undefined && { apiKey: value['apiKey'] }),
+  };
+}
+
+/** Cursor writes the same object in capitals. */
+function fromCursor(auth: Json): Json {
+  const { CLIENT_ID: clientId, CLIENT_SECRET: clientSecret, scopes } = auth;
+  return { clientId, clientSecret, scopes };
+}
+
+/** `latchkey`, `npx latchkey`, or Node with the path of our launcher. */
+function startsLatchkey(words: unknown[]): boolean {
+  return words
+    .filter(isString)
+    .some((word) =>
+      /^latchkey(@[\w.-]+)?(\.(js|cmd|exe|ts))?$/i.test(basename(word.replaceAll('\\', '/'))),
+    );
+}
+
+function environment(value: unknown): Record<string, string> {
+  if (!isObject(value)) return {};
+  return Object.fromEntries(
+    Object.entries(value).filter((entry): entry is [string, string] => isString(entry[1])),
+  );
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isString(value: unknown): value is string {
+  return typeof value === 'string';
+}

@@ -1,0 +1,115 @@
+import { ConfigurationError } from '#config/configuration-error';
+import type { Connection } from '#config/connection';
+import { UsageError } from '#config/usage-error';
+import type { Failure } from '#jsonrpc/answer';
+import { SecretStoreError } from '#keychain/secret-store';
+import { redact } from '#log/redact';
+import { OAuthError } from '#oauth/oauth-error';
+import { TokenError } from '#token/token-source';
+import { UpstreamError } from '#upstream/upstream';
+
+type Words = { message: string; hint: string; data?: Record<string, unknown> };
+
+/**
+ * What went wrong and what to do about it, for a person; never with a secret. What is not listed
+ * here is a bug and goes on as it came.
+ */
+export function words(error: unknown, connection?: Connection): Words {
+  const who = connection ? `${connection.name} (${connection.source})` : 'the connection';
+  if (error instanceof UsageError) return { message: error.message, hint: error.hint };
+  if (error instanceof ConfigurationError) return { message: error.message, hint: '' };
+  if (error instanceof SecretStoreError) {
+    switch (error.code) {
+      case 'unavailable':
+        return {
+          message: `no keychain is available: ${error.message}`,
+          hint: 'start one (gnome-keyring, KWallet), or use --secret-store file with LATCHKEY_SECRET_STORE_KEY_FILE',
+        };
+      case 'locked':
+        return {
+          message: `the keychain is locked: ${error.message}`,
+          hint: 'unlock it, then repeat',
+        };
+      case 'timeout':
+        return {
+          message: `the keychain does not answer: ${error.message}`,
+          hint: 'answer its prompt, then repeat',
+        };
+    }
+  }
+  if (error instanceof OAuthError) {
+    const { endpoint, status, error: code, errorDescription } = error.details;
+    const data = { endpoint, status, error: code, error_description: errorDescription };
+    switch (error.code) {
+      case 'refused':
+        return {
+          message: `no access token: ${error.message}`,
+          hint: `check clientId, clientSecret and scopes of ${who}`,
+          data,
+        };
+      case 'issuer':
+        return {
+          message: `no access token: ${error.message}`,
+          hint: `if that is right, name the issuer in oauth.issuer of ${who}`,
+          data,
+        };
+      case 'metadata':
+        return {
+          message: `no access token: ${error.message}`,
+          hint: `check the URL of ${who}, or tell whoever runs the server`,
+          data,
+        };
+      case 'unreachable':
+        return { message: `no access token: ${error.message}`, hint: 'try again later', data };
+    }
+  }
+  if (error instanceof TokenError) {
+    switch (error.code) {
+      case 'rejected':
+        return { message: error.message, hint: 'tell whoever runs the server' };
+      case 'busy':
+        return { message: error.message, hint: 'try again, or end the other process' };
+    }
+  }
+  if (error instanceof UpstreamError) {
+    const data = error.status === undefined ? undefined : { status: error.status };
+    const said = { message: error.message, ...(data && { data }) };
+    switch (error.code) {
+      case 'unauthorized':
+        return {
+          ...said,
+          hint:
+            connection?.credentials.kind === 'none'
+              ? 'give LATCHKEY_API_KEY, or LATCHKEY_OAUTH with a client secret'
+              : `check the credential of ${who}; it may have been revoked`,
+        };
+      case 'forbidden':
+        return { ...said, hint: `the credential of ${who} lacks a scope for this` };
+      case 'redirected':
+        return { ...said, hint: `if you trust that place, put it into the URL of ${who}` };
+      case 'unreachable':
+        return { ...said, hint: 'check the network and whether the server runs' };
+      case 'status':
+      case 'no_answer':
+        return { ...said, hint: 'try again later' };
+      case 'not_json_rpc':
+        return { ...said, hint: `check the URL of ${who}` };
+      case 'too_large':
+        return { ...said, hint: 'raise --max-message-bytes, or ask for less' };
+      case 'aborted':
+        return { ...said, hint: '' };
+    }
+  }
+  throw error;
+}
+
+/** The same as the JSON-RPC error of a request. Without a keychain the next one would fail too. */
+export function explain(
+  error: unknown,
+  connection: Connection,
+): { failure: Failure; fatal: boolean } {
+  const { message, hint, data } = words(error, connection);
+  const text = redact(hint ? `${message}; ${hint}` : message);
+  const failure = { code: -32603, message: text, ...(data && { data }) };
+  return { failure, fatal: error instanceof SecretStoreError && error.code === 'unavailable' };
+}

@@ -1,0 +1,120 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+
+export const launcher = new URL('../../proxy/bin/latchkey.js', import.meta.url).pathname;
+
+export type Answer = {
+  id?: unknown;
+  method?: string;
+  params?: Record<string, unknown>;
+  result?: Record<string, unknown>;
+  error?: { code: number; message: string; data?: Record<string, unknown> };
+};
+
+/** A running proxy, spoken to in raw lines. */
+export type ProxyProcess = {
+  /** Sends a line: text as it is, anything else as JSON. */
+  send(line: unknown): void;
+  /** The next line of stdout, parsed. */
+  next(): Promise<Answer>;
+  /** The next line of stdout as it came. */
+  nextLine(): Promise<string>;
+  /** Sends a request and returns its answer; lines in between are left for `next`. */
+  request(method: string, params?: unknown): Promise<Answer>;
+  handshake(): Promise<Answer>;
+  /** Ends stdin, as an assistant does. */
+  hangUp(): void;
+  kill(signal: NodeJS.Signals): void;
+  /** The exit code, once it has ended. */
+  ended: Promise<number | null>;
+  stderr(): string;
+  /** Lines of stdout that nobody asked for yet. */
+  unread(): string[];
+  [Symbol.asyncDispose](): Promise<void>;
+};
+
+export type ProxyOptions = {
+  args: string[];
+  env?: Record<string, string | undefined>;
+};
+
+const initialize = {
+  protocolVersion: '2025-11-25',
+  capabilities: {},
+  clientInfo: { name: 'test', version: '1' },
+};
+
+/** Starts the real proxy, from its launcher. It is killed by its own pid when the test is over. */
+export function proxyProcess({ args, env = {} }: ProxyOptions): ProxyProcess {
+  const child = spawn(process.execPath, [launcher, ...args], {
+    env: { PATH: process.env['PATH'], HOME: '/nonexistent', ...env },
+    stdio: 'pipe',
+  });
+  const lines: string[] = [];
+  const waiting: ((line: string) => void)[] = [];
+  let stderr = '';
+  let nextId = 1;
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    const first = waiting.shift();
+    if (first) first(line);
+    else lines.push(line);
+  });
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  child.stdin.on('error', () => undefined);
+  const ended = once(child, 'exit').then(([code]: (number | null)[]) => code ?? null);
+
+  const nextLine = async () => {
+    const line = lines.shift();
+    if (line !== undefined) return line;
+    const arrived = new Promise<string>((resolve) => waiting.push(resolve));
+    const gone = ended.then((code) => {
+      throw new Error(`the proxy ended with ${code}: ${stderr}`);
+    });
+    return Promise.race([arrived, gone]);
+  };
+  const next = async () => parse(await nextLine());
+  const send = (line: unknown) =>
+    void child.stdin.write(`${typeof line === 'string' ? line : JSON.stringify(line)}\n`);
+
+  async function request(method: string, params?: unknown): Promise<Answer> {
+    const id = nextId++;
+    send({ jsonrpc: '2.0', id, method, params });
+    const others: string[] = [];
+    for (;;) {
+      const line = await nextLine();
+      const answer = parse(line);
+      if (answer.id === id && answer.method === undefined) {
+        lines.unshift(...others);
+        return answer;
+      }
+      others.push(line);
+    }
+  }
+
+  return {
+    send,
+    next,
+    nextLine,
+    request,
+    async handshake() {
+      const answer = await request('initialize', initialize);
+      send({ jsonrpc: '2.0', method: 'notifications/initialized' });
+      return answer;
+    },
+    hangUp: () => void child.stdin.end(),
+    kill: (signal) => void child.kill(signal),
+    ended,
+    stderr: () => stderr,
+    unread: () => lines,
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+function parse(line: string): Answer {
+  const answer: Answer = JSON.parse(line);
+  return answer;
+}
