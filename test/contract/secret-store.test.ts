@@ -1,0 +1,89 @@
+import { mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { keyringMissing, keyringSession, type KeyringSession } from '#support/keyring-session';
+import { chunkedSecretStore } from '#proxy/keychain/chunked-secret-store';
+import { fileSecretStore } from '#proxy/keychain/file-secret-store';
+import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+import { osSecretStore } from '#proxy/keychain/os-secret-store';
+import type { SecretStore } from '#proxy/keychain/secret-store';
+import { secretStoreContract } from './secret-store.ts';
+
+const { platform } = process;
+
+const memory = memorySecretStore();
+secretStoreContract('memory', () => ({ store: memory, again: memory }));
+
+const inner = limitedStore(1_200);
+secretStoreContract('chunked', () => ({
+  store: chunkedSecretStore(inner, 1_200),
+  again: chunkedSecretStore(inner, 1_200),
+}));
+
+/** A store that refuses what the Windows Credential Manager would. */
+function limitedStore(maxChars: number): SecretStore {
+  const store = memorySecretStore();
+  return {
+    ...store,
+    set: (account, secret) => {
+      if (secret.length > maxChars) throw new Error('too long');
+      return store.set(account, secret);
+    },
+  };
+}
+
+const directory = mkdtempSync(join(tmpdir(), 'latchkey-'));
+const keyFile = join(directory, 'key');
+writeFileSync(keyFile, 'k'.repeat(44), { mode: 0o600 });
+const file = (key = keyFile) =>
+  fileSecretStore({ directory: join(directory, 'secrets'), keyFile: key, platform });
+secretStoreContract('file', () => ({ store: file(), again: file() }));
+
+test('file: what is on disk is sealed and for its owner only', async () => {
+  await file().set('account', 'the secret itself');
+
+  const names = readdirSync(join(directory, 'secrets'));
+  const contents = names.map((name) => readFileSync(join(directory, 'secrets', name), 'latin1'));
+  const modes = names.map((name) => statSync(join(directory, 'secrets', name)).mode & 0o777);
+
+  expect(contents.join('')).not.toContain('the secret itself');
+  expect(new Set(modes)).toEqual(new Set([0o600]));
+});
+
+test('file: another key opens nothing', async () => {
+  const other = join(directory, 'other-key');
+  writeFileSync(other, 'o'.repeat(44), { mode: 0o600 });
+  await file().set('account', 'secret');
+
+  await expect(file(other).get('account')).rejects.toMatchObject({ code: 'locked' });
+});
+
+test.each([
+  ['is absent', undefined, 0o600],
+  ['is too short', 'short', 0o600],
+  ['is readable by others', 'k'.repeat(44), 0o644],
+])('file: a key file that %s makes the store unavailable', async (_, content, mode) => {
+  const bad = join(mkdtempSync(join(tmpdir(), 'latchkey-')), 'key');
+  if (content !== undefined) writeFileSync(bad, content, { mode });
+
+  await expect(file(bad).get('account')).rejects.toMatchObject({ code: 'unavailable' });
+});
+
+describe('os', () => {
+  const missing = platform === 'linux' ? keyringMissing() : undefined;
+  const inherited = { ...process.env };
+  let session: KeyringSession | undefined;
+  beforeAll(async () => {
+    if (missing !== undefined || platform !== 'linux') return;
+    session = await keyringSession();
+    Object.assign(process.env, session.env);
+  });
+  afterAll(async () => {
+    await session?.[Symbol.asyncDispose]();
+    process.env = inherited;
+  });
+  const os = osSecretStore({ platform });
+  const later = osSecretStore({ platform });
+  secretStoreContract('os', () => ({ store: os, again: later }), missing);
+});

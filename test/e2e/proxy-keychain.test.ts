@@ -1,0 +1,79 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { keyringMissing, keyringSession } from '#support/keyring-session';
+import { legacyMcp } from '#support/legacy-mcp';
+import { oauthFront, type OAuthFront } from '#support/oauth-front';
+import { proxyProcess } from '#support/proxy-process';
+
+const start = (server: OAuthFront, env: Record<string, string>) =>
+  proxyProcess({
+    args: [server.url],
+    env: {
+      LATCHKEY_OAUTH: JSON.stringify(server.client),
+      LATCHKEY_STATE_DIR: mkdtempSync(join(tmpdir(), 'latchkey-')),
+      ...env,
+    },
+  });
+
+const missing = process.platform === 'linux' ? keyringMissing() : 'needs Linux';
+
+describe.skipIf(missing !== undefined)(`with a keyring (${missing ?? 'found'})`, () => {
+  test('a token in the keychain is found by the next process', async () => {
+    await using keyring = await keyringSession();
+    await using server = await oauthFront(legacyMcp().handle);
+    const first = start(server, keyring.env);
+    await first.handshake();
+    first.hangUp();
+    expect(await first.ended).toBe(0);
+    server.seen.length = 0;
+    await using second = start(server, keyring.env);
+
+    const answer = await second.handshake();
+
+    expect(answer.result).toMatchObject({ serverInfo: { name: 'legacy' } });
+    expect(server.lines()[0]).toBe('POST /mcp/acme/sales');
+    expect(server.tokenRequests).toHaveLength(1);
+  });
+
+  test('ten processes that start at once ask for one token', async () => {
+    await using keyring = await keyringSession();
+    await using server = await oauthFront(legacyMcp().handle);
+    const env = { ...keyring.env, LATCHKEY_STATE_DIR: mkdtempSync(join(tmpdir(), 'latchkey-')) };
+    const proxies = Array.from({ length: 10 }, () => start(server, env));
+
+    const answers = await Promise.all(proxies.map(async (proxy) => proxy.handshake()));
+    proxies.forEach((proxy) => proxy.hangUp());
+    await Promise.all(proxies.map(async ({ ended }) => ended));
+
+    expect(answers.every(({ result }) => result !== undefined)).toBe(true);
+    expect(server.tokenRequests).toHaveLength(1);
+  });
+
+  test('a keyring without a collection is not taken for an empty one', async () => {
+    await using keyring = await keyringSession({ locked: true });
+    await using server = await oauthFront(legacyMcp().handle);
+    await using proxy = start(server, keyring.env);
+
+    const { error } = await proxy.handshake();
+
+    expect(error?.message).toContain('keychain');
+    expect(server.tokenRequests).toHaveLength(0);
+  });
+});
+
+test.skipIf(process.platform !== 'linux')(
+  'without a keychain every open request is told so, and the proxy ends with 1',
+  async () => {
+    await using server = await oauthFront(legacyMcp().handle);
+    await using proxy = start(server, { DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent' });
+
+    const { error } = await proxy.request('initialize', {});
+
+    expect(error?.message).toMatch(/no keychain is available.*--secret-store file/);
+    expect(await proxy.ended).toBe(1);
+    expect(proxy.stderr()).toContain('latchkey: no keychain is available');
+    expect(server.lines()).toEqual([]);
+  },
+);
