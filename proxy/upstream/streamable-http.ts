@@ -33,6 +33,7 @@ const initialized = readMessage(
 );
 const firstRetryMs = 1_000;
 const longestRetryMs = 30_000;
+const reviveTimeoutMs = 30_000;
 const resumeAttempts = 5;
 
 /** A stream that stood this long was cut by something on the way, not refused. */
@@ -49,6 +50,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   const { url, clock, log, maxMessageBytes } = options;
   let session: Session = {};
   let revival: Promise<void> | undefined;
+  const life = new AbortController();
 
   const sessionHeaders = (): Record<string, string> => ({
     ...(session.id !== undefined && { 'mcp-session-id': session.id }),
@@ -79,13 +81,18 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   }
 
   async function send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    await revival?.catch(() => undefined);
+    return exchange(message, deliver, signal);
+  }
+
+  async function exchange(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
     const handshake = message.method === 'initialize' && modernHeaders(message) === undefined;
     if (handshake) session = { initialize: message };
     const inSession = modernHeaders(message) === undefined ? session.id : undefined;
     let response = await post(message, signal);
     if (response.statusCode === 404 && inSession !== undefined && message.kind === 'request') {
       response.resume();
-      await revive(inSession, signal);
+      await revive(inSession);
       response = await post(message, signal);
     }
     if (message.kind !== 'request') return accepted(message, response);
@@ -142,16 +149,26 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   }
 
   /** Makes the handshake anew, once for all requests that met the forgotten session. */
-  async function revive(forgotten: string, signal: AbortSignal): Promise<void> {
+  async function revive(forgotten: string): Promise<void> {
+    if (revival) return revival;
     if (session.id !== forgotten || !session.initialize) return;
+    const before = session;
     const { initialize } = session;
-    revival ??= (async () => {
+    // Others wait for it too, so it does not end with the request that happened to begin it.
+    const signal = AbortSignal.any([life.signal, AbortSignal.timeout(reviveTimeoutMs)]);
+    revival = (async () => {
       log.info('session forgotten by the server, starting another');
-      await send(initialize, () => Promise.resolve(), signal);
-      await send(initialized, () => Promise.resolve(), signal);
-    })().finally(() => {
-      revival = undefined;
-    });
+      await exchange(initialize, () => Promise.resolve(), signal);
+      await exchange(initialized, () => Promise.resolve(), signal);
+    })()
+      .catch((error: unknown) => {
+        // The next request meets the 404 again and tries once more.
+        session = before;
+        throw error;
+      })
+      .finally(() => {
+        revival = undefined;
+      });
     await revival;
   }
 
@@ -182,6 +199,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   }
 
   async function close(signal: AbortSignal): Promise<void> {
+    life.abort();
     if (session.id === undefined) return;
     const headers = sessionHeaders();
     session = {};

@@ -1,0 +1,198 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { expect, test } from 'vitest';
+import { bodyOf, countedServer } from '#support/counted-server';
+import { proxyProcess } from '#support/proxy-process';
+
+type Handler = (response: ServerResponse, request: IncomingMessage) => unknown;
+
+const json = { 'content-type': 'application/json' };
+const events = { 'content-type': 'text/event-stream' };
+
+async function answered(handler: Handler, env: Record<string, string> = {}) {
+  const server = await countedServer(async (request, response) => {
+    await bodyOf(request);
+    return handler(response, request);
+  });
+  const proxy = proxyProcess({ args: [`${server.origin}/mcp`], env });
+  const lines = async () => {
+    proxy.send('{"jsonrpc":"2.0","id":12345678901234567890,"method":"tools/list"}');
+    return proxy.nextLine();
+  };
+  return Object.assign(proxy, {
+    server,
+    lines,
+    async [Symbol.asyncDispose]() {
+      proxy.kill('SIGKILL');
+      await proxy.ended;
+      await server[Symbol.asyncDispose]();
+    },
+  });
+}
+
+test.each<[string, number, Handler]>([
+  [
+    'a page',
+    502,
+    (response) => response.writeHead(502, { 'content-type': 'text/html' }).end('<h1>no</h1>'),
+  ],
+  ['200 with a page', 200, (response) => response.writeHead(200).end('<h1>welcome</h1>')],
+  ['JSON that is no JSON-RPC', 200, (response) => response.writeHead(200, json).end('{"ok":true}')],
+  ['an empty 200', 200, (response) => response.writeHead(200, json).end()],
+  ['202 to a request', 202, (response) => response.writeHead(202).end()],
+  [
+    'another request’s answer',
+    200,
+    (response) => response.writeHead(200, json).end('{"jsonrpc":"2.0","id":5,"result":{}}'),
+  ],
+  [
+    'half an answer',
+    200,
+    (response) => {
+      response.writeHead(200, { ...json, 'content-length': 500 }).write('{"jsonrpc"');
+      setImmediate(() => response.destroy());
+    },
+  ],
+  [
+    'a stream without the answer',
+    200,
+    (response) => response.writeHead(200, events).end(': nothing\n\n'),
+  ],
+  [
+    'a stream that breaks off',
+    200,
+    (response) => {
+      response.writeHead(200, events).write('event: message\ndata: {"jsonrpc":"2.0",');
+      setImmediate(() => response.destroy());
+    },
+  ],
+  ['429', 429, (response) => response.writeHead(429).end()],
+  ['401', 401, (response) => response.writeHead(401).end()],
+  ['403', 403, (response) => response.writeHead(403).end()],
+  [
+    'a redirect',
+    302,
+    (response) => response.writeHead(302, { location: 'https://elsewhere.example/' }).end(),
+  ],
+])('%s is one readable error', async (_, status, handler) => {
+  await using proxy = await answered(handler);
+
+  const line = await proxy.lines();
+
+  expect(line).toContain('"id":12345678901234567890');
+  expect(JSON.parse(line)).toMatchObject({
+    error: { code: -32603, message: expect.any(String), data: { status } },
+  });
+  expect(proxy.unread()).toEqual([]);
+});
+
+test('a connection that is cut or refused is one readable error', async () => {
+  await using proxy = await answered((response) => response.destroy());
+  const cut = await proxy.lines();
+  await proxy.server[Symbol.asyncDispose]();
+  const refused = await proxy.lines();
+
+  expect(cut).toContain('cannot reach');
+  expect(refused).toMatch(/cannot reach.*ECONNREFUSED/);
+});
+
+test('an error body under another id is the answer to what was asked', async () => {
+  await using proxy = await answered((response) =>
+    response
+      .writeHead(400, json)
+      .end(
+        '{"jsonrpc":"2.0","id":"server-error","error":{"code":-32602,"message":"bad","data":9007199254740993}}',
+      ),
+  );
+
+  expect(await proxy.lines()).toBe(
+    '{"jsonrpc":"2.0","id":12345678901234567890,"error":{"code":-32602,"message":"bad","data":9007199254740993}}',
+  );
+});
+
+test('a pretty-printed answer becomes one line, digit by digit', async () => {
+  await using proxy = await answered((response) =>
+    response
+      .writeHead(200, json)
+      .end(
+        '{\r\n  "jsonrpc": "2.0",\n  "id": 12345678901234567890,\n  "result": {\n "n": 9007199254740993 }\n}\n',
+      ),
+  );
+
+  const line = await proxy.lines();
+
+  expect(line).toContain('"n": 9007199254740993');
+  expect(line).toContain('12345678901234567890');
+});
+
+test('an event of several data lines becomes one line', async () => {
+  await using proxy = await answered((response) =>
+    response
+      .writeHead(200, events)
+      .end(
+        '\u{FEFF}: hi\r\ndata: {"jsonrpc":"2.0",\r\ndata: "id":12345678901234567890,\r\ndata:"result":{}}\r\n\r\n',
+      ),
+  );
+
+  expect(await proxy.lines()).toBe('{"jsonrpc":"2.0", "id":12345678901234567890, "result":{}}');
+});
+
+test('an answer that comes twice is passed on once', async () => {
+  const event = 'data: {"jsonrpc":"2.0","id":12345678901234567890,"result":{}}\n\n';
+  await using proxy = await answered((response) =>
+    response.writeHead(200, events).end(event + event),
+  );
+
+  await proxy.lines();
+  const next = await proxy.lines();
+
+  expect(JSON.parse(next)).toMatchObject({ result: {} });
+  expect(proxy.unread()).toEqual([]);
+});
+
+test('an answer over the limit is an error, and so is a request over it', async () => {
+  const env = { LATCHKEY_MAX_MESSAGE_BYTES: '2048' };
+  const big = 'x'.repeat(4_000);
+  await using proxy = await answered(
+    (response) => response.writeHead(200, json).end(`{"jsonrpc":"2.0","id":1,"result":"${big}"}`),
+    env,
+  );
+
+  expect(await proxy.lines()).toContain('over 2048 bytes');
+  proxy.send({ method: 'tools/call', params: { big }, jsonrpc: '2.0', id: 'late' });
+  expect(await proxy.next()).toMatchObject({ id: 'late', error: { code: -32600 } });
+  expect(proxy.server.seen).toHaveLength(1);
+});
+
+test('a stream with ids is resumed where it broke off', async () => {
+  let posted = 0;
+  await using proxy = await answered((response, request) => {
+    if (request.method === 'POST' && posted++ === 0)
+      return response.writeHead(200, events).end('id: 7\nretry: 10\ndata:\n\n');
+    return response
+      .writeHead(200, events)
+      .end('data: {"jsonrpc":"2.0","id":12345678901234567890,"result":{"resumed":true}}\n\n');
+  });
+
+  expect(await proxy.lines()).toContain('"resumed":true');
+  expect(proxy.server.seen[1]?.headers['last-event-id']).toBe('7');
+});
+
+test('server/discover at an unreachable server lets the assistant fall back to initialize', async () => {
+  await using proxy = await answered((response) => response.destroy());
+
+  expect((await proxy.request('server/discover')).error?.code).toBe(-32601);
+});
+
+test('what is no JSON is answered with a parse error, and the next line works', async () => {
+  await using proxy = await answered((response) =>
+    response.writeHead(200, json).end('{"jsonrpc":"2.0","id":1,"result":{}}'),
+  );
+
+  proxy.send('{"jsonrpc":"2.0","id":1,');
+  proxy.send('');
+  proxy.send('[{"jsonrpc":"2.0","id":1,"method":"ping"}]');
+
+  expect(await proxy.next()).toMatchObject({ id: null, error: { code: -32700 } });
+  expect(await proxy.next()).toMatchObject({ id: null, error: { code: -32600 } });
+  expect((await proxy.request('ping')).result).toEqual({});
+});
