@@ -1,0 +1,42 @@
+import { setImmediate } from 'node:timers/promises';
+import type { Clock } from '#proxy/clock/clock';
+
+export type FakeClock = Clock & {
+  /** Lets that much time pass, and everything that waited for it happen. */
+  advance(seconds: number): Promise<void>;
+  /** Lets everything happen that needs no time. */
+  settled(): Promise<void>;
+};
+
+/** Time that passes only when a test says so. */
+export function fakeClock(now = 1_800_000_000): FakeClock {
+  let ms = now * 1000;
+  const sleeping = new Set<{ untilMs: number; wake: () => void }>();
+  const settled = async () => {
+    for (let turn = 0; turn < 20; turn += 1) await setImmediate();
+  };
+  return {
+    now: () => Math.floor(ms / 1000),
+    sleep: (forMs, signal) =>
+      new Promise((resolve) => {
+        if (signal?.aborted) return resolve();
+        const sleeper = { untilMs: ms + forMs, wake: resolve };
+        sleeping.add(sleeper);
+        signal?.addEventListener('abort', () => {
+          sleeping.delete(sleeper);
+          resolve();
+        });
+      }),
+    settled,
+    async advance(seconds) {
+      await settled();
+      ms += seconds * 1000;
+      for (const sleeper of sleeping)
+        if (sleeper.untilMs <= ms) {
+          sleeping.delete(sleeper);
+          sleeper.wake();
+        }
+      await settled();
+    },
+  };
+}

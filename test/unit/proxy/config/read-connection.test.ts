@@ -1,0 +1,194 @@
+import { expect, test } from 'vitest';
+import { ConfigurationError } from '#proxy/config/configuration-error';
+import { readConnection } from '#proxy/config/read-connection';
+import { userFiles } from '#proxy/config/user-files';
+
+const url = 'https://cloud.example.com/mcp/acme/sales';
+const clientSecret = `secret_${'s'.repeat(36)}`;
+const oauth = { clientId: 'client_1', clientSecret, scopes: ['a', 'b'] };
+const clientCredentials = { kind: 'client_credentials', clientId: 'client_1', clientSecret };
+
+type ReadOptions = { target?: string; config?: string; env?: Record<string, string> };
+
+/** Reads `acme` from files given as objects or texts, in the home directory /h of a Linux user. */
+async function read(
+  files: Record<string, unknown>,
+  { target = 'acme', config = '', env = {} }: ReadOptions = {},
+) {
+  const texts = new Map(
+    Object.entries(files).map(([path, content]) => [
+      path,
+      typeof content === 'string' ? content : JSON.stringify(content),
+    ]),
+  );
+  return readConnection(
+    target,
+    config || undefined,
+    { platform: 'linux', home: '/h', env },
+    (path) => texts.get(path),
+  );
+}
+
+const entry = (value: unknown) => ({ mcpServers: { acme: value } });
+const inFile = async (value: unknown, env: Record<string, string> = {}) =>
+  read({ '/c.json': entry(value) }, { config: '/c.json', env });
+
+async function problemsOf(work: Promise<unknown>) {
+  const error = await work.catch((refusal: unknown) => refusal);
+  expect(error).toBeInstanceOf(ConfigurationError);
+  return error instanceof ConfigurationError ? error : new ConfigurationError([]);
+}
+
+test('the entry of the specification is a client with its secret and scopes', async () => {
+  expect(await inFile({ url, oauth })).toEqual({
+    name: 'acme',
+    url,
+    source: '/c.json',
+    credentials: { ...clientCredentials, scopes: ['a', 'b'] },
+  });
+});
+
+test.each([
+  ['scopes in a string', { url, oauth: { ...oauth, scopes: 'a b' } }],
+  ['scope', { url, oauth: { ...oauth, scopes: undefined, scope: 'a b' } }],
+  ['Gemini’s httpUrl', { httpUrl: url, oauth: { ...oauth, enabled: true } }],
+  [
+    'Cursor’s auth',
+    { url, auth: { CLIENT_ID: 'client_1', CLIENT_SECRET: clientSecret, scopes: ['a', 'b'] } },
+  ],
+  [
+    'latchkey itself',
+    {
+      command: 'npx',
+      args: ['-y', 'latchkey', url],
+      env: { LATCHKEY_OAUTH: JSON.stringify(oauth) },
+    },
+  ],
+  [
+    'latchkey by path',
+    {
+      command: 'node',
+      args: ['C:\\x\\bin\\latchkey.js', 'connect', url],
+      env: { LATCHKEY_OAUTH: JSON.stringify(oauth) },
+    },
+  ],
+])('%s means the same', async (_, value) => {
+  const { credentials } = await inFile(value);
+
+  expect(credentials).toEqual({ ...clientCredentials, scopes: ['a', 'b'] });
+});
+
+test('an apiKey, in the entry or in its env, is a key', async () => {
+  const key = { kind: 'api_key', apiKeySecret: 'mcp_1' };
+
+  expect((await inFile({ url, apiKey: 'mcp_1' })).credentials).toEqual(key);
+  expect(
+    (await inFile({ command: 'latchkey', args: [url], env: { LATCHKEY_API_KEY: 'mcp_1' } }))
+      .credentials,
+  ).toEqual(key);
+});
+
+test('our own environment wins over the file', async () => {
+  const env = { LATCHKEY_CLIENT_SECRET: 'other', LATCHKEY_API_KEY: '' };
+
+  const fromEnvironment = await inFile({ url, oauth: { clientId: 'client_1' } }, env);
+  const withKey = await inFile({ url, oauth }, { LATCHKEY_API_KEY: 'mcp_1' });
+
+  expect(fromEnvironment.credentials).toMatchObject({ clientSecret: 'other' });
+  expect(withKey.credentials).toMatchObject({ kind: 'api_key' });
+});
+
+test('a URL needs no file and is kept byte for byte', async () => {
+  const target = 'HTTPS://Cloud.example.com/mcp/a%2fb/c?x=1';
+
+  expect(await read({}, { target })).toMatchObject({ url: target, credentials: { kind: 'none' } });
+});
+
+test('user-level files are searched, with comments and trailing commas', async () => {
+  const code = '/h/.config/Code/User/mcp.json';
+  const text = `{ // mine\n "servers": { "acme": { "url": "${url}", /* // */ }, }, }`;
+
+  expect(await read({ [code]: text })).toMatchObject({ url, source: code });
+});
+
+test('the same name with different URLs names both files; with the same URL the credential decides', async () => {
+  const other = { url: `${url}/other` };
+  const conflict = { '/h/.claude.json': entry({ url }), '/h/.cursor/mcp.json': entry(other) };
+  const same = { '/h/.claude.json': entry({ url }), '/h/.cursor/mcp.json': entry({ url, oauth }) };
+
+  const { message } = await problemsOf(read(conflict));
+
+  expect(message).toContain('/h/.claude.json');
+  expect(message).toContain('/h/.cursor/mcp.json');
+  expect(await read(same)).toMatchObject({ source: '/h/.cursor/mcp.json' });
+});
+
+test('an entry that only starts latchkey by name refers to another one', async () => {
+  const desktop = '/h/.config/Claude/claude_desktop_config.json';
+
+  expect(
+    await read({
+      [desktop]: entry({ command: 'latchkey', args: ['acme'] }),
+      '/h/.cursor/mcp.json': entry({ url, oauth }),
+    }),
+  ).toMatchObject({ url });
+});
+
+test('everything that is wrong is reported at once, with file and key, never the value', async () => {
+  const { problems, message } = await problemsOf(
+    inFile({ url: 'ftp://x', oauth: { clientId: 5, clientSecret, scopes: 7, grant: 'magic' } }),
+  );
+
+  expect(problems.map(({ key }) => key)).toEqual([
+    'mcpServers.acme',
+    'mcpServers.acme.oauth.clientId',
+    'mcpServers.acme.oauth.scopes',
+    'mcpServers.acme.oauth.grant',
+  ]);
+  expect(message).toContain('/c.json');
+  expect(message).not.toContain('secret_');
+});
+
+test.each([
+  ['http elsewhere', { url: 'http://cloud.example.com/mcp' }, 'https'],
+  ['a password in the URL', { url: 'https://me:pw@cloud.example.com/' }, 'without user'],
+  ['no URL', { oauth }, 'missing'],
+  ['another program', { command: 'npx', args: ['other', url] }, 'another program'],
+  ['a list', [], 'not an object'],
+  ['two credentials', { url, oauth, apiKey: 'mcp_1' }, 'both'],
+  ['an id without a secret', { url, oauth: { clientId: 'client_1' } }, 'not supported yet'],
+  [
+    'a private key',
+    { url, oauth: { clientId: 'client_1', privateKeyFile: 'k' } },
+    'not supported yet',
+  ],
+  ['a key with a line break', { url, apiKey: 'mcp_\n1' }, 'not an API key'],
+])('%s is a problem', async (_, value, words) => {
+  const { message } = await problemsOf(inFile(value));
+
+  expect(message).toContain(words);
+  expect(message).not.toMatch(/pw|mcp_\n/);
+});
+
+test.each([
+  ['is absent', {}, 'does not exist'],
+  ['is no JSON', { '/c.json': `{"clientSecret":"${clientSecret}"` }, 'is not JSON'],
+  ['knows no such name', { '/c.json': {} }, 'knows no server acme'],
+])('a file that %s is a problem', async (_, files, words) => {
+  const { message } = await problemsOf(read(files, { config: '/c.json' }));
+
+  expect(message).toContain(words);
+  expect(message).toContain('/c.json');
+  expect(message).not.toContain('secret_');
+});
+
+test('each platform keeps its files elsewhere', () => {
+  const env = { APPDATA: 'C:\\Users\\u\\AppData\\Roaming' };
+
+  expect(userFiles({ platform: 'darwin', home: '/Users/u', env: {} })[0]).toBe(
+    '/Users/u/Library/Application Support/Claude/claude_desktop_config.json',
+  );
+  expect(userFiles({ platform: 'win32', home: 'C:\\Users\\u', env })[0]).toBe(
+    'C:\\Users\\u\\AppData\\Roaming\\Claude\\claude_desktop_config.json',
+  );
+});

@@ -1,0 +1,214 @@
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import { expect, test } from 'vitest';
+import { HttpError, type HttpClient, type HttpRequest } from '#proxy/http/http-client';
+import { fetchClientToken } from '#proxy/oauth/fetch-client-token';
+import { fakeClock } from '#support/fake-clock';
+
+type Page = { status?: number; json?: unknown; headers?: Record<string, string> };
+
+const url = 'https://mcp.example.com/mcp/acme/sales';
+const resourceMetadata =
+  'https://mcp.example.com/.well-known/oauth-protected-resource/mcp/acme/sales';
+const rootMetadata = 'https://mcp.example.com/.well-known/oauth-protected-resource';
+const issuer = 'https://as.example.com/tenant';
+const serverMetadata = 'https://as.example.com/.well-known/oauth-authorization-server/tenant';
+const token = 'https://as.example.com/tenant/token';
+const clientSecret = 'secret with & and =';
+
+const published: Record<string, Page> = {
+  [url]: { status: 401 },
+  [resourceMetadata]: { json: { resource: url, authorization_servers: [issuer] } },
+  [serverMetadata]: { json: { issuer, token_endpoint: token } },
+  [token]: { json: { access_token: 'at', token_type: 'bearer', expires_in: 60, scope: 'a b' } },
+};
+
+/** The web as a table; what is not in it is 404. */
+function web(pages: Record<string, Page>) {
+  const requests: (HttpRequest & { form: URLSearchParams })[] = [];
+  const http: HttpClient = {
+    request(request) {
+      requests.push({ ...request, form: new URLSearchParams(String(request.body ?? '')) });
+      const page = pages[request.url.href] ?? { status: 404 };
+      if (page.status === 0)
+        return Promise.reject(new HttpError('unreachable', `${request.url.origin}: ECONNREFUSED`));
+      const message = new IncomingMessage(new Socket());
+      message.statusCode = page.status ?? 200;
+      message.headers = page.headers ?? {};
+      message.push(page.json === undefined ? '<html>' : JSON.stringify(page.json));
+      message.push(null);
+      return Promise.resolve(message);
+    },
+    close: () => {},
+  };
+  return { http, requests, asked: () => requests.map((request) => request.url.href) };
+}
+
+type Overrides = Partial<Parameters<typeof fetchClientToken>[0]>;
+
+async function fetched(pages: Record<string, Page>, overrides: Overrides = {}) {
+  const { http, requests, asked } = web(pages);
+  const clock = fakeClock(1_000);
+  const credentials = { clientId: 'client id', clientSecret, scopes: ['a', 'b'] };
+  const result = fetchClientToken({ url, credentials, ...overrides }, { http, clock });
+  result.catch(() => undefined);
+  return { result, requests, asked };
+}
+
+test('the way leads from the resource over its server to a token for exactly this resource', async () => {
+  const { result, requests, asked } = await fetched(published);
+
+  expect(await result).toEqual({
+    accessToken: 'at',
+    obtainedAt: 1_000,
+    expiresAt: 1_060,
+    issuer,
+    published: true,
+  });
+  expect(asked()).toEqual([url, resourceMetadata, serverMetadata, token]);
+  expect(Object.fromEntries(requests.at(-1)?.form ?? [])).toEqual({
+    grant_type: 'client_credentials',
+    scope: 'a b',
+    resource: url,
+  });
+  const basic = Buffer.from('client+id:secret+with+%26+and+%3D').toString('base64');
+  expect(requests.at(-1)?.headers['authorization']).toBe(`Basic ${basic}`);
+});
+
+test('the challenge of the 401 says where the metadata is', async () => {
+  const there = 'https://mcp.example.com/elsewhere';
+  const { result, asked } = await fetched(
+    { ...published, [there]: published[resourceMetadata] ?? {} },
+    { challenge: `Basic realm="x", Bearer error="invalid_token", resource_metadata="${there}"` },
+  );
+  await result;
+
+  expect(asked()[0]).toBe(there);
+});
+
+test('the root form and both forms of server metadata are tried in turn', async () => {
+  const openid = 'https://as.example.com/tenant/.well-known/openid-configuration';
+  const { result, asked } = await fetched({
+    ...published,
+    [resourceMetadata]: { status: 404 },
+    [rootMetadata]: {
+      json: { resource: 'https://mcp.example.com/', authorization_servers: [issuer] },
+    },
+    [serverMetadata]: { status: 404 },
+    [openid]: { json: { issuer, token_endpoint: token } },
+  });
+  await result;
+
+  expect(asked()).toEqual([
+    url,
+    resourceMetadata,
+    rootMetadata,
+    serverMetadata,
+    'https://as.example.com/.well-known/openid-configuration/tenant',
+    openid,
+    token,
+  ]);
+});
+
+test('a secret goes into the body where the server wants it there', async () => {
+  const { result, requests } = await fetched({
+    ...published,
+    [serverMetadata]: {
+      json: {
+        issuer,
+        token_endpoint: token,
+        token_endpoint_auth_methods_supported: ['private_key_jwt', 'client_secret_post'],
+      },
+    },
+  });
+  await result;
+
+  expect(requests.at(-1)?.form.get('client_secret')).toBe(clientSecret);
+  expect(requests.at(-1)?.headers['authorization']).toBeUndefined();
+});
+
+test('a resource that never published metadata has its tokens at /api/oauth/token', async () => {
+  const own = 'https://mcp.example.com/api/oauth/token';
+  const pages = { [own]: published[token] ?? {} };
+
+  expect(await (await fetched(pages)).result).toMatchObject({
+    issuer: 'https://mcp.example.com',
+    published: false,
+  });
+  const previous = { issuer: 'https://mcp.example.com', published: true };
+  await expect((await fetched(pages, { previous })).result).rejects.toMatchObject({
+    code: 'metadata',
+  });
+});
+
+test.each<[string, string, Record<string, Page>, Overrides?]>([
+  [
+    'metadata of another resource',
+    'metadata',
+    {
+      [resourceMetadata]: {
+        json: { resource: 'https://mcp.example.com/other', authorization_servers: [issuer] },
+      },
+    },
+  ],
+  [
+    'a server that calls itself something else',
+    'issuer',
+    { [serverMetadata]: { json: { issuer: `${issuer}/`, token_endpoint: token } } },
+  ],
+  [
+    'a token endpoint on this machine',
+    'metadata',
+    { [serverMetadata]: { json: { issuer, token_endpoint: 'http://127.0.0.1/token' } } },
+  ],
+  [
+    'a server that takes no secret',
+    'metadata',
+    {
+      [serverMetadata]: {
+        json: { issuer, token_endpoint: token, token_endpoint_auth_methods_supported: ['none'] },
+      },
+    },
+  ],
+  [
+    'another issuer than configured',
+    'issuer',
+    {},
+    { credentials: { clientId: 'c', clientSecret, issuer: 'https://mine.example' } },
+  ],
+  [
+    'another issuer than last time',
+    'issuer',
+    {},
+    { previous: { issuer: 'https://old.example', published: true } },
+  ],
+  ['a server in trouble', 'unreachable', { [resourceMetadata]: { status: 503 } }],
+  ['no server at all', 'unreachable', { [serverMetadata]: { status: 0 } }],
+  ['an answer without a token', 'metadata', { [token]: { json: { ok: true } } }],
+  ['a token that breaks the header', 'metadata', { [token]: { json: { access_token: 'a\r\nb' } } }],
+  [
+    'a challenge that points to plain http',
+    'metadata',
+    {},
+    { challenge: 'Bearer resource_metadata="http://mcp.example.com/x"' },
+  ],
+])('%s is refused', async (_, code, pages, overrides) => {
+  const { result } = await fetched({ ...published, ...pages }, overrides);
+
+  await expect(result).rejects.toMatchObject({ name: 'OAuthError', code });
+});
+
+test('a refusal tells endpoint, status and reason, without what was sent', async () => {
+  const json = { error: 'invalid_client', error_description: `not ${clientSecret}\u001b[31m` };
+  const { result } = await fetched({ ...published, [token]: { status: 401, json } });
+
+  await expect(result).rejects.toMatchObject({
+    code: 'refused',
+    details: {
+      endpoint: token,
+      status: 401,
+      error: 'invalid_client',
+      errorDescription: 'not … [31m',
+    },
+  });
+});
