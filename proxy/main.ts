@@ -1,7 +1,6 @@
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { bridge } from '#bridge/bridge';
 import { parseCommandLine } from '#cli/parse-command-line';
 import { systemClock } from '#clock/clock';
@@ -17,6 +16,7 @@ import { jsonLinesLog, type Log } from '#log/log';
 import { redact } from '#log/redact';
 import { sqliteRefreshLock } from '#token/sqlite-refresh-lock';
 import { storedTokenSource, type Grant } from '#token/stored-token-source';
+import { tokenAccount } from '#token/token-account';
 import { bearerCredential, staticCredential, type Credential } from '#upstream/credential';
 import { streamableHttp } from '#upstream/streamable-http';
 
@@ -31,10 +31,8 @@ async function run(args: string[]): Promise<void> {
       return void process.stdout.write(help());
     }
     case 'version': {
-      // The launcher stands at the same place beside the sources and beside a build.
-      const file = join(dirname(process.argv[1] ?? ''), '../package.json');
-      const { version }: { version: string } = JSON.parse(readFileSync(file, 'utf8'));
-      return void process.stdout.write(`${version}\n`);
+      const { default: manifest } = await import('./package.json', { with: { type: 'json' } });
+      return void process.stdout.write(`${manifest.version}\n`);
     }
     case 'connect': {
       const options = readOptions(command.options, process.env);
@@ -77,13 +75,11 @@ async function credentialFor(
   const { clientId, scopes = [], issuer } = credentials;
   const stateDirectory = options.stateDir ?? defaultStateDirectory(machine);
   const store = await secretStore(options, stateDirectory);
-  const whose = JSON.stringify([url, issuer ?? '', clientId, [...scopes].sort()]);
-  const mark = createHash('sha256').update(whose).digest('hex').slice(0, 32);
   const grant: Grant = async ({ challenge, previous }) => {
     const { fetchClientToken } = await import('#oauth/fetch-client-token');
     return fetchClientToken({ url, credentials, challenge, previous }, { http, clock });
   };
-  const account = `access token ${new URL(url).host} ${mark}`;
+  const account = await tokenAccount({ url, issuer, clientId, scopes });
   const lock = sqliteRefreshLock(join(stateDirectory, 'locks'), clock);
   return bearerCredential(storedTokenSource({ account, store, lock, grant, clock, log }));
 }

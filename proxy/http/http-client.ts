@@ -1,4 +1,6 @@
-import http, { type Agent, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import type http from 'node:http';
+import type { Agent, IncomingMessage, OutgoingHttpHeaders } from 'node:http';
+import { createRequire } from 'node:module';
 
 export type HttpRequest = {
   url: URL;
@@ -32,20 +34,24 @@ export class HttpError extends Error {
   }
 }
 
+type Platform = Pick<typeof http, 'Agent' | 'request'>;
+
 const connectTimeoutMs = 20_000;
 
 /** Shorter than what load balancers allow, so that a request rarely meets a dying connection. */
 const idleTimeoutMs = 30_000;
 
 /**
- * Keep-alive connections over `node:http`, which starts several times faster than `fetch`; TLS is
- * loaded with the first https URL.
+ * Keep-alive connections over `node:http`, or `node:https` once there is such a URL. They are
+ * required, not imported: the import of `node:http` reads all its exports, among them WebSocket,
+ * and so loads the whole of undici, which would double the time that this program takes to start.
  */
 export function httpClient(): HttpClient {
+  const require = createRequire(import.meta.url);
   const agents = new Map<string, Agent>();
 
-  async function platformFor(protocol: string) {
-    const platform = protocol === 'https:' ? (await import('node:https')).default : http;
+  function platformFor(protocol: string) {
+    const platform: Platform = require(protocol === 'https:' ? 'node:https' : 'node:http');
     const agent =
       agents.get(protocol) ?? new platform.Agent({ keepAlive: true, timeout: idleTimeoutMs });
     agents.set(protocol, agent);
@@ -53,7 +59,7 @@ export function httpClient(): HttpClient {
   }
 
   async function request({ url, method, headers, body, signal }: HttpRequest) {
-    const { platform, agent } = await platformFor(url.protocol);
+    const { platform, agent } = platformFor(url.protocol);
     const length = body ? { 'content-length': body.length } : {};
     return new Promise<IncomingMessage>((resolve, reject) => {
       if (signal?.aborted) return reject(new HttpError('aborted', 'aborted'));

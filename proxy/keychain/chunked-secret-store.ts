@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type { SecretStore } from '#keychain/secret-store';
 
 const head = /^latchkey-chunks:([0-9a-f]{16}):(\d+)$/;
@@ -36,6 +35,7 @@ export function chunkedSecretStore(store: SecretStore, maxChars: number): Secret
       const before = await store.get(account);
       if (secret.length <= maxChars) await store.set(account, secret);
       else {
+        const { randomBytes } = await import('node:crypto');
         const mark = randomBytes(8).toString('hex');
         const count = Math.ceil(secret.length / maxChars);
         for (let index = 0; index < count; index += 1) {

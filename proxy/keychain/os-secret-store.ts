@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type { AsyncEntry } from '@napi-rs/keyring';
 import { chunkedSecretStore } from '#keychain/chunked-secret-store';
 import { SecretStoreError, type SecretStore } from '#keychain/secret-store';
@@ -46,7 +45,8 @@ export function osSecretStore({
 
   /** A keyring without a login collection reads as empty, so absence is believed only after this. */
   async function probe(): Promise<void> {
-    const account = `probe ${randomBytes(8).toString('hex')}`;
+    const { randomUUID } = await import('node:crypto');
+    const account = `probe ${randomUUID()}`;
     await call(account, (entry) => entry.setPassword('probe'));
     await call(account, (entry) => entry.deletePassword());
     entries.delete(account);

@@ -1,5 +1,3 @@
-import { createHash } from 'node:crypto';
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '#clock/clock';
 import type { RefreshLock } from '#token/refresh-lock';
@@ -16,11 +14,13 @@ const sqliteBusy = 5;
 export function sqliteRefreshLock(directory: string, clock: Clock): RefreshLock {
   return {
     async hold(account, work) {
-      // Loaded here only: a start from a stored token never needs it.
-      const [{ DatabaseSync }] = await Promise.all([
+      // Loaded here: a start from a stored token never needs it.
+      const [{ createHash }, { mkdir }, { DatabaseSync }] = await Promise.all([
+        import('node:crypto'),
+        import('node:fs/promises'),
         import('node:sqlite'),
-        mkdir(directory, { recursive: true, mode: 0o700 }),
       ]);
+      await mkdir(directory, { recursive: true, mode: 0o700 });
       const name = createHash('sha256').update(account).digest('hex').slice(0, 32);
       const database = new DatabaseSync(join(directory, `${name}.lock`), { timeout: 0 });
       try {
