@@ -69,6 +69,8 @@ export function words(error: unknown, connection?: Connection): Words {
         return { message: error.message, hint: 'tell whoever runs the server' };
       case 'busy':
         return { message: error.message, hint: 'try again, or end the other process' };
+      case 'no_lock':
+        return { message: error.message, hint: 'name a directory of your own with --state-dir' };
     }
   }
   if (error instanceof UpstreamError) {

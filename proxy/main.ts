@@ -14,6 +14,7 @@ import { explain, words } from '#errors';
 import type { SecretStore } from '#keychain/secret-store';
 import { jsonLinesLog, type Log } from '#log/log';
 import { redact } from '#log/redact';
+import { processRefreshLock } from '#token/process-refresh-lock';
 import { sqliteRefreshLock } from '#token/sqlite-refresh-lock';
 import { storedTokenSource, type Grant } from '#token/stored-token-source';
 import { tokenAccount } from '#token/token-account';
@@ -80,7 +81,10 @@ async function credentialFor(
     return fetchClientToken({ url, credentials, challenge, previous }, { http, clock });
   };
   const account = await tokenAccount({ url, issuer, clientId, scopes });
-  const lock = sqliteRefreshLock(join(stateDirectory, 'locks'), clock);
+  const lock =
+    options.secretStore === 'memory'
+      ? processRefreshLock()
+      : sqliteRefreshLock(join(stateDirectory, 'locks'), clock);
   return bearerCredential(storedTokenSource({ account, store, lock, grant, clock, log }));
 }
 

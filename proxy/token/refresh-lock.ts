@@ -3,6 +3,6 @@
  * it re-reads the store first, as the one before has probably done the work.
  */
 export interface RefreshLock {
-  /** @throws {TokenError} `busy` */
+  /** @throws {TokenError} `busy`, `no_lock`, or what `work` rejects with */
   hold<T>(account: string, work: () => Promise<T>): Promise<T>;
 }

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '#clock/clock';
 import type { RefreshLock } from '#token/refresh-lock';
 import { TokenError } from '#token/token-source';
@@ -14,17 +15,9 @@ const sqliteBusy = 5;
 export function sqliteRefreshLock(directory: string, clock: Clock): RefreshLock {
   return {
     async hold(account, work) {
-      // Loaded here: a start from a stored token never needs it.
-      const [{ createHash }, { mkdir }, { DatabaseSync }] = await Promise.all([
-        import('node:crypto'),
-        import('node:fs/promises'),
-        import('node:sqlite'),
-      ]);
-      await mkdir(directory, { recursive: true, mode: 0o700 });
-      const name = createHash('sha256').update(account).digest('hex').slice(0, 32);
-      const database = new DatabaseSync(join(directory, `${name}.lock`), { timeout: 0 });
+      const database = await open(directory, account);
       try {
-        await begin(() => database.exec('BEGIN EXCLUSIVE'), clock);
+        await begin(database, clock);
         return await work();
       } finally {
         database.close();
@@ -33,14 +26,31 @@ export function sqliteRefreshLock(directory: string, clock: Clock): RefreshLock 
   };
 }
 
-async function begin(beginExclusive: () => void, clock: Clock): Promise<void> {
+async function open(directory: string, account: string): Promise<DatabaseSync> {
+  try {
+    // Loaded here: a start from a stored token never needs it.
+    const [{ createHash }, { mkdir }, sqlite] = await Promise.all([
+      import('node:crypto'),
+      import('node:fs/promises'),
+      import('node:sqlite'),
+    ]);
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    const name = createHash('sha256').update(account).digest('hex').slice(0, 32);
+    return new sqlite.DatabaseSync(join(directory, `${name}.lock`), { timeout: 0 });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new TokenError('no_lock', `cannot lock in ${directory}: ${reason}`, { cause: error });
+  }
+}
+
+async function begin(database: DatabaseSync, clock: Clock): Promise<void> {
   const deadline = clock.now() + patienceSeconds;
   for (;;) {
     try {
-      return beginExclusive();
+      return database.exec('BEGIN EXCLUSIVE');
     } catch (error) {
       if (!(error instanceof Error && 'errcode' in error && error.errcode === sqliteBusy))
-        throw error;
+        throw new TokenError('no_lock', `cannot lock ${database.location()}`, { cause: error });
       if (clock.now() >= deadline)
         throw new TokenError('busy', `another process has been renewing for ${patienceSeconds} s`, {
           cause: error,

@@ -12,10 +12,13 @@ export interface TokenSource {
   accessToken(rejected?: RejectedToken): Promise<string>;
 }
 
-/** `rejected`: the successor is the rejected token again. `busy`: another process holds the lock. */
+/**
+ * `rejected`: the successor is the rejected token again. `busy`: another process holds the lock.
+ * `no_lock`: there can be no lock.
+ */
 export class TokenError extends Error {
   override readonly name = 'TokenError';
-  readonly code: 'rejected' | 'busy';
+  readonly code: 'rejected' | 'busy' | 'no_lock';
 
   constructor(code: TokenError['code'], message: string, options?: ErrorOptions) {
     super(message, options);

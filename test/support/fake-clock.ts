@@ -4,6 +4,8 @@ import type { Clock } from '#proxy/clock/clock';
 export type FakeClock = Clock & {
   /** Lets that much time pass, and everything that waited for it happen. */
   advance(seconds: number): Promise<void>;
+  /** Resolves when somebody waits for time to pass. */
+  asleep(): Promise<void>;
   /** Lets everything happen that needs no time. */
   settled(): Promise<void>;
 };
@@ -27,6 +29,9 @@ export function fakeClock(now = 1_800_000_000): FakeClock {
           resolve();
         });
       }),
+    async asleep() {
+      while (sleeping.size === 0) await setImmediate();
+    },
     settled,
     async advance(seconds) {
       await settled();

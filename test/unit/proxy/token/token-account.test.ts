@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest';
+import { tokenAccount } from '#proxy/token/token-account';
+
+const purpose = {
+  url: 'https://a.example/mcp',
+  issuer: undefined,
+  clientId: 'c',
+  scopes: ['x', 'y'],
+};
+
+test('another server, client, issuer or set of scopes is another account; their order is not', async () => {
+  const accounts = await Promise.all(
+    [
+      purpose,
+      { ...purpose, url: 'https://a.example/mcp/' },
+      { ...purpose, clientId: 'd' },
+      { ...purpose, issuer: 'https://i.example' },
+      { ...purpose, scopes: ['x'] },
+    ].map(tokenAccount),
+  );
+
+  expect(new Set(accounts).size).toBe(5);
+  expect(await tokenAccount({ ...purpose, scopes: ['y', 'x'] })).toBe(accounts[0]);
+});
+
+test('a long one is shortened to what every platform takes, and stays its own', async () => {
+  const long = (end: string) => ({ ...purpose, url: `https://a.example/${'p'.repeat(900)}${end}` });
+  const [one, two] = await Promise.all([tokenAccount(long('1')), tokenAccount(long('2'))]);
+
+  expect(one.length).toBeLessThan(500);
+  expect(one).not.toBe(two);
+});
