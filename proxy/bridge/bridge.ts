@@ -73,7 +73,8 @@ export async function bridge(options: BridgeOptions): Promise<void> {
       const failure = { code: -32600, message: 'a request with this id is still open' };
       return writer.write(errorAnswer(id, failure).bytes);
     }
-    track(request.done);
+    // A subscription stays open for good, so the end of stdin does not wait for it.
+    if (message.method !== 'subscriptions/listen') track(request.done);
     const { signal } = request.controller;
     const turn = handshake;
     if (message.method === 'initialize') {

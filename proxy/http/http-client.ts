@@ -65,7 +65,7 @@ export function httpClient(): HttpClient {
       if (signal?.aborted) return reject(new HttpError('aborted', 'aborted'));
       const outgoing = platform.request(
         url,
-        { method, agent, headers: { ...headers, ...length } },
+        { method, agent, headers: { 'user-agent': 'latchkey', ...headers, ...length } },
         (response) => {
           // Whoever reads the body sees the same error; without a reader it is not news.
           response.on('error', () => undefined);

@@ -64,8 +64,13 @@ function takeField(event: Draft, line: Buffer): void {
   event.seen = true;
   if (name === 'data') event.data.push(value);
   else if (name === 'event') event.type = value.toString() || 'message';
-  else if (name === 'id' && !value.includes(0)) event.id = value.toString();
+  else if (name === 'id' && value.every(isPrintable)) event.id = value.toString();
   else if (name === 'retry' && /^\d{1,9}$/.test(value.toString())) event.retryMs = Number(value);
+}
+
+/** An id with control characters could not be sent back in a header. */
+function isPrintable(byte: number): boolean {
+  return byte >= 0x20 && byte !== 0x7f;
 }
 
 async function* lines(body: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Buffer> {

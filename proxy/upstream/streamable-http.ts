@@ -75,7 +75,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
     const headers = {
       accept: 'text/event-stream',
       ...sessionHeaders(),
-      ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
+      ...(lastEventId !== undefined && { 'last-event-id': headerBytes(lastEventId) }),
     };
     return authorizedRequest({ url, method: 'GET', headers, signal }, options);
   }
@@ -103,9 +103,14 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   function remembering(response: IncomingMessage, deliver: Deliver): Deliver {
     const id = response.headers['mcp-session-id'];
     return async (message) => {
-      const protocolVersion = stringAt(message, 'result', 'protocolVersion');
-      if (protocolVersion !== undefined)
-        session = { ...session, protocolVersion, ...(typeof id === 'string' && { id }) };
+      const version = stringAt(message, 'result', 'protocolVersion');
+      if (message.members.has('result'))
+        session = {
+          ...session,
+          ...(typeof id === 'string' && { id }),
+          // It goes into a header, so it has to look like a version.
+          ...(version !== undefined && /^[\w.-]+$/.test(version) && { protocolVersion: version }),
+        };
       await deliver(message);
     };
   }
@@ -234,4 +239,9 @@ function isEventStream({ statusCode, headers }: IncomingMessage): boolean {
 
 function retryMs(attempt: number): number {
   return Math.min(firstRetryMs * 2 ** attempt, longestRetryMs);
+}
+
+/** An event id is UTF-8 text, and a header takes the bytes of that. */
+function headerBytes(text: string): string {
+  return Buffer.from(text).toString('latin1');
 }

@@ -53,3 +53,16 @@ test('help and version are printed, wrong usage is one line, a hint and 2', asyn
   expect(wrong.stderr()).toMatch(/^latchkey: there is no option --confg\nhint: .*\n$/);
   expect(await nothing.ended).toBe(2);
 });
+
+test('an assistant that stops reading ends the proxy with 0', async () => {
+  await using server = await countedServer((_, response) =>
+    response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end('{"jsonrpc":"2.0","id":1,"result":{}}'),
+  );
+  await using proxy = proxyProcess({ args: [server.origin] });
+  proxy.stopReading();
+  proxy.send({ jsonrpc: '2.0', id: 1, method: 'ping' });
+
+  expect(await proxy.ended).toBe(0);
+});

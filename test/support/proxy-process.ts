@@ -1,5 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
 export const launcher = new URL('../../proxy/bin/latchkey.js', import.meta.url).pathname;
@@ -25,6 +28,8 @@ export type ProxyProcess = {
   handshake(): Promise<Answer>;
   /** Ends stdin, as an assistant does. */
   hangUp(): void;
+  /** Closes our end of its stdout. */
+  stopReading(): void;
   kill(signal: NodeJS.Signals): void;
   /** The exit code, once it has ended. */
   ended: Promise<number | null>;
@@ -48,7 +53,7 @@ const initialize = {
 /** Starts the real proxy, from its launcher. It is killed by its own pid when the test is over. */
 export function proxyProcess({ args, env = {} }: ProxyOptions): ProxyProcess {
   const child = spawn(process.execPath, [launcher, ...args], {
-    env: { PATH: process.env['PATH'], HOME: '/nonexistent', ...env },
+    env: { PATH: process.env['PATH'], HOME: mkdtempSync(join(tmpdir(), 'latchkey-home-')), ...env },
     stdio: 'pipe',
   });
   const lines: string[] = [];
@@ -103,6 +108,7 @@ export function proxyProcess({ args, env = {} }: ProxyOptions): ProxyProcess {
       return answer;
     },
     hangUp: () => void child.stdin.end(),
+    stopReading: () => void child.stdout.destroy(),
     kill: (signal) => void child.kill(signal),
     ended,
     stderr: () => stderr,
