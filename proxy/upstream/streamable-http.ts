@@ -2,10 +2,11 @@ import type { IncomingMessage } from 'node:http';
 import type { Clock } from '#clock/clock';
 import type { HttpClient } from '#http/http-client';
 import { answerTo } from '#jsonrpc/answer';
-import { readMessage, stringAt, type Message } from '#jsonrpc/message';
+import { readMessage, type Message } from '#jsonrpc/message';
 import type { Log } from '#log/log';
 import { authorizedRequest } from '#upstream/authorized-request';
 import type { Credential } from '#upstream/credential';
+import { agreedSession, sessionHeaders, type LegacySession } from '#upstream/legacy-session';
 import { modernHeaders } from '#upstream/modern-headers';
 import { isFor, readAnswer } from '#upstream/read-answer';
 import { readEvents, type StreamPosition } from '#upstream/read-events';
@@ -18,14 +19,6 @@ export type StreamableHttpOptions = {
   clock: Clock;
   log: Log;
   maxMessageBytes: number;
-};
-
-/** What the era before 2026-07-28 remembers between requests. */
-type Session = {
-  id?: string;
-  protocolVersion?: string;
-  /** The assistant's own handshake, to be made again when the server has forgotten the session. */
-  initialize?: Message;
 };
 
 const initialized = readMessage(
@@ -48,22 +41,15 @@ const lingerMs = 5_000;
  */
 export function streamableHttp(options: StreamableHttpOptions): Upstream {
   const { url, clock, log, maxMessageBytes } = options;
-  let session: Session = {};
+  let session: LegacySession = {};
   let revival: Promise<void> | undefined;
   const life = new AbortController();
-
-  const sessionHeaders = (): Record<string, string> => ({
-    ...(session.id !== undefined && { 'mcp-session-id': session.id }),
-    ...(session.protocolVersion !== undefined && {
-      'mcp-protocol-version': session.protocolVersion,
-    }),
-  });
 
   async function post(message: Message, signal: AbortSignal): Promise<IncomingMessage> {
     const headers = {
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',
-      ...(modernHeaders(message) ?? sessionHeaders()),
+      ...(modernHeaders(message) ?? sessionHeaders(session)),
     };
     return authorizedRequest(
       { url, method: 'POST', headers, body: message.bytes, signal },
@@ -74,7 +60,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   async function get(lastEventId: string | undefined, signal: AbortSignal) {
     const headers = {
       accept: 'text/event-stream',
-      ...sessionHeaders(),
+      ...sessionHeaders(session),
       ...(lastEventId !== undefined && { 'last-event-id': headerBytes(lastEventId) }),
     };
     return authorizedRequest({ url, method: 'GET', headers, signal }, options);
@@ -99,18 +85,10 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
     await receive(message, response, handshake ? remembering(response, deliver) : deliver, signal);
   }
 
-  /** Reads the session's properties off the answer to `initialize` before anyone acts on it. */
+  /** Reads the session off the answer to `initialize` before anyone acts on that. */
   function remembering(response: IncomingMessage, deliver: Deliver): Deliver {
-    const id = response.headers['mcp-session-id'];
     return async (message) => {
-      const version = stringAt(message, 'result', 'protocolVersion');
-      if (message.members.has('result'))
-        session = {
-          ...session,
-          ...(typeof id === 'string' && { id }),
-          // It goes into a header, so it has to look like a version.
-          ...(version !== undefined && /^[\w.-]+$/.test(version) && { protocolVersion: version }),
-        };
+      if (message.kind === 'response') session = agreedSession(session, message, response);
       await deliver(message);
     };
   }
@@ -206,7 +184,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   async function close(signal: AbortSignal): Promise<void> {
     life.abort();
     if (session.id === undefined) return;
-    const headers = sessionHeaders();
+    const headers = sessionHeaders(session);
     session = {};
     await authorizedRequest({ url, method: 'DELETE', headers, signal }, options).then(
       (response) => response.resume(),
