@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { existsSync, readFileSync } from 'node:fs';
+import { homedir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { bridge } from '#bridge/bridge';
 import { parseCommandLine } from '#cli/parse-command-line';
@@ -12,6 +12,7 @@ import { UsageError } from '#config/usage-error';
 import { httpClient, type HttpClient } from '#http/http-client';
 import { explain, words } from '#errors';
 import type { SecretStore } from '#keychain/secret-store';
+import { sessionBusAddress } from '#keychain/session-bus';
 import { jsonLinesLog, type Log } from '#log/log';
 import { redact } from '#log/redact';
 import { processRefreshLock } from '#token/process-refresh-lock';
@@ -91,6 +92,7 @@ async function credentialFor(
 async function secretStore(options: Options, stateDirectory: string): Promise<SecretStore> {
   const { platform } = process;
   if (options.secretStore === 'os') {
+    if (platform === 'linux') findSessionBus();
     const { osSecretStore } = await import('#keychain/os-secret-store');
     return osSecretStore({ platform });
   }
@@ -101,6 +103,27 @@ async function secretStore(options: Options, stateDirectory: string): Promise<Se
   const { fileSecretStore } = await import('#keychain/file-secret-store');
   const keyFile = options.secretStoreKeyFile ?? '';
   return fileSecretStore({ directory: join(stateDirectory, 'secrets'), keyFile, platform });
+}
+
+/** The keychain's library asks the environment where the session bus is. */
+function findSessionBus(): void {
+  const { env, ppid: parentPid } = process;
+  const readable = (path: string) => {
+    try {
+      return readFileSync(path, 'utf8');
+    } catch {
+      return undefined; // Another user's, or gone.
+    }
+  };
+  const userId = userInfo().uid;
+  const address = sessionBusAddress({
+    env,
+    parentPid,
+    userId,
+    exists: existsSync,
+    readText: readable,
+  });
+  if (address) env['DBUS_SESSION_BUS_ADDRESS'] = address;
 }
 
 function readText(path: string): string | undefined {

@@ -49,7 +49,9 @@ await suite('keychain', 'the first run, as the README tells it', () => {
 
   const byName = { command: process.execPath, args: [launcher, 'demo', '--config'] };
   const entry = () => ({ ...printed.started, env: { ...env, ...printed.started.env } });
-  const noted = <T extends { stderr: { on(event: 'data', hear: (text: Buffer) => void): unknown } | null }>(
+  const noted = <
+    T extends { stderr: { on(event: 'data', hear: (text: Buffer) => void): unknown } | null },
+  >(
     transport: T,
   ): T => {
     transport.stderr?.on('data', (text) => (proxyLog += String(text)));
@@ -104,22 +106,34 @@ await suite('keychain', 'the first run, as the README tells it', () => {
     ['tools/list', [], '"query"'],
     ['tools/call', ['--tool-name', 'query', '--tool-arg', 'sql=select 41 + 1 as n'], '42'],
     ['resources/list', [], 'SKILL.md'],
-  ] as const)('the Inspector command line does %s by the name in a file', async ([method, args, found]) => {
-    const proxy = [byName.command, ...byName.args, configFile];
-    const { code, stdout, stderr } = await runProgram(inspector, {
-      args: ['--cli', '-q', '--format', 'json', '--method', method, ...args, '--', ...proxy],
-      env,
-      timeoutMs: 30_000,
-    });
+  ] as const)(
+    'the Inspector command line does %s by the name in a file',
+    async ([method, args, found]) => {
+      const proxy = [byName.command, ...byName.args, configFile];
+      const { code, stdout, stderr } = await runProgram(inspector, {
+        args: ['--cli', '-q', '--format', 'json', '--method', method, ...args, '--', ...proxy],
+        env,
+        timeoutMs: 30_000,
+      });
 
-    expect({ code, stderr }).toMatchObject({ code: 0 });
-    expect(stdout).toContain(found);
-  });
+      expect({ code, stderr }).toMatchObject({ code: 0 });
+      expect(stdout).toContain(found);
+    },
+  );
 
   test('the keychain holds the token, and a second process starts from it', async () => {
     const before = tokenRequests();
     const { stdout } = await runProgram(inspector, {
-      args: ['--cli', '-q', '--method', 'tools/list', '--', byName.command, ...byName.args, configFile],
+      args: [
+        '--cli',
+        '-q',
+        '--method',
+        'tools/list',
+        '--',
+        byName.command,
+        ...byName.args,
+        configFile,
+      ],
       env,
     });
     const { stdout: kept } = await runProgram(process.execPath, {
