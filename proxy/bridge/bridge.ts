@@ -1,8 +1,8 @@
 import type { Writable } from 'node:stream';
-import { identify } from '#bridge/identify';
-import { lineWriter } from '#bridge/line-writer';
-import { openRequests, type OpenRequest } from '#bridge/open-requests';
-import { readLines, type LongLine } from '#bridge/read-lines';
+import { identify } from './identify.ts';
+import { lineWriter } from './line-writer.ts';
+import { openRequests, type OpenRequest } from './open-requests.ts';
+import { readLines, type LongLine } from './read-lines.ts';
 import type { Clock } from '#clock/clock';
 import { answerTo, errorAnswer, type Failure } from '#jsonrpc/answer';
 import { MessageError, readMessage, textAt, type Message } from '#jsonrpc/message';

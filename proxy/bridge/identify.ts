@@ -1,4 +1,4 @@
-import type { LongLine } from '#bridge/read-lines';
+import type { LongLine } from './read-lines.ts';
 
 const id = String.raw`("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?)`;
 const requestHead = new RegExp(

@@ -1,5 +1,5 @@
 import { posix, win32 } from 'node:path';
-import type { Machine } from '#config/user-files';
+import type { Machine } from './user-files.ts';
 
 /** Where this program keeps what is neither secret nor configuration, unless told otherwise. */
 export function defaultStateDirectory({ platform, home, env }: Machine): string {

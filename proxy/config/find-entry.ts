@@ -1,5 +1,5 @@
-import { ConfigurationError, type Problem } from '#config/configuration-error';
-import { readEntry, type Entry } from '#config/read-entry';
+import { ConfigurationError, type Problem } from './configuration-error.ts';
+import { readEntry, type Entry } from './read-entry.ts';
 
 export type ReadText = (path: string) => string | undefined;
 
@@ -74,7 +74,7 @@ async function readDocument(
     return JSON.parse(text);
   } catch {
     // Most files are plain JSON, so the slower reader is loaded only when it is needed.
-    const { parseJsonc } = await import('#config/parse-jsonc');
+    const { parseJsonc } = await import('./parse-jsonc.ts');
     try {
       return parseJsonc(text);
     } catch {

@@ -1,4 +1,4 @@
-import { UsageError } from '#config/usage-error';
+import { UsageError } from './usage-error.ts';
 import { logLevels, type LogLevel } from '#log/log';
 
 type Declaration = {

@@ -1,9 +1,9 @@
-import { ConfigurationError, type Problem } from '#config/configuration-error';
-import type { Connection } from '#config/connection';
-import { findEntry, type ReadText } from '#config/find-entry';
-import { readCredentials } from '#config/read-credentials';
-import type { Entry } from '#config/read-entry';
-import { userFiles, type Machine } from '#config/user-files';
+import { ConfigurationError, type Problem } from './configuration-error.ts';
+import type { Connection } from './connection.ts';
+import { findEntry, type ReadText } from './find-entry.ts';
+import { readCredentials } from './read-credentials.ts';
+import type { Entry } from './read-entry.ts';
+import { userFiles, type Machine } from './user-files.ts';
 import { webUrl } from '#http/web-url';
 
 /**

@@ -1,5 +1,5 @@
-import type { Problem } from '#config/configuration-error';
-import type { Credentials } from '#config/connection';
+import type { Problem } from './configuration-error.ts';
+import type { Credentials } from './connection.ts';
 
 type Json = Record<string, unknown>;
 

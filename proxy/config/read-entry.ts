@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import type { Problem } from '#config/configuration-error';
+import type { Problem } from './configuration-error.ts';
 
 /** What an assistant's configuration says of one server, in one shape for all assistants. */
 export type Entry = {

@@ -1,4 +1,4 @@
-import { readMessage, type Message } from '#jsonrpc/message';
+import { readMessage, type Message } from './message.ts';
 
 /** What went wrong with a request, in words for the person in front of the assistant. */
 export type Failure = { code: number; message: string; data?: Record<string, unknown> };

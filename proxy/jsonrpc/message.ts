@@ -1,4 +1,4 @@
-import { JsonError, jsonMembers, type Span } from '#jsonrpc/json-members';
+import { JsonError, jsonMembers, type Span } from './json-members.ts';
 
 /**
  * One JSON-RPC message as raw bytes, with its envelope read off them. What routing does not need

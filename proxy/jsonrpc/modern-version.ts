@@ -1,4 +1,4 @@
-import { stringAt, type Message } from '#jsonrpc/message';
+import { stringAt, type Message } from './message.ts';
 
 const key = 'io.modelcontextprotocol/protocolVersion';
 

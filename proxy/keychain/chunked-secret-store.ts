@@ -1,4 +1,4 @@
-import type { SecretStore } from '#keychain/secret-store';
+import type { SecretStore } from './secret-store.ts';
 
 const head = /^latchkey-chunks:([0-9a-f]{16}):(\d+)$/;
 

@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } f
 import { constants, type Stats } from 'node:fs';
 import { mkdir, open, readFile, rename, rm, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { SecretStoreError, type SecretStore } from '#keychain/secret-store';
+import { SecretStoreError, type SecretStore } from './secret-store.ts';
 
 const magic = Buffer.from('latchkey1');
 const nonceBytes = 12;

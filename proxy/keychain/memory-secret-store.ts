@@ -1,4 +1,4 @@
-import type { SecretStore } from '#keychain/secret-store';
+import type { SecretStore } from './secret-store.ts';
 
 /** Forgets everything with the process. For machines that must keep nothing, and for tests. */
 export function memorySecretStore(): SecretStore {

@@ -1,6 +1,6 @@
 import type { AsyncEntry } from '@napi-rs/keyring';
-import { chunkedSecretStore } from '#keychain/chunked-secret-store';
-import { SecretStoreError, type SecretStore } from '#keychain/secret-store';
+import { chunkedSecretStore } from './chunked-secret-store.ts';
+import { SecretStoreError, type SecretStore } from './secret-store.ts';
 
 const service = 'latchkey';
 

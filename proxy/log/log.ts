@@ -1,4 +1,4 @@
-import { redact } from '#log/redact';
+import { redact } from './redact.ts';
 
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof logLevels)[number];

@@ -1,7 +1,7 @@
 import type { HttpClient } from '#http/http-client';
 import { isLoopback, webUrl } from '#http/web-url';
-import { fetchJson, type JsonObject } from '#oauth/fetch-json';
-import { OAuthError } from '#oauth/oauth-error';
+import { fetchJson, type JsonObject } from './fetch-json.ts';
+import { OAuthError } from './oauth-error.ts';
 
 /** Where an authorization server does what. RFC 8414 §2 */
 export type AuthorizationServer = {

@@ -1,8 +1,8 @@
 import type { HttpClient } from '#http/http-client';
 import { redact } from '#log/redact';
-import type { Discovery } from '#oauth/discover';
-import { fetchJson, type JsonAnswer } from '#oauth/fetch-json';
-import { OAuthError } from '#oauth/oauth-error';
+import type { Discovery } from './discover.ts';
+import { fetchJson, type JsonAnswer } from './fetch-json.ts';
+import { OAuthError } from './oauth-error.ts';
 
 export type OAuthClient = { clientId: string; clientSecret: string; scopes?: readonly string[] };
 

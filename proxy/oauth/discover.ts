@@ -1,9 +1,9 @@
 import type { HttpClient } from '#http/http-client';
-import { authorizationServer, type AuthorizationServer } from '#oauth/authorization-server';
-import { fetchJson } from '#oauth/fetch-json';
-import { OAuthError } from '#oauth/oauth-error';
-import { parseChallenge, type Challenge } from '#oauth/parse-challenge';
-import { protectedResource } from '#oauth/protected-resource';
+import { authorizationServer, type AuthorizationServer } from './authorization-server.ts';
+import { fetchJson } from './fetch-json.ts';
+import { OAuthError } from './oauth-error.ts';
+import { parseChallenge, type Challenge } from './parse-challenge.ts';
+import { protectedResource } from './protected-resource.ts';
 
 /** Everything that has to be known before asking for a token. */
 export type Discovery = AuthorizationServer & {

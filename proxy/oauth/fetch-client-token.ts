@@ -1,8 +1,8 @@
 import type { Clock } from '#clock/clock';
 import type { HttpClient } from '#http/http-client';
-import { clientCredentialsGrant, type OAuthClient } from '#oauth/client-credentials-grant';
-import { discover } from '#oauth/discover';
-import { OAuthError } from '#oauth/oauth-error';
+import { clientCredentialsGrant, type OAuthClient } from './client-credentials-grant.ts';
+import { discover } from './discover.ts';
+import { OAuthError } from './oauth-error.ts';
 
 /** A token and what has to be remembered of where it came from. */
 export type FetchedToken = {

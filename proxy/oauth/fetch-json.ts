@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { HttpError, type HttpClient, type HttpRequest } from '#http/http-client';
 import { readBody } from '#http/read-body';
-import { OAuthError } from '#oauth/oauth-error';
+import { OAuthError } from './oauth-error.ts';
 
 export type JsonObject = { [name: string]: unknown };
 export type JsonAnswer = { status: number; headers: IncomingMessage['headers']; json?: JsonObject };

@@ -1,8 +1,8 @@
 import { webUrl } from '#http/web-url';
 import type { HttpClient } from '#http/http-client';
-import { fetchJson, type JsonObject } from '#oauth/fetch-json';
-import { OAuthError } from '#oauth/oauth-error';
-import type { Challenge } from '#oauth/parse-challenge';
+import { fetchJson, type JsonObject } from './fetch-json.ts';
+import { OAuthError } from './oauth-error.ts';
+import type { Challenge } from './parse-challenge.ts';
 
 /** Who guards a resource, as the resource itself tells. RFC 9728 §2 */
 export type ProtectedResource = {

@@ -1,4 +1,4 @@
-import type { RefreshLock } from '#token/refresh-lock';
+import type { RefreshLock } from './refresh-lock.ts';
 
 /**
  * A lock within this process, for a store that no other process shares. There is nothing to do: a

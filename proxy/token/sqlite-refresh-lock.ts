@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '#clock/clock';
-import type { RefreshLock } from '#token/refresh-lock';
-import { TokenError } from '#token/token-source';
+import type { RefreshLock } from './refresh-lock.ts';
+import { TokenError } from './token-source.ts';
 
 const retryMs = 50;
 const patienceSeconds = 60;

@@ -1,9 +1,9 @@
 import type { Clock } from '#clock/clock';
 import type { SecretStore } from '#keychain/secret-store';
 import type { Log } from '#log/log';
-import type { RefreshLock } from '#token/refresh-lock';
-import { isDue, isExpired, parseTokenRecord, type TokenRecord } from '#token/token-record';
-import { TokenError, type RejectedToken, type TokenSource } from '#token/token-source';
+import type { RefreshLock } from './refresh-lock.ts';
+import { isDue, isExpired, parseTokenRecord, type TokenRecord } from './token-record.ts';
+import { TokenError, type RejectedToken, type TokenSource } from './token-source.ts';
 
 /** Fetches a new token, knowing the challenge that made it necessary and what was there before. */
 export type Grant = (known: { challenge?: string; previous?: TokenRecord }) => Promise<TokenRecord>;

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { HttpError, type HttpClient, type HttpRequest } from '#http/http-client';
-import type { Credential } from '#upstream/credential';
-import { UpstreamError } from '#upstream/upstream';
+import type { Credential } from './credential.ts';
+import { UpstreamError } from './upstream.ts';
 
 /**
  * Sends a request with a credential; a 401 renews the credential and repeats the request, once.

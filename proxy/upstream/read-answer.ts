@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { readBody } from '#http/read-body';
 import { answerTo } from '#jsonrpc/answer';
 import { idKey, readMessage, type Message } from '#jsonrpc/message';
-import { UpstreamError } from '#upstream/upstream';
+import { UpstreamError } from './upstream.ts';
 
 /**
  * The one answer in a response that is no event stream. An error status with a JSON-RPC error in

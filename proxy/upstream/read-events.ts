@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { readMessage, type Message } from '#jsonrpc/message';
 import type { Log } from '#log/log';
-import { eventStream, EventTooLargeError } from '#upstream/event-stream';
-import { UpstreamError, type Deliver } from '#upstream/upstream';
+import { eventStream, EventTooLargeError } from './event-stream.ts';
+import { UpstreamError, type Deliver } from './upstream.ts';
 
 /** Where a stream was left, so that another can go on from there. */
 export type StreamPosition = { lastEventId?: string; retryMs?: number };

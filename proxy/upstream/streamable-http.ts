@@ -4,13 +4,13 @@ import type { HttpClient } from '#http/http-client';
 import { answerTo } from '#jsonrpc/answer';
 import { readMessage, type Message } from '#jsonrpc/message';
 import type { Log } from '#log/log';
-import { authorizedRequest } from '#upstream/authorized-request';
-import type { Credential } from '#upstream/credential';
-import { agreedSession, sessionHeaders, type LegacySession } from '#upstream/legacy-session';
-import { modernHeaders } from '#upstream/modern-headers';
-import { isFor, readAnswer } from '#upstream/read-answer';
-import { readEvents, type StreamPosition } from '#upstream/read-events';
-import { UpstreamError, type Deliver, type Upstream } from '#upstream/upstream';
+import { authorizedRequest } from './authorized-request.ts';
+import type { Credential } from './credential.ts';
+import { agreedSession, sessionHeaders, type LegacySession } from './legacy-session.ts';
+import { modernHeaders } from './modern-headers.ts';
+import { isFor, readAnswer } from './read-answer.ts';
+import { readEvents, type StreamPosition } from './read-events.ts';
+import { UpstreamError, type Deliver, type Upstream } from './upstream.ts';
 
 export type StreamableHttpOptions = {
   url: URL;
