@@ -4,7 +4,7 @@ import { rolldown } from 'rolldown';
 
 const root = import.meta.dirname;
 
-/** Bundles one published package into its dist/main.js; what it depends on at run time stays outside. */
+/** Bundles one published package into one file, dist/main.js; what it depends on at run time stays outside. */
 async function bundle(name: string): Promise<void> {
   const directory = join(root, name);
   const { dependencies = {} }: { dependencies?: Record<string, string> } = JSON.parse(
@@ -27,9 +27,9 @@ async function bundle(name: string): Promise<void> {
   await build.write({
     dir: join(directory, 'dist'),
     format: 'esm',
+    codeSplitting: false,
     minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
     entryFileNames: 'main.js',
-    chunkFileNames: '[name].js',
   });
   await build.close();
 }

@@ -20,6 +20,11 @@ const here = new URL('.', import.meta.url);
 const clock = systemClock();
 const out = (line: string) => void process.stdout.write(`${line}\n`);
 
+// A reader that went away, as `head` does, is no reason to stop serving or to print a stack.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+});
+
 try {
   await run(process.argv.slice(2));
 } catch (error) {

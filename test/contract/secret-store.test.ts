@@ -1,8 +1,9 @@
 import { mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { keyringMissing, keyringSession, type KeyringSession } from '#support/keyring-session';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { keychainSession, type KeychainSession } from '#support/keychain-session';
+import { suite } from '#support/suite';
 import { chunkedSecretStore } from '#proxy/keychain/chunked-secret-store';
 import { fileSecretStore } from '#proxy/keychain/file-secret-store';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
@@ -70,20 +71,20 @@ test.each([
   await expect(file(bad).get('account')).rejects.toMatchObject({ code: 'unavailable' });
 });
 
-describe('os', () => {
-  const missing = platform === 'linux' ? keyringMissing() : undefined;
-  const inherited = { ...process.env };
-  let session: KeyringSession | undefined;
-  beforeAll(async () => {
-    if (missing !== undefined || platform !== 'linux') return;
-    session = await keyringSession();
-    Object.assign(process.env, session.env);
+if (platform === 'linux') {
+  await suite('keychain', 'the keychain of the operating system', () => {
+    const inherited = process.env['DBUS_SESSION_BUS_ADDRESS'];
+    let session: KeychainSession;
+    beforeAll(async () => {
+      session = await keychainSession();
+      Object.assign(process.env, session.env);
+    });
+    afterAll(async () => {
+      await session[Symbol.asyncDispose]();
+      process.env['DBUS_SESSION_BUS_ADDRESS'] = inherited;
+    });
+    const os = osSecretStore({ platform });
+    const later = osSecretStore({ platform });
+    secretStoreContract('os', () => ({ store: os, again: later }));
   });
-  afterAll(async () => {
-    await session?.[Symbol.asyncDispose]();
-    process.env = inherited;
-  });
-  const os = osSecretStore({ platform });
-  const later = osSecretStore({ platform });
-  secretStoreContract('os', () => ({ store: os, again: later }), missing);
-});
+}

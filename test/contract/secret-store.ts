@@ -1,73 +1,71 @@
 import { randomUUID } from 'node:crypto';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { SecretStore } from '#proxy/keychain/secret-store';
 
 /** What every SecretStore has to do. `again` is the same store as another process would open it. */
 export function secretStoreContract(
   name: string,
   stores: () => { store: SecretStore; again: SecretStore },
-  reason?: string,
 ): void {
-  const it = reason === undefined ? test : test.skip;
-  const title = (sentence: string) =>
-    `${name}: ${sentence}${reason === undefined ? '' : ` (skipped: ${reason})`}`;
-  const account = () => `contract ${randomUUID()}`;
+  describe(name, () => {
+    const account = () => `contract ${randomUUID()}`;
 
-  it(title('an absent secret is undefined'), async () => {
-    const { store } = stores();
+    test('an absent secret is undefined', async () => {
+      const { store } = stores();
 
-    expect(await store.get(account())).toBeUndefined();
-  });
-
-  it(title('a secret is there for the next process once set has resolved'), async () => {
-    const { store, again } = stores();
-    const mine = account();
-
-    await store.set(mine, 'first');
-    await store.set(mine, 'second');
-
-    expect(await again.get(mine)).toBe('second');
-  });
-
-  it(title('secrets of different accounts do not touch each other'), async () => {
-    const { store } = stores();
-    const [one, two] = [account(), account()];
-
-    await Promise.all([store.set(one, 'one'), store.set(two, 'two')]);
-
-    expect(await Promise.all([store.get(one), store.get(two)])).toEqual(['one', 'two']);
-  });
-
-  it(title('text of any language and a token of several thousand characters survive'), async () => {
-    const { store, again } = stores();
-    const mine = account();
-    const secret = `ключ 鍵 🔑 ${'x'.repeat(6_000)}`;
-
-    await store.set(mine, secret);
-
-    expect(await again.get(mine)).toBe(secret);
-  });
-
-  it(title('removing says whether there was anything'), async () => {
-    const { store, again } = stores();
-    const mine = account();
-    await store.set(mine, 'secret');
-
-    expect(await store.remove(mine)).toBe(true);
-    expect(await store.remove(mine)).toBe(false);
-    expect(await again.get(mine)).toBeUndefined();
-  });
-
-  it(title('a hundred reads and writes at the same time all succeed'), async () => {
-    const { store } = stores();
-    const mine = account();
-    await store.set(mine, 'start');
-
-    const work = Array.from({ length: 100 }, async (_, index) => {
-      if (index % 2 === 0) await store.set(mine, `value ${index}`);
-      return store.get(mine);
+      expect(await store.get(account())).toBeUndefined();
     });
 
-    expect(await Promise.all(work)).not.toContain(undefined);
+    test('a secret is there for the next process once set has resolved', async () => {
+      const { store, again } = stores();
+      const mine = account();
+
+      await store.set(mine, 'first');
+      await store.set(mine, 'second');
+
+      expect(await again.get(mine)).toBe('second');
+    });
+
+    test('secrets of different accounts do not touch each other', async () => {
+      const { store } = stores();
+      const [one, two] = [account(), account()];
+
+      await Promise.all([store.set(one, 'one'), store.set(two, 'two')]);
+
+      expect(await Promise.all([store.get(one), store.get(two)])).toEqual(['one', 'two']);
+    });
+
+    test('text of any language and a token of several thousand characters survive', async () => {
+      const { store, again } = stores();
+      const mine = account();
+      const secret = `ключ 鍵 🔑 ${'x'.repeat(6_000)}`;
+
+      await store.set(mine, secret);
+
+      expect(await again.get(mine)).toBe(secret);
+    });
+
+    test('removing says whether there was anything', async () => {
+      const { store, again } = stores();
+      const mine = account();
+      await store.set(mine, 'secret');
+
+      expect(await store.remove(mine)).toBe(true);
+      expect(await store.remove(mine)).toBe(false);
+      expect(await again.get(mine)).toBeUndefined();
+    });
+
+    test('a hundred reads and writes at the same time all succeed', async () => {
+      const { store } = stores();
+      const mine = account();
+      await store.set(mine, 'start');
+
+      const work = Array.from({ length: 100 }, async (_, index) => {
+        if (index % 2 === 0) await store.set(mine, `value ${index}`);
+        return store.get(mine);
+      });
+
+      expect(await Promise.all(work)).not.toContain(undefined);
+    });
   });
 }

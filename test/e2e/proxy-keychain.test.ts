@@ -1,8 +1,9 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
-import { keyringMissing, keyringSession } from '#support/keyring-session';
+import { expect, test } from 'vitest';
+import { keychainSession } from '#support/keychain-session';
+import { suite } from '#support/suite';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront, type OAuthFront } from '#support/oauth-front';
 import { proxyProcess } from '#support/proxy-process';
@@ -17,11 +18,9 @@ const start = (server: OAuthFront, env: Record<string, string>) =>
     },
   });
 
-const missing = process.platform === 'linux' ? keyringMissing() : 'needs Linux';
-
-describe.skipIf(missing !== undefined)(`with a keyring (${missing ?? 'found'})`, () => {
+await suite('keychain', 'with a keyring', () => {
   test('a token in the keychain is found by the next process', async () => {
-    await using keyring = await keyringSession();
+    await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
     const first = start(server, keyring.env);
     await first.handshake();
@@ -38,7 +37,7 @@ describe.skipIf(missing !== undefined)(`with a keyring (${missing ?? 'found'})`,
   });
 
   test('ten processes that start at once ask for one token', async () => {
-    await using keyring = await keyringSession();
+    await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
     const env = { ...keyring.env, LATCHKEY_STATE_DIR: mkdtempSync(join(tmpdir(), 'latchkey-')) };
     const proxies = Array.from({ length: 10 }, () => start(server, env));
@@ -52,7 +51,7 @@ describe.skipIf(missing !== undefined)(`with a keyring (${missing ?? 'found'})`,
   });
 
   test('a keyring without a collection is not taken for an empty one', async () => {
-    await using keyring = await keyringSession({ locked: true });
+    await using keyring = await keychainSession({ locked: true });
     await using server = await oauthFront(legacyMcp().handle);
     await using proxy = start(server, keyring.env);
 

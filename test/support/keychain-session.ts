@@ -11,8 +11,11 @@ export interface KeychainSession extends AsyncDisposable {
   readonly endKeyring: () => Promise<void>;
 }
 
-/** What `suite('keychain', …)` tests against: D-Bus and gnome-keyring, as on a Linux desktop. */
-export async function keychainSession(): Promise<KeychainSession> {
+/**
+ * What `suite('keychain', …)` tests against: D-Bus and gnome-keyring, as on a Linux desktop. A `locked`
+ * one has no collection yet, as before a person's first sign-in.
+ */
+export async function keychainSession({ locked = false } = {}): Promise<KeychainSession> {
   // Moved to the caller at the end; until then a failure disposes of what was started.
   await using stack = new AsyncDisposableStack();
   const { path: folder } = stack.use(await temporaryFolder('keychain'));
@@ -34,7 +37,7 @@ export async function keychainSession(): Promise<KeychainSession> {
 
   const keyring = stack.use(
     startProgram('gnome-keyring-daemon', {
-      args: ['--foreground', '--unlock', '--components=secrets'],
+      args: ['--foreground', ...(locked ? [] : ['--unlock']), '--components=secrets'],
       env,
     }),
   );
