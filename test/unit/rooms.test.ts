@@ -51,6 +51,8 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   },
   'server/credentials': { enters: ['clock'] },
   'server/organizations': { enters: ['clock'] },
+  'server/people': { enters: ['clock', 'credentials'] },
+  'server/audit': { enters: ['clock'] },
   'server/signing': { enters: ['clock', 'credentials'], packages: ['jose', 'zod'] },
   'server/oauth': { enters: ['clock', 'credentials', 'signing'] },
   'server/gateway': {

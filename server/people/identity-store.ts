@@ -1,0 +1,8 @@
+/** Where the accounts of an upstream OpenID provider are tied to people. */
+export interface IdentityStore {
+  /** The person behind an issuer's subject. */
+  userOf(issuer: string, subject: string): Promise<string | undefined>;
+
+  /** Ties them; `false` when that subject is tied to somebody. */
+  link(issuer: string, subject: string, userId: string): Promise<boolean>;
+}

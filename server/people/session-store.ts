@@ -1,0 +1,30 @@
+import type { EpochSeconds } from '#clock/clock';
+
+/** A browser that is signed in. Only the SHA-256 of its cookie is kept. */
+export interface Session {
+  /** Public: names the session in lists, opens nothing. */
+  readonly id: string;
+  readonly userId: string;
+  readonly createdAt: EpochSeconds;
+  readonly usedAt: EpochSeconds;
+  /** Hard end, whatever the use. */
+  readonly expiresAt: EpochSeconds;
+  readonly address: string;
+  readonly userAgent: string;
+}
+
+/** Where sessions are kept. */
+export interface SessionStore {
+  add(session: Session & { readonly tokenHash: string }): Promise<void>;
+
+  /** The live session of this cookie, its use noted; `undefined` when idle or expired at `now`. */
+  use(tokenHash: string, now: EpochSeconds): Promise<Session | undefined>;
+
+  list(userId: string, now: EpochSeconds): Promise<Session[]>;
+
+  /** Ends one session of this person. */
+  end(userId: string, sessionId: string): Promise<boolean>;
+
+  /** Ends all of a person's sessions but, if given, one. */
+  endAll(userId: string, exceptId?: string): Promise<void>;
+}
