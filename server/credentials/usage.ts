@@ -18,6 +18,7 @@ export class UsageRecorder {
   readonly #timer: NodeJS.Timeout;
   readonly #store: UsageStore;
   readonly #failed: (error: unknown) => void;
+  #writing: Promise<void> | undefined;
 
   constructor(store: UsageStore, failed: (error: unknown) => void, flushEveryMs = 2000) {
     this.#store = store;
@@ -33,9 +34,15 @@ export class UsageRecorder {
 
   /** Writes what was noted. A failure is reported, and the uses wait for the next time. */
   async flush(): Promise<void> {
+    await this.#writing;
     const uses = [...this.#pending.values()];
     if (uses.length === 0) return;
     this.#pending.clear();
+    this.#writing = this.#write(uses);
+    await this.#writing;
+  }
+
+  async #write(uses: ReadonlyArray<CredentialUse & { usedAt: EpochSeconds }>): Promise<void> {
     try {
       await this.#store.record(uses);
     } catch (error) {
@@ -44,6 +51,7 @@ export class UsageRecorder {
     }
   }
 
+  /** Ends once all that was noted is written, a write under way included. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush();
