@@ -76,6 +76,7 @@ describe('a text is not a well-formed MCP key when it', () => {
     ['is empty', ''],
     ['is the prefix alone', 'mcp_'],
     ['is a secret of another kind', 'rt_0000000000000000000000000000002sl22j'],
+    ['is a token of GitHub, whose checksum is right', 'ghp_0000000000000000000000000000000p7rof'],
     ['lacks its last character', 'mcp_00000000000000000000000000000039wKZ'],
     ['has one more character', 'mcp_00000000000000000000000000000039wKZM0'],
     ['ends in a line feed', 'mcp_00000000000000000000000000000039wKZM\n'],

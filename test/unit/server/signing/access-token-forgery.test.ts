@@ -75,6 +75,7 @@ describe('a token signed by us is invalid when', () => {
     ['it never expires', { exp: undefined }, {}],
     ['it was issued at no time', { iat: undefined }, {}],
     ['it is not yet valid', { nbf: 4_000_000_000 }, {}],
+    ['it has more than 4096 characters', { pad: 'x'.repeat(4096) }, {}],
     ['it is a JWT of another type', {}, { typ: 'JWT' }],
     ['it has no type', {}, { typ: undefined }],
     ['it names no key', {}, { kid: undefined }],
