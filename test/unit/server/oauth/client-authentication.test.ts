@@ -1,0 +1,151 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { mintSecret } from '#server/credentials/secret-format';
+import { authenticateClient } from '#server/oauth/client-authentication';
+import { stillClock } from '#support/still-clock';
+import { memoryClients, someClient, type MemoryClients } from '#support/memory-clients';
+
+const client = someClient();
+let clients: MemoryClients;
+let secret: string;
+
+beforeEach(() => {
+  clients = memoryClients();
+  secret = clients.keep(client);
+});
+
+function authenticate(form: Record<string, string>, authorization?: string) {
+  return authenticateClient(new Map(Object.entries(form)), authorization, {
+    clients,
+    clock: stillClock(),
+  });
+}
+
+const basic = (id: string, password: string) =>
+  `Basic ${Buffer.from(`${id}:${password}`).toString('base64')}`;
+
+describe('a client is who it says', () => {
+  test('by id and secret in the body', async () => {
+    expect(await authenticate({ client_id: client.id, client_secret: secret })).toEqual(client);
+  });
+
+  test('by HTTP Basic', async () => {
+    expect(await authenticate({}, basic(client.id, secret))).toEqual(client);
+  });
+
+  test('by HTTP Basic with the id again in the body', async () => {
+    expect(await authenticate({ client_id: client.id }, basic(client.id, secret))).toEqual(client);
+  });
+
+  test('by HTTP Basic in which both are percent-encoded, as RFC 6749 asks', async () => {
+    const encoded = basic(client.id.replace('_', '%5F'), secret.replace('_', '%5f'));
+
+    expect(await authenticate({}, encoded)).toEqual(client);
+  });
+
+  test('by a scheme in any case', async () => {
+    const lower = basic(client.id, secret).replace('Basic', 'basic');
+
+    expect(await authenticate({}, lower)).toEqual(client);
+  });
+});
+
+describe('wrong, unknown and revoked are one answer', () => {
+  const failed = { code: 'invalid_client', message: 'client authentication failed' };
+
+  test('for a secret that is another one', async () => {
+    await expect(
+      authenticate({ client_id: client.id, client_secret: mintSecret('secret_') }),
+    ).rejects.toMatchObject(failed);
+  });
+
+  test('for a client that does not exist', async () => {
+    await expect(
+      authenticate({ client_id: 'client_unknown', client_secret: secret }),
+    ).rejects.toMatchObject(failed);
+  });
+
+  test('for a client that was revoked', async () => {
+    const revoked = someClient({ id: 'client_revoked', revokedAt: 1_700_000_001 });
+    const itsSecret = clients.keep(revoked);
+
+    await expect(
+      authenticate({ client_id: revoked.id, client_secret: itsSecret }),
+    ).rejects.toMatchObject(failed);
+  });
+
+  test("for another client's secret", async () => {
+    const other = clients.keep(someClient({ id: 'client_other' }));
+
+    await expect(
+      authenticate({ client_id: client.id, client_secret: other }),
+    ).rejects.toMatchObject(failed);
+  });
+
+  test('for no secret at all', async () => {
+    await expect(authenticate({ client_id: client.id })).rejects.toMatchObject(failed);
+  });
+
+  test.each([
+    ['Basic without a colon', `Basic ${Buffer.from('client').toString('base64')}`],
+    ['Basic without a value', 'Basic '],
+    ['Basic that is not base64', 'Basic ***'],
+    ['another scheme', 'Bearer abcdefgh'],
+    ['an empty header', ''],
+  ])('for %s, which asks for Basic again', async (_, authorization) => {
+    await expect(authenticate({}, authorization)).rejects.toMatchObject({
+      ...failed,
+      challenge: 'Basic',
+    });
+  });
+});
+
+test('only a client that used HTTP Basic is challenged to use it', async () => {
+  await expect(authenticate({}, basic(client.id, 'wrong'))).rejects.toMatchObject({
+    challenge: 'Basic',
+  });
+  await expect(
+    authenticate({ client_id: client.id, client_secret: 'wrong' }),
+  ).rejects.toMatchObject({ challenge: undefined });
+});
+
+test('a secret with a wrong checksum is refused without asking the store about it', async () => {
+  const mistyped = secret.slice(0, -1) + (secret.endsWith('a') ? 'b' : 'a');
+
+  await expect(
+    authenticate({ client_id: client.id, client_secret: mistyped }),
+  ).rejects.toMatchObject({ code: 'invalid_client' });
+  expect(clients.secretsAsked()).toBe(0);
+});
+
+describe('a request that is ambiguous or incomplete is invalid_request', () => {
+  test('with a secret in the header and in the body', async () => {
+    await expect(
+      authenticate({ client_id: client.id, client_secret: secret }, basic(client.id, secret)),
+    ).rejects.toMatchObject({ code: 'invalid_request' });
+  });
+
+  test('with another client_id in the body than in the header', async () => {
+    await expect(
+      authenticate({ client_id: 'client_other' }, basic(client.id, secret)),
+    ).rejects.toMatchObject({ code: 'invalid_request' });
+  });
+
+  test('with no client_id', async () => {
+    await expect(authenticate({ client_secret: secret })).rejects.toMatchObject({
+      code: 'invalid_request',
+      message: 'client_id is missing',
+    });
+  });
+});
+
+test('a store that fails is no refusal of the client', async () => {
+  const broken = { ...clients, hasSecret: () => Promise.reject(new Error('disk full')) };
+  const form = new Map([
+    ['client_id', client.id],
+    ['client_secret', secret],
+  ]);
+
+  await expect(
+    authenticateClient(form, undefined, { clients: broken, clock: stillClock() }),
+  ).rejects.toThrow('disk full');
+});
