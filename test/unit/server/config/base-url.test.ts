@@ -1,0 +1,45 @@
+import { describe, expect, test } from 'vitest';
+import { checkBaseUrl, listeningUrl } from '#server/config/base-url';
+import { UsageError } from '#server/config/usage-error';
+
+describe('a base URL is taken as it is typed', () => {
+  test.each([
+    'https://latchkey.example.com',
+    'https://latchkey.example.com:8443',
+    'https://192.0.2.1',
+    'http://127.0.0.1:8787',
+    'http://[::1]:8787',
+    'http://localhost:8787',
+    'http://localhost',
+  ])('%s', (url) => {
+    expect(checkBaseUrl(url)).toBe(url);
+  });
+});
+
+describe('a base URL is wrong usage', () => {
+  test.each([
+    ['http://latchkey.example.com', 'is http'],
+    ['http://0.0.0.0:8787', 'is http'],
+    ['http://127.0.0.1.example.com', 'is http'],
+    ['ftp://latchkey.example.com', 'is not https'],
+    ['latchkey.example.com', 'is not a URL'],
+    ['', 'is not a URL'],
+    ['https://latchkey.example.com/', 'must be just https://latchkey.example.com'],
+    ['https://latchkey.example.com/sub', 'must be just https://latchkey.example.com'],
+    ['https://latchkey.example.com?x', 'must be just https://latchkey.example.com'],
+    ['https://latchkey.example.com#x', 'must be just https://latchkey.example.com'],
+    ['https://user@latchkey.example.com', 'must be just https://latchkey.example.com'],
+    ['https://latchkey.example.com:443', 'must be just https://latchkey.example.com'],
+    ['https://Latchkey.example.com', 'must be just https://latchkey.example.com'],
+    ['HTTPS://latchkey.example.com', 'must be just https://latchkey.example.com'],
+    ['https://lätchkey.example.com', 'must be just https://xn--ltchkey-5wa.example.com'],
+  ])('%j: it %s', (url, why) => {
+    expect(() => checkBaseUrl(url)).toThrow(UsageError);
+    expect(() => checkBaseUrl(url)).toThrow(`--base-url ${url} ${why}`);
+  });
+});
+
+test('a server without another name is called by what it listens on', () => {
+  expect(listeningUrl('127.0.0.1', 8787)).toBe('http://127.0.0.1:8787');
+  expect(listeningUrl('::1', 8787)).toBe('http://[::1]:8787');
+});

@@ -1,0 +1,104 @@
+import { describe, expect, test } from 'vitest';
+import { startOptions, variableOf, type Option } from '#server/config/option';
+import { readOptions } from '#server/config/read-options';
+import { UsageError } from '#server/config/usage-error';
+
+const port: Option = { name: 'port', value: 'N', fallback: '8787', doc: '' };
+const baseUrl: Option = { name: 'base-url', value: 'URL', doc: '' };
+const scope: Option = { name: 'scope', value: 'S', repeated: true, doc: '' };
+const json: Option = { name: 'json', doc: '' };
+const name: Option = { name: 'name', value: 'N', required: true, doc: '' };
+
+const read = (
+  argv: string[],
+  env: Record<string, string> = {},
+  options = [port, baseUrl, scope, json],
+) => readOptions(options, argv, env);
+
+describe('the value of an option is', () => {
+  test.each<[string, string[], Record<string, string>, string]>([
+    ['what was typed', ['--port', '1'], {}, '1'],
+    ['what was typed behind an equals sign', ['--port=1'], {}, '1'],
+    ['what was typed last', ['--port', '1', '--port', '2'], {}, '2'],
+    ['what was typed rather than the variable', ['--port', '1'], { LATCHKEY_PORT: '2' }, '1'],
+    ['the variable where nothing was typed', [], { LATCHKEY_PORT: '2' }, '2'],
+    ['the fallback where there is neither', [], {}, '8787'],
+    ['the fallback where the variable is empty', [], { LATCHKEY_PORT: '' }, '8787'],
+  ])('%s', (_, argv, env, value) => {
+    expect(read(argv, env).text('port')).toBe(value);
+    expect(read(argv, env).must('port')).toBe(value);
+  });
+});
+
+test('an option without fallback that nobody gave is absent', () => {
+  expect(read([]).text('base-url')).toBeUndefined();
+  expect(read([]).list('scope')).toEqual([]);
+  expect(read([]).flag('json')).toBe(false);
+});
+
+test('a repeated option takes one value each time', () => {
+  expect(read(['--scope', 'a', '--scope', 'b,c']).list('scope')).toEqual(['a', 'b,c']);
+});
+
+test("a repeated option's variable holds values separated by commas or blanks", () => {
+  expect(read([], { LATCHKEY_SCOPE: ' a, b\nc,' }).list('scope')).toEqual(['a', 'b', 'c']);
+});
+
+test('a variable of an option that is not repeated is one value, blanks and commas included', () => {
+  expect(read([], { LATCHKEY_BASE_URL: 'a, b' }).text('base-url')).toBe('a, b');
+});
+
+describe('a flag is on when', () => {
+  test.each([
+    [true, 'it was typed', ['--json'], {}],
+    [true, 'its variable is 1', [], { LATCHKEY_JSON: '1' }],
+    [true, 'its variable is true', [], { LATCHKEY_JSON: 'true' }],
+    [true, 'its variable is yes', [], { LATCHKEY_JSON: 'yes' }],
+    [false, 'and off when its variable is 0', [], { LATCHKEY_JSON: '0' }],
+    [false, 'and off when its variable is empty', [], { LATCHKEY_JSON: '' }],
+  ])('%s: %s', (on, _, argv, env) => {
+    expect(read(argv, env).flag('json')).toBe(on);
+  });
+});
+
+test('arguments that are no options are the positionals, wherever they stand', () => {
+  expect(read(['acme', '--json', 'sales', '--', '--x']).positionals).toEqual([
+    'acme',
+    'sales',
+    '--x',
+  ]);
+});
+
+describe('a command line is wrong usage when', () => {
+  test.each([
+    ['it has an unknown option', ['--color'], "unknown option '--color'"],
+    ['an option lacks its value', ['--port'], "option '--port <value>' argument missing"],
+    ['a flag has a value', ['--json=1'], "option '--json' does not take an argument"],
+  ])('%s', (_, argv, message) => {
+    expect(() => read(argv)).toThrow(new UsageError(message));
+  });
+
+  test('a required option is missing', () => {
+    expect(() => read([], {}, [name])).toThrow(new UsageError('--name N is missing'));
+  });
+});
+
+test('a required option may come from the environment', () => {
+  expect(read([], { LATCHKEY_NAME: 'x' }, [name]).must('name')).toBe('x');
+});
+
+test('asking for an option that the command does not have is a bug', () => {
+  expect(() => read([]).text('data-dir')).toThrow(TypeError);
+});
+
+test('the variable of an option is its name in capitals behind LATCHKEY_', () => {
+  expect(variableOf(baseUrl)).toBe('LATCHKEY_BASE_URL');
+});
+
+test('a server that was given nothing listens on loopback, port 8787, and takes 4 MiB', () => {
+  const input = readOptions(startOptions, [], {});
+
+  expect([input.must('host'), input.must('port')]).toEqual(['127.0.0.1', '8787']);
+  expect(input.must('max-body-bytes')).toBe(String(4 * 1024 * 1024));
+  expect(input.flag('demo')).toBe(false);
+});
