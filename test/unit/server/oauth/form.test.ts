@@ -28,6 +28,7 @@ describe('a form is refused as invalid_request when', () => {
   test.each<[string, string | Uint8Array, string]>([
     ['a parameter is repeated', 'scope=a&scope=b', "'scope' is repeated"],
     ['a parameter is repeated without a value', 'scope=a&scope=', "'scope' is repeated"],
+    ['a parameter is repeated, at first without a value', 'scope=&scope=a', "'scope' is repeated"],
     ['a parameter is repeated in another encoding', 'scope=a&%73cope=b', "'scope' is repeated"],
     ['it is not UTF-8', Buffer.from([0x61, 0x3d, 0xff]), 'not UTF-8'],
     ['a value decodes to no UTF-8', 'a=%ff', 'not percent-encoded UTF-8'],
