@@ -27,7 +27,6 @@ export async function withoutTools(
 
 const toolListSchema = z.looseObject({
   result: z.looseObject({ tools: z.array(z.looseObject({ name: z.string() })) }).optional(),
-  error: z.unknown(),
 });
 
 function parse(bytes: Uint8Array): z.infer<typeof toolListSchema> {

@@ -1,0 +1,59 @@
+import { describe, expect, test } from 'vitest';
+import type { GatewayAnswer } from '#server/gateway/exchange';
+import { withoutTools } from '#server/gateway/hidden-tools';
+import { eventStream, upstreamAnswer } from '#support/fake-upstream';
+import { bodyText } from '#support/gateway-answer';
+
+const list = (...names: string[]) =>
+  JSON.stringify({
+    jsonrpc: '2.0',
+    id: 1,
+    result: { tools: names.map((name) => ({ name, inputSchema: {} })), nextCursor: 'c', x: 1 },
+  });
+
+const parsed = async (answer: GatewayAnswer): Promise<unknown> =>
+  JSON.parse(await bodyText(answer));
+
+describe('hidden tools are left out, and everything else of the answer stays', () => {
+  test.each([
+    ['of JSON', 'application/json', list('read', 'drop', 'write')],
+    ['of an event stream', 'text/event-stream', eventStream(list('read', 'drop', 'write'))],
+  ])('%s', async (_, mediaType, text) => {
+    const answer = await withoutTools(upstreamAnswer({ mediaType, text }), ['drop', 'unknown']);
+
+    expect(answer).toMatchObject({ status: 200, headers: { 'Content-Type': 'application/json' } });
+    expect(await parsed(answer)).toEqual(JSON.parse(list('read', 'write')));
+  });
+});
+
+test('a tool whose hidden name is escaped is left out as well', async () => {
+  const text = list('read', 'drop').replace('"drop"', '"dr\\u006fp"');
+
+  expect(await parsed(await withoutTools(upstreamAnswer({ text }), ['drop']))).toEqual(
+    JSON.parse(list('read')),
+  );
+});
+
+test('an error is handed on', async () => {
+  const error = { jsonrpc: '2.0', id: 1, error: { code: -32602, message: 'bad cursor' } };
+
+  expect(
+    await parsed(await withoutTools(upstreamAnswer({ text: JSON.stringify(error) }), ['drop'])),
+  ).toEqual(error);
+});
+
+describe('a list that cannot be understood is refused, rather than shown with everything in it', () => {
+  test.each([
+    ['that is no JSON', 'drop'],
+    ['that is cut short', list('drop').slice(0, -2)],
+    ['that is a list of messages', `[${list('drop')}]`],
+    ['whose tools are an object', '{"jsonrpc":"2.0","id":1,"result":{"tools":{"drop":1}}}'],
+    ['whose tools have no names', '{"jsonrpc":"2.0","id":1,"result":{"tools":[{"title":"drop"}]}}'],
+    ['whose tools are missing', '{"jsonrpc":"2.0","id":1,"result":{}}'],
+    ['that is empty', ''],
+  ])('%s', async (_, text) => {
+    await expect(withoutTools(upstreamAnswer({ text }), ['drop'])).rejects.toMatchObject({
+      code: 'upstream_failed',
+    });
+  });
+});
