@@ -13,7 +13,18 @@ type Body = UpstreamAnswer['body'];
 async function* events(body: Body): AsyncGenerator<SseEvent> {
   const splitter = new SseEvents({ maxBytes: maxEventBytes });
   if (body instanceof Uint8Array) return yield* splitter.push(body);
-  for await (const chunk of body) yield* splitter.push(chunk);
+  try {
+    for await (const chunk of body) yield* splitter.push(chunk);
+  } catch (cause) {
+    throw unfinished(cause);
+  }
+}
+
+/** What stands for an answer that could not be read to its end; what we ended ourselves is no fault. */
+function unfinished(cause: unknown): Error {
+  const isOurs = cause instanceof GatewayRefusal;
+  if (isOurs || (cause instanceof Error && cause.name === 'AbortError')) return cause;
+  return new GatewayRefusal('upstream_failed', { detail: 'its answer broke off', cause });
 }
 
 /**
@@ -54,12 +65,16 @@ export async function wholeBody(body: Body): Promise<Buffer> {
   if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const chunks: Uint8Array[] = [];
   let bytes = 0;
-  for await (const chunk of body) {
-    bytes += chunk.length;
-    if (bytes > maxEventBytes) {
-      throw new GatewayRefusal('upstream_failed', { detail: 'its answer is too large' });
+  try {
+    for await (const chunk of body) {
+      bytes += chunk.length;
+      if (bytes > maxEventBytes) {
+        throw new GatewayRefusal('upstream_failed', { detail: 'its answer is too large' });
+      }
+      chunks.push(chunk);
     }
-    chunks.push(chunk);
+  } catch (cause) {
+    throw unfinished(cause);
   }
   return Buffer.concat(chunks);
 }

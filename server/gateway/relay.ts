@@ -18,12 +18,16 @@ export async function send(upstream: Upstream, request: UpstreamRequest): Promis
   try {
     return await upstream.send(request);
   } catch (cause) {
+    const late = { detail: 'it did not answer in time', cause };
+    if (cause instanceof DOMException && cause.name === 'TimeoutError') {
+      throw new GatewayRefusal('upstream_failed', late);
+    }
     if (!(cause instanceof UpstreamError)) throw cause;
     switch (cause.code) {
       case 'unreachable':
         throw new GatewayRefusal('upstream_unreachable', { cause });
       case 'timeout':
-        throw new GatewayRefusal('upstream_failed', { detail: 'it did not answer in time', cause });
+        throw new GatewayRefusal('upstream_failed', late);
       case 'offline':
         throw new GatewayRefusal('agent_offline', { cause });
     }
