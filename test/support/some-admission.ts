@@ -1,0 +1,28 @@
+import type { Admission } from '#server/gateway/admission';
+import { allScopes } from '#server/credentials/scope';
+import type { ServerRecord } from '#server/organizations/server-record';
+
+export function someServer(but: Partial<ServerRecord> = {}): ServerRecord {
+  return {
+    id: 'srv_sales',
+    organization: 'acme',
+    name: 'sales',
+    upstream: { kind: 'demo' },
+    hiddenTools: [],
+    createdAt: 1_700_000_000,
+    ...but,
+  };
+}
+
+/** A caller that was let in with every scope; `but` changes some of it. */
+export function someAdmission(but: Partial<Admission> = {}): Admission {
+  return {
+    principal: 'key:key_a',
+    credential: { type: 'key', id: 'key_a' },
+    scopes: allScopes,
+    server: someServer(),
+    reference: 'key_a',
+    stillValid: () => Promise.resolve(true),
+    ...but,
+  };
+}

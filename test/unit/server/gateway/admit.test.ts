@@ -1,0 +1,161 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { hashSecret, mintSecret } from '#server/credentials/secret-format';
+import type { AdmissionStore, AdmittedClient, AdmittedKey } from '#server/gateway/admission';
+import { admit } from '#server/gateway/admit';
+import { accessTokens, type AccessTokens } from '#server/signing/access-token';
+import { stillClock, type StillClock } from '#support/still-clock';
+import { freshSigningKeys } from '#support/memory-signing-keys';
+import { someServer } from '#support/some-admission';
+
+const base = 'https://latchkey.example.com';
+const place = { organization: 'acme', server: 'sales' };
+const server = someServer();
+const byKey = vi.fn<AdmissionStore['byKey']>();
+const byClient = vi.fn<AdmissionStore['byClient']>();
+const admittedKey: AdmittedKey = { server, keyId: 'key_a', scopes: ['mcp:tools:read'] };
+const admittedClient: AdmittedClient = { server, scopes: ['mcp:tools:read', 'mcp:tools:execute'] };
+const refused = (code: string) => expect.objectContaining({ name: 'GatewayRefusal', code });
+let clock: StillClock;
+let tokens: AccessTokens;
+
+beforeEach(async () => {
+  clock = stillClock();
+  tokens = accessTokens(base, { keys: await freshSigningKeys(clock), clock });
+  byKey.mockReset().mockResolvedValue(admittedKey);
+  byClient.mockReset().mockResolvedValue(admittedClient);
+});
+
+const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
+const ports = () => ({ admissions: { byKey, byClient }, tokens, clock, endpointUrl });
+const withKey = (key: string) => admit({ type: 'key', key }, place, ports());
+const withToken = (token: string) => admit({ type: 'token', token }, place, ports());
+
+function tokenFor({ audience = `${base}/mcp/acme/sales` } = {}) {
+  return tokens.issue({
+    id: 'jti-1',
+    subject: 'person_a',
+    clientId: 'client_a',
+    audience,
+    scopes: ['mcp:tools:read', 'mcp:resources:read'],
+    issuedAt: clock.now(),
+    expiresAt: clock.now() + 3600,
+  });
+}
+
+describe('a key', () => {
+  test('is looked up by its hash, for this server, now', async () => {
+    const key = mintSecret('mcp_');
+    const admission = await withKey(key);
+
+    expect(byKey).toHaveBeenCalledExactlyOnceWith({
+      ...place,
+      keyHash: hashSecret(key),
+      now: clock.now(),
+    });
+    expect(admission).toMatchObject({
+      principal: 'key:key_a',
+      credential: { type: 'key', id: 'key_a' },
+      scopes: ['mcp:tools:read'],
+      server,
+      reference: 'key_a',
+    });
+  });
+
+  test('with a wrong checksum is refused without asking the store', async () => {
+    await expect(withKey('mcp_wrong')).rejects.toEqual(refused('bad_credential'));
+    expect(byKey).not.toHaveBeenCalled();
+  });
+
+  test('of an agent opens no MCP server', async () => {
+    await expect(withKey(mintSecret('pk_live_'))).rejects.toEqual(refused('bad_credential'));
+    expect(byKey).not.toHaveBeenCalled();
+  });
+
+  test('that opens nothing is refused', async () => {
+    byKey.mockResolvedValue(undefined);
+
+    await expect(withKey(mintSecret('mcp_'))).rejects.toEqual(refused('bad_credential'));
+  });
+
+  test('is asked about again at the time of asking', async () => {
+    const { stillValid } = await withKey(mintSecret('mcp_'));
+    clock.advance(60);
+
+    expect(await stillValid()).toBe(true);
+    expect(byKey).toHaveBeenLastCalledWith(expect.objectContaining({ now: clock.now() }));
+
+    byKey.mockResolvedValue(undefined);
+
+    expect(await stillValid()).toBe(false);
+  });
+});
+
+describe('a token', () => {
+  test('is looked up by its client and its own id', async () => {
+    const admission = await withToken(await tokenFor());
+
+    expect(byClient).toHaveBeenCalledExactlyOnceWith({
+      ...place,
+      clientId: 'client_a',
+      tokenId: 'jti-1',
+    });
+    expect(admission).toMatchObject({
+      principal: 'client:client_a:person_a',
+      credential: { type: 'client', id: 'client_a' },
+      server,
+      reference: 'jti-1',
+    });
+  });
+
+  test('has the scopes that it and its client have now, and no others', async () => {
+    expect((await withToken(await tokenFor())).scopes).toEqual(['mcp:tools:read']);
+  });
+
+  test.each([
+    ['another server', `${base}/mcp/acme/other`],
+    ['the whole organization', `${base}/mcp/acme`],
+    ['the same path elsewhere', 'https://evil.example.com/mcp/acme/sales'],
+  ])('for %s is refused without asking the store', async (_, audience) => {
+    await expect(withToken(await tokenFor({ audience }))).rejects.toEqual(
+      refused('bad_credential'),
+    );
+    expect(byClient).not.toHaveBeenCalled();
+  });
+
+  test('that nobody signed is refused without asking the store', async () => {
+    await expect(withToken('e.y.J')).rejects.toEqual(refused('bad_credential'));
+    expect(byClient).not.toHaveBeenCalled();
+  });
+
+  test('that was revoked is refused', async () => {
+    byClient.mockResolvedValue(undefined);
+
+    await expect(withToken(await tokenFor())).rejects.toEqual(refused('bad_credential'));
+  });
+
+  test('is valid until it expires or is revoked', async () => {
+    const { stillValid } = await withToken(await tokenFor());
+    clock.advance(3599);
+
+    expect(await stillValid()).toBe(true);
+
+    clock.advance(1);
+
+    expect(await stillValid()).toBe(false);
+  });
+
+  test('is no longer valid once its client is gone', async () => {
+    const { stillValid } = await withToken(await tokenFor());
+    byClient.mockResolvedValue(undefined);
+
+    expect(await stillValid()).toBe(false);
+  });
+});
+
+test('a store that cannot be asked is unavailable, never a yes', async () => {
+  byKey.mockRejectedValue(new Error('disk full'));
+  byClient.mockRejectedValue(new Error('disk full'));
+
+  await expect(withKey(mintSecret('mcp_'))).rejects.toEqual(refused('unavailable'));
+  await expect(withToken(await tokenFor())).rejects.toEqual(refused('unavailable'));
+});

@@ -1,0 +1,82 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { expect, test } from 'vitest';
+import { legacyHeaders, modernHeaders } from '#server/gateway/forwarded-headers';
+import { scannedRequest } from '#support/scanned-message';
+
+/** What a caller may send, good and bad. */
+const everything: IncomingHttpHeaders = {
+  authorization: 'Bearer token',
+  'x-api-key': 'mcp_key',
+  cookie: 'session=1',
+  'proxy-authorization': 'Basic x',
+  'x-forwarded-for': '192.0.2.1',
+  forwarded: 'for=192.0.2.1',
+  host: 'latchkey.example.com',
+  origin: 'https://example.com',
+  referer: 'https://example.com/secret',
+  'user-agent': 'assistant/1',
+  accept: '*/*',
+  'content-type': 'text/plain',
+  'content-length': '2',
+  'content-encoding': 'gzip',
+  'transfer-encoding': 'chunked',
+  connection: 'x-secret',
+  te: 'trailers',
+  traceparent: '00-1',
+  'mcp-session-id': 'session-of-ours',
+  'last-event-id': '4',
+  'mcp-method': 'tools/list',
+  'mcp-name': 'other',
+};
+
+const post = {
+  'content-type': 'application/json',
+  accept: 'application/json, text/event-stream',
+};
+
+test('a legacy request carries its version and the session of the upstream, and nothing else', () => {
+  const callers = { ...everything, 'mcp-protocol-version': '2025-06-18' };
+
+  expect(legacyHeaders(callers, 'session-of-theirs')).toEqual({
+    ...post,
+    'mcp-protocol-version': '2025-06-18',
+    'mcp-session-id': 'session-of-theirs',
+  });
+});
+
+test('a legacy request without version and session carries neither, above all not our session', () => {
+  expect(legacyHeaders(everything)).toEqual(post);
+});
+
+test('a modern request carries what its body says, and of the caller only Mcp-Param-*', () => {
+  const params = {
+    name: 'search',
+    _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' },
+  };
+  const { envelope } = scannedRequest('tools/call', params);
+  const callers = { ...everything, 'mcp-param-region': 'eu', 'mcp-parameter': 'x' };
+
+  expect(modernHeaders(envelope, callers)).toEqual({
+    ...post,
+    'mcp-protocol-version': '2026-07-28',
+    'mcp-method': 'tools/call',
+    'mcp-name': 'search',
+    'mcp-param-region': 'eu',
+  });
+});
+
+test('a name that a header cannot carry goes encoded, so that it adds no header of its own', () => {
+  const { envelope } = scannedRequest('tools/call', { name: 'a\r\nX-Evil: 1' });
+
+  expect(modernHeaders(envelope)['mcp-name']).toBe('=?base64?YQ0KWC1FdmlsOiAx?=');
+});
+
+test('a request that the gateway makes modern itself says the newest version', () => {
+  const { envelope } = scannedRequest('tools/list');
+
+  expect(modernHeaders(envelope)).toEqual({
+    ...post,
+    'mcp-protocol-version': '2026-07-28',
+    'mcp-method': 'tools/list',
+  });
+});

@@ -1,0 +1,125 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { OpenAnswers } from '#server/gateway/open-answers';
+import { someAdmission } from '#support/some-admission';
+
+let open: OpenAnswers;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  open = new OpenAnswers();
+});
+
+afterEach(() => {
+  open.close();
+  vi.useRealTimers();
+});
+
+/** A credential whose standing can be changed. */
+function credential(id: string, reference = id) {
+  const standing = vi.fn(() => Promise.resolve(true));
+  const admission = someAdmission({
+    credential: { type: 'key', id },
+    reference,
+    stillValid: standing,
+  });
+  return { admission, standing };
+}
+
+test('an answer ends within a second of the revocation of its credential, and others go on', async () => {
+  const revoked = credential('key_a');
+  const other = credential('key_b');
+  const [ending, going] = [new AbortController(), new AbortController()];
+  open.add(revoked.admission, ending);
+  open.add(other.admission, going);
+  await vi.advanceTimersByTimeAsync(10_000);
+
+  expect(ending.signal.aborted).toBe(false);
+
+  revoked.standing.mockResolvedValue(false);
+  await vi.advanceTimersByTimeAsync(1000);
+
+  expect(ending.signal.aborted).toBe(true);
+  expect(going.signal.aborted).toBe(false);
+});
+
+test('of two tokens of one client the revocation of one leaves the other open', async () => {
+  const one = credential('client_a', 'jti-1');
+  const two = credential('client_a', 'jti-2');
+  const [ending, going] = [new AbortController(), new AbortController()];
+  open.add(one.admission, ending);
+  open.add(two.admission, going);
+  one.standing.mockResolvedValue(false);
+  await vi.advanceTimersByTimeAsync(1000);
+
+  expect([ending.signal.aborted, going.signal.aborted]).toEqual([true, false]);
+});
+
+test('many answers of one credential are one question to the store', async () => {
+  const { admission, standing } = credential('key_a');
+  for (let count = 0; count < 100; count += 1) open.add(admission, new AbortController());
+  await vi.advanceTimersByTimeAsync(500);
+
+  expect(standing).toHaveBeenCalledTimes(1);
+});
+
+test('a store that cannot be asked ends nothing, and is asked again', async () => {
+  const { admission, standing } = credential('key_a');
+  const controller = new AbortController();
+  open.add(admission, controller);
+  standing.mockRejectedValue(new Error('disk full'));
+  await vi.advanceTimersByTimeAsync(5000);
+
+  expect(controller.signal.aborted).toBe(false);
+
+  standing.mockResolvedValue(false);
+  await vi.advanceTimersByTimeAsync(1000);
+
+  expect(controller.signal.aborted).toBe(true);
+});
+
+test('an answer that is over is neither counted nor asked about nor ended', async () => {
+  const { admission, standing } = credential('key_a');
+  const controller = new AbortController();
+  const { over } = open.add(admission, controller);
+
+  expect(open.count('key_a')).toBe(1);
+
+  over();
+  await vi.advanceTimersByTimeAsync(2000);
+  open.endAll();
+
+  expect(open.count('key_a')).toBe(0);
+  expect(standing).not.toHaveBeenCalled();
+  expect(controller.signal.aborted).toBe(false);
+});
+
+test('answers are counted by credential', () => {
+  const { admission } = credential('key_a');
+  const { over } = open.add(admission, new AbortController());
+  open.add(admission, new AbortController());
+  open.add(credential('key_b').admission, new AbortController());
+  over();
+  over();
+
+  expect([open.count('key_a'), open.count('key_b'), open.count('key_c')]).toEqual([1, 1, 0]);
+});
+
+test('a server that drains ends what listens and lets the rest finish', () => {
+  const [listening, answering] = [new AbortController(), new AbortController()];
+  open.add(credential('key_a').admission, listening).endless();
+  open.add(credential('key_a').admission, answering);
+  open.endEndless();
+
+  expect([listening.signal.aborted, answering.signal.aborted]).toEqual([true, false]);
+});
+
+test('closing ends everything and asks about nothing afterwards', async () => {
+  const { admission, standing } = credential('key_a');
+  const controller = new AbortController();
+  open.add(admission, controller);
+  open.close();
+  await vi.advanceTimersByTimeAsync(5000);
+
+  expect(controller.signal.aborted).toBe(true);
+  expect(standing).not.toHaveBeenCalled();
+});
