@@ -1,0 +1,60 @@
+import { sql, type Kysely } from 'kysely';
+import { describe, expect, test } from 'vitest';
+import { migrate } from '#server/store/migrate';
+import { organizationStore } from '#server/store/organization-store';
+import type { Schema } from '#server/store/schema';
+import { storeAdapters } from '#support/store-adapters';
+
+const acme = { id: 'org_acme', name: 'acme', createdAt: 1 };
+
+async function migrations(db: Kysely<Schema>) {
+  const { rows } = await sql<{ name: string }>`select name from migration`.execute(db);
+  return rows.map(({ name }) => name);
+}
+
+describe.each(storeAdapters)('migrations of $name', ({ openEmpty }) => {
+  test('make every table out of nothing', async () => {
+    await using database = await openEmpty();
+    const db = database.connect();
+    await migrate(db);
+
+    expect(await organizationStore(db).add(acme)).toBe(true);
+    expect(await migrations(db)).toContain('0001-credentials');
+  });
+
+  test('change nothing when they are run again', async () => {
+    await using database = await openEmpty();
+    const db = database.connect();
+    await migrate(db);
+    await organizationStore(db).add(acme);
+    const before = await migrations(db);
+    await migrate(db);
+    await migrate(database.connect());
+
+    expect(await migrations(db)).toEqual(before);
+    expect(await organizationStore(db).byName('acme')).toEqual(acme);
+  });
+
+  test('refuse a database of a newer version, and leave it as it is', async () => {
+    await using database = await openEmpty();
+    const db = database.connect();
+    await migrate(db);
+    await sql`insert into migration (name) values ('9999-of-tomorrow')`.execute(db);
+    const before = await migrations(db);
+
+    await expect(migrate(db)).rejects.toThrow(
+      'the database was made by a newer Latchkey (it has migration 9999-of-tomorrow)',
+    );
+    expect(await migrations(db)).toEqual(before);
+  });
+
+  test('that fail in the middle leave nothing behind', async () => {
+    await using database = await openEmpty();
+    const db = database.connect();
+    await sql`create table signing_key (in_the_way text)`.execute(db);
+
+    await expect(migrate(db)).rejects.toThrow('signing_key');
+    await expect(migrations(db)).rejects.toThrow('migration');
+    await expect(organizationStore(db).byName('acme')).rejects.toThrow('organization');
+  });
+});
