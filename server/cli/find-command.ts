@@ -16,7 +16,7 @@ export function findCommand(argv: readonly string[]): { command: Command; rest: 
   const verbs = commands.filter(({ words }) => words.startsWith(`${noun} `));
   if (verbs.length === 0) throw new UsageError(`'${noun}' is not a command`, allHelp);
   const known = verbs.map(({ words }) => words).join(', ');
-  throw new UsageError(`'${noun} ${verb}' is not a command`, `there are: ${known}`);
+  throw new UsageError(`'${`${noun} ${verb}`.trim()}' is not a command`, `there are: ${known}`);
 }
 
 /** @throws {UsageError} when there are more or fewer arguments than the command takes. */

@@ -37,7 +37,7 @@ export function readOptions(
     }
     return option.fallback === undefined ? [] : [option.fallback];
   };
-  const missing = options.find((option) => option.required && given(option.name).length === 0);
+  const missing = options.find((option) => option.required && !given(option.name).some(Boolean));
   if (missing) throw new UsageError(`--${missing.name} ${missing.value ?? ''} is missing`);
   return {
     positionals,

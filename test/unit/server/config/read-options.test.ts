@@ -78,8 +78,8 @@ describe('a command line is wrong usage when', () => {
     expect(() => read(argv)).toThrow(new UsageError(message));
   });
 
-  test('a required option is missing', () => {
-    expect(() => read([], {}, [name])).toThrow(new UsageError('--name N is missing'));
+  test.each([[[]], [['--name', '']]])('a required option is missing or empty: %j', (argv) => {
+    expect(() => read(argv, {}, [name])).toThrow(new UsageError('--name N is missing'));
   });
 });
 

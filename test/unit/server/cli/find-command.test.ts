@@ -1,0 +1,78 @@
+import { describe, expect, test } from 'vitest';
+import { commands } from '#server/cli/commands';
+import { checkPositionals, findCommand } from '#server/cli/find-command';
+import { commandHelpText, helpText, startHelpText } from '#server/cli/help';
+import { UsageError } from '#server/config/usage-error';
+
+test('every command is found by its two words, and the rest is its arguments', () => {
+  for (const command of commands) {
+    const argv = [...command.words.split(' '), 'acme', '--json'];
+
+    expect(findCommand(argv)).toEqual({ command, rest: ['acme', '--json'] });
+  }
+});
+
+test('the commands of the contract are all there', () => {
+  expect(commands.map(({ words }) => words)).toEqual(
+    expect.arrayContaining([
+      'organization create',
+      'server create',
+      'agent create',
+      'client create',
+      'key create',
+      ...['client', 'key', 'agent'].flatMap((noun) => [`${noun} list`, `${noun} revoke`]),
+    ]),
+  );
+});
+
+test('every command has --json', () => {
+  const without = commands.filter(({ options }) => !options.some(({ name }) => name === 'json'));
+
+  expect(without).toEqual([]);
+});
+
+describe('what is no command is wrong usage, with a hint', () => {
+  test.each([
+    [['clients'], "'clients' is not a command", 'latchkey-server --help lists the commands'],
+    [[], "'' is not a command", 'latchkey-server --help lists the commands'],
+    [
+      ['client', 'delete'],
+      "'client delete' is not a command",
+      'there are: client create, client list, client revoke',
+    ],
+    [
+      ['client'],
+      "'client' is not a command",
+      'there are: client create, client list, client revoke',
+    ],
+  ])('%j', (argv, message, hint) => {
+    expect(() => findCommand(argv)).toThrow(
+      expect.objectContaining({ name: 'UsageError', message, hint }),
+    );
+  });
+});
+
+test('one argument too few or too many is wrong usage that shows the right one', () => {
+  const { command } = findCommand(['key', 'create']);
+
+  expect(() => checkPositionals(command, [])).toThrow(
+    new UsageError('ORG/SERVER is missing', 'latchkey-server key create ORG/SERVER'),
+  );
+  expect(() => checkPositionals(command, ['a/b', 'c'])).toThrow(
+    new UsageError("'c' is one argument too many", 'latchkey-server key create ORG/SERVER'),
+  );
+  expect(() => checkPositionals(command, ['a/b'])).not.toThrow();
+});
+
+test('the help names every command and every option', () => {
+  const page = helpText('1.2.3');
+
+  expect(page).toContain('latchkey-server 1.2.3');
+  expect(startHelpText()).toContain('--port N');
+  for (const command of commands) {
+    expect(page).toContain(`  ${[command.words, ...command.positionals].join(' ')}`);
+    for (const { name } of command.options) {
+      expect(commandHelpText(command, [])).toContain(`--${name}`);
+    }
+  }
+});
