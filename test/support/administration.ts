@@ -1,0 +1,49 @@
+import { checkPositionals, findCommand } from '#server/cli/find-command';
+import { readOptions } from '#server/config/read-options';
+import { openStores, type OpenStores } from '#server/stores';
+import { stillClock, type StillClock } from './fake-clock.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+/** The administrative commands over a database of their own, as a person at a terminal has them. */
+export interface Administration extends AsyncDisposable {
+  readonly stores: OpenStores;
+  readonly clock: StillClock;
+  /** Runs a command line without `latchkey-server`; the lines that it printed. */
+  run(...argv: string[]): Promise<string[]>;
+  /** Runs a command line with `--json`; the document that it printed. */
+  json(...argv: string[]): Promise<unknown>;
+}
+
+export async function administration(): Promise<Administration> {
+  const folder = await temporaryFolder();
+  const stores = await openStores(folder.path);
+  const clock = stillClock();
+
+  async function run(...argv: string[]): Promise<string[]> {
+    const { command, rest } = findCommand(argv);
+    const input = readOptions(command.options, rest, {});
+    checkPositionals(command, input.positionals);
+    const lines: string[] = [];
+    await command.run(input, { stores, clock, out: (line) => lines.push(line) });
+    return lines;
+  }
+
+  return {
+    stores,
+    clock,
+    run,
+    json: async (...argv) => JSON.parse((await run(...argv, '--json')).join('\n')),
+    async [Symbol.asyncDispose]() {
+      await stores.close();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** The same with the server `acme/web`. */
+export async function administrationWithServer(): Promise<Administration> {
+  const admin = await administration();
+  await admin.run('organization', 'create', 'acme');
+  await admin.run('server', 'create', 'acme/web', '--demo');
+  return admin;
+}

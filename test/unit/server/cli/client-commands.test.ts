@@ -1,0 +1,116 @@
+import { expect, test } from 'vitest';
+import { hashSecret } from '#server/credentials/secret-format';
+import { administrationWithServer, type Administration } from '#support/administration';
+
+const create = ['client', 'create', 'acme/web', '--name', 'Claude', '--scope', 'mcp:tools:read'];
+
+interface Made {
+  readonly client_id: string;
+  readonly client_secret: string;
+}
+
+async function made(admin: Administration, ...more: string[]): Promise<Made> {
+  const document: Made = JSON.parse((await admin.run(...create, ...more, '--json')).join('\n'));
+  return document;
+}
+
+test('client create prints the fields of the contract, and the secret opens the client', async () => {
+  await using admin = await administrationWithServer();
+  const document = await made(
+    admin,
+    '--scope',
+    'mcp:tools:execute',
+    '--redirect-uri',
+    'http://127.0.0.1/cb',
+  );
+  const { client_id: id, client_secret: secret } = document;
+
+  expect(document).toEqual({
+    client_id: expect.stringMatching(/^client_[0-9A-Za-z]{24}$/),
+    client_secret: expect.stringMatching(/^secret_[0-9A-Za-z]{36}$/),
+    name: 'Claude',
+    scopes: ['mcp:tools:read', 'mcp:tools:execute'],
+  });
+  expect(await admin.stores.clients.hasSecret(id, hashSecret(secret), admin.clock.now())).toBe(
+    true,
+  );
+  expect(await admin.stores.clients.byId(id)).toMatchObject({
+    serverPath: 'acme/web',
+    redirectUris: ['http://127.0.0.1/cb'],
+    createdAt: admin.clock.now(),
+  });
+});
+
+test('client create for a person says that the secret is shown this once', async () => {
+  await using admin = await administrationWithServer();
+  const lines = await admin.run(...create);
+
+  expect(lines).toEqual([
+    expect.stringMatching(/^client_id +client_\w{24}$/),
+    expect.stringMatching(/^client_secret +secret_\w{36}$/),
+    'name           Claude',
+    'scopes         mcp:tools:read',
+    'hint: store the client_secret now, it is not shown again',
+  ]);
+});
+
+test('client list prints the fields of the contract, and no secret', async () => {
+  await using admin = await administrationWithServer();
+  const { client_id, client_secret } = await made(admin);
+  await admin.stores.usage.record([{ type: 'client', id: client_id, usedAt: 1_800_000_500 }]);
+  const document = await admin.json('client', 'list', 'acme');
+
+  expect(document).toEqual([
+    {
+      client_id,
+      name: 'Claude',
+      server: 'acme/web',
+      scopes: ['mcp:tools:read'],
+      created_at: admin.clock.now(),
+      last_used_at: 1_800_000_500,
+      expires_at: null,
+      revoked_at: null,
+    },
+  ]);
+  expect(JSON.stringify(document)).not.toContain(client_secret);
+  expect(await admin.json('client', 'list', 'acme/web')).toEqual(document);
+});
+
+test('client list for a person is a table with times that a person reads', async () => {
+  await using admin = await administrationWithServer();
+
+  expect(await admin.run('client', 'list', 'acme')).toEqual([
+    expect.stringContaining('no OAuth clients yet'),
+  ]);
+  expect(await admin.json('client', 'list', 'acme')).toEqual([]);
+
+  await made(admin);
+  const [head, row] = await admin.run('client', 'list', 'acme');
+
+  expect(head).toMatch(
+    /^client_id +name +server +scopes +created_at +last_used_at +expires_at +revoked_at$/,
+  );
+  expect(row).toMatch(
+    /^client_\w{24} +Claude +acme\/web +mcp:tools:read +2027-01-15T08:00:00Z +- +- +-$/,
+  );
+});
+
+test('client revoke ends a client by its client_id, once', async () => {
+  await using admin = await administrationWithServer();
+  const { client_id } = await made(admin);
+  admin.clock.advance(60);
+
+  expect(await admin.json('client', 'revoke', client_id)).toEqual({
+    client_id,
+    revoked_at: admin.clock.now(),
+  });
+  expect(await admin.json('client', 'list', 'acme')).toMatchObject([
+    { revoked_at: admin.clock.now() },
+  ]);
+  await expect(admin.run('client', 'revoke', client_id)).rejects.toMatchObject({
+    name: 'CommandError',
+  });
+  await expect(admin.run('client', 'revoke', 'client_unknown')).rejects.toThrow(
+    'there is no active client',
+  );
+});

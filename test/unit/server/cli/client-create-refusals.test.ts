@@ -1,0 +1,55 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { administrationWithServer } from '#support/administration';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const create = ['client', 'create', 'acme/web', '--name', 'Claude', '--scope', 'mcp:tools:read'];
+
+describe('client create refuses, and makes nothing for,', () => {
+  test.each([
+    ['an unknown scope', 'UsageError', [...create, '--scope', 'mcp:everything']],
+    [
+      'two scopes in one value',
+      'UsageError',
+      [...create, '--scope', 'mcp:tools:read,mcp:tools:execute'],
+    ],
+    ['no scope', 'UsageError', create.slice(0, 5)],
+    ['no name', 'UsageError', [...create.slice(0, 3), ...create.slice(5)]],
+    [
+      'a dangerous redirect URI',
+      'UsageError',
+      [...create, '--redirect-uri', 'javascript:alert(1)'],
+    ],
+    ['a server that is not there', 'CommandError', create.with(2, 'acme/other')],
+    ['an organization that is not there', 'CommandError', create.with(2, 'other/web')],
+    [
+      'a key file that is not there',
+      'CommandError',
+      [...create, '--jwks', '/nonexistent/jwks.json'],
+    ],
+  ])('%s', async (_, name, argv) => {
+    await using admin = await administrationWithServer();
+
+    await expect(admin.run(...argv)).rejects.toMatchObject({ name });
+    expect(await admin.stores.clients.list('acme')).toEqual([]);
+  });
+});
+
+test('client create keeps a JWK set, and refuses a file that is none', async () => {
+  await using admin = await administrationWithServer();
+  await using folder = await temporaryFolder();
+  const file = join(folder.path, 'jwks.json');
+  const jwks = '{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA"}]}';
+  await writeFile(file, jwks);
+  await admin.run(...create, '--jwks', file);
+
+  expect(await admin.stores.clients.list('acme')).toMatchObject([{ jwks }]);
+
+  for (const wrong of ['', '[]', '{"keys":[]}', '{"keys":[{}]}', 'x']) {
+    await writeFile(file, wrong);
+    await expect(admin.run(...create, '--jwks', file)).rejects.toMatchObject({
+      name: 'UsageError',
+    });
+  }
+});

@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest';
+import { demoBanner } from '#server/cli/demo-banner';
+import { hashSecret } from '#server/credentials/secret-format';
+import { administration } from '#support/administration';
+
+const base = 'http://127.0.0.1:8787';
+const place = { base, proxyCommand: ['/usr/bin/node', '/opt/latchkey.js'] } as const;
+const secretPattern = /(secret|mcp)_[0-9A-Za-z]{36}/g;
+
+test('the first start makes the demo endpoint and shows what to paste where', async () => {
+  await using admin = await administration();
+  const lines = await demoBanner(place, admin);
+  const [pasted, kept] = lines
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line));
+  const [client] = await admin.stores.clients.list('demo', 'library');
+  const [key] = await admin.stores.keys.list('demo', 'library');
+  const { oauth } = kept.mcpServers.demo;
+  const shownKey = /mcp_[0-9A-Za-z]{36}/.exec(lines.join('\n'))?.[0] ?? '';
+
+  expect(await admin.stores.organizations.serverByName('demo', 'library')).toMatchObject({
+    upstream: { kind: 'demo' },
+  });
+  expect(kept).toEqual({ mcpServers: { demo: { url: `${base}/mcp/demo/library`, oauth } } });
+  expect(oauth).toEqual({
+    clientId: client?.id,
+    clientSecret: expect.stringMatching(/^secret_/),
+    scopes: ['mcp:tools:read', 'mcp:tools:execute', 'mcp:resources:read'],
+  });
+  expect(pasted.mcpServers.demo).toEqual({
+    command: '/usr/bin/node',
+    args: ['/opt/latchkey.js', `${base}/mcp/demo/library`],
+    env: { LATCHKEY_OAUTH: JSON.stringify(oauth) },
+  });
+  expect(
+    await admin.stores.clients.hasSecret(oauth.clientId, hashSecret(oauth.clientSecret), 0),
+  ).toBe(true);
+  expect(key?.hint.slice(-4)).toBe(shownKey.slice(-4));
+  expect(lines).toContain(`curl ${base}/mcp/demo/library \\`);
+});
+
+test('the second start shows no secret, makes nothing, and says how to make new ones', async () => {
+  await using admin = await administration();
+  await demoBanner(place, admin);
+  const text = (await demoBanner(place, admin)).join('\n');
+
+  expect(text).not.toMatch(secretPattern);
+  expect(text).toContain(`${base}/mcp/demo/library`);
+  expect(text).toContain('npx latchkey-server client create demo/library');
+  expect(text).toContain('npx latchkey-server key create demo/library');
+  expect(await admin.stores.clients.list('demo')).toHaveLength(1);
+  expect(await admin.stores.keys.list('demo')).toHaveLength(1);
+});
+
+test('the commands that the second start names are commands that work', async () => {
+  await using admin = await administration();
+  await demoBanner(place, admin);
+  const text = (await demoBanner(place, admin)).join('\n').replaceAll('\\\n', ' ');
+  const shown = [...text.matchAll(/npx latchkey-server (.*)/g)].map(([, line = '']) =>
+    [...line.matchAll(/"([^"]*)"|\S+/g)].map(([word, quoted]) => quoted ?? word),
+  );
+  for (const argv of shown) await admin.run(...argv);
+
+  expect(shown).toHaveLength(2);
+  expect(await admin.stores.clients.list('demo')).toHaveLength(2);
+  expect(await admin.stores.keys.list('demo')).toHaveLength(2);
+});

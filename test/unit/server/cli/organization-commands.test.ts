@@ -1,0 +1,94 @@
+import { describe, expect, test } from 'vitest';
+import { administration } from '#support/administration';
+
+test('organization create makes an organization once', async () => {
+  await using admin = await administration();
+
+  expect(await admin.json('organization', 'create', 'acme')).toEqual({
+    id: expect.stringMatching(/^org_[0-9A-Za-z]{16}$/),
+    name: 'acme',
+  });
+  await expect(admin.run('organization', 'create', 'acme')).rejects.toMatchObject({
+    name: 'CommandError',
+    message: 'there is an organization acme already',
+  });
+});
+
+test.each(['Acme', 'a_b', '-a', 'a-', 'a'.repeat(64), 'a/b', ''])(
+  'organization create refuses the name %j as wrong usage',
+  async (name) => {
+    await using admin = await administration();
+
+    await expect(admin.run('organization', 'create', name)).rejects.toMatchObject({
+      name: 'UsageError',
+    });
+  },
+);
+
+describe('server create', () => {
+  test('makes a server with the upstream that it was given', async () => {
+    await using admin = await administration();
+    await admin.run('organization', 'create', 'acme');
+    await admin.run('agent', 'create', 'acme/hq');
+    const [agent] = await admin.stores.agents.list('acme');
+    const url = 'https://mcp.example.com/mcp?tenant=1';
+
+    expect(await admin.json('server', 'create', 'acme/web', '--http-url', url)).toEqual({
+      id: expect.stringMatching(/^srv_[0-9A-Za-z]{16}$/),
+      name: 'acme/web',
+      upstream: 'http',
+    });
+
+    await admin.run('server', 'create', 'acme/local', '--agent', 'hq');
+    await admin.run('server', 'create', 'acme/demo', '--demo');
+    const upstreams = await Promise.all(
+      ['web', 'local', 'demo'].map((name) => admin.stores.organizations.serverByName('acme', name)),
+    );
+
+    expect(upstreams.map((server) => server?.upstream)).toEqual([
+      { kind: 'http', url },
+      { kind: 'agent', agentId: agent?.id },
+      { kind: 'demo' },
+    ]);
+  });
+
+  test.each([
+    ['no upstream', 'UsageError', ['acme/web']],
+    ['two upstreams', 'UsageError', ['acme/web', '--demo', '--http-url', 'https://x.example']],
+    ['a URL that is none', 'UsageError', ['acme/web', '--http-url', 'mcp.example.com']],
+    ['a URL of another scheme', 'UsageError', ['acme/web', '--http-url', 'file:///etc/passwd']],
+    ['a URL with a password', 'UsageError', ['acme/web', '--http-url', 'https://a:b@x.example']],
+    ['a URL with a fragment', 'UsageError', ['acme/web', '--http-url', 'https://x.example/#a']],
+    ['a name without organization', 'UsageError', ['web', '--demo']],
+    ['a name of three parts', 'UsageError', ['acme/web/x', '--demo']],
+    ['an agent that is not there', 'CommandError', ['acme/web', '--agent', 'hq']],
+    ['an organization that is not there', 'CommandError', ['other/web', '--demo']],
+    ['a name that is taken', 'CommandError', ['acme/taken', '--demo']],
+  ])('refuses %s', async (_, name, argv) => {
+    await using admin = await administration();
+    await admin.run('organization', 'create', 'acme');
+    await admin.run('server', 'create', 'acme/taken', '--demo');
+
+    await expect(admin.run('server', 'create', ...argv)).rejects.toMatchObject({ name });
+    expect(await admin.stores.organizations.serverByName('acme', 'web')).toBeUndefined();
+  });
+});
+
+test('server hide-tools hides exactly the tools it was given, each once, and none shows all again', async () => {
+  await using admin = await administration();
+  await admin.run('organization', 'create', 'acme');
+  await admin.run('server', 'create', 'acme/web', '--demo');
+  const argv = ['server', 'hide-tools', 'acme/web'];
+
+  expect(await admin.json(...argv, '--tool', 'a', '--tool', 'b', '--tool', 'a')).toMatchObject({
+    name: 'acme/web',
+    hidden_tools: ['a', 'b'],
+  });
+  expect(await admin.stores.organizations.serverByName('acme', 'web')).toMatchObject({
+    hiddenTools: ['a', 'b'],
+  });
+  expect(await admin.json(...argv)).toMatchObject({ hidden_tools: [] });
+  expect(await admin.stores.organizations.serverByName('acme', 'web')).toMatchObject({
+    hiddenTools: [],
+  });
+});
