@@ -1,0 +1,151 @@
+import { describe, expect, test } from 'vitest';
+import { errorAnswer, type FailedRequest } from '#server/gateway/errors';
+import type { GatewayAnswer } from '#server/gateway/exchange';
+import {
+  GatewayRefusal,
+  type RefusalCode,
+  type RefusalDetails,
+} from '#server/gateway/gateway-refusal';
+
+const base = 'https://latchkey.example.com';
+const metadata = `resource_metadata="${base}/.well-known/oauth-protected-resource/mcp/acme/sales"`;
+const ordinary = 'scope="mcp:tools:read mcp:tools:execute mcp:resources:read"';
+const failed: FailedRequest = { base, serverPath: 'acme/sales', era: 'legacy', id: '7' };
+
+const answer = (
+  code: RefusalCode,
+  details: RefusalDetails = {},
+  but: Partial<FailedRequest> = {},
+) => errorAnswer(new GatewayRefusal(code, details), { ...failed, ...but });
+
+const messageIn = (refused: GatewayAnswer) =>
+  JSON.parse(typeof refused.body === 'string' ? refused.body : '');
+const errorOf = (refused: GatewayAnswer) => messageIn(refused).error;
+
+describe('a refusal has its HTTP status and its JSON-RPC code', () => {
+  test.each<[RefusalCode, number, number]>([
+    ['no_credential', 401, -32001],
+    ['bad_credential', 401, -32001],
+    ['two_credentials', 400, -32600],
+    ['insufficient_scope', 403, -32003],
+    ['foreign_origin', 403, -32600],
+    ['foreign_host', 421, -32600],
+    ['method_not_allowed', 405, -32600],
+    ['unsupported_media_type', 415, -32600],
+    ['not_acceptable', 406, -32600],
+    ['too_large', 413, -32600],
+    ['slow_body', 408, -32600],
+    ['not_json', 400, -32700],
+    ['not_a_message', 400, -32600],
+    ['header_mismatch', 400, -32020],
+    ['unsupported_version', 400, -32022],
+    ['unknown_method', 200, -32601],
+    ['unknown_tool', 200, -32602],
+    ['bad_params', 200, -32602],
+    ['unknown_session', 404, -32001],
+    ['unexpected_response', 400, -32600],
+    ['cancelled', 200, -32800],
+    ['too_many_requests', 429, -32000],
+    ['upstream_unreachable', 502, -32000],
+    ['upstream_failed', 502, -32000],
+    ['upstream_busy', 503, -32000],
+    ['agent_offline', 503, -32000],
+    ['unavailable', 503, -32000],
+    ['fault', 500, -32603],
+  ])('%s: %i, %i', (code, status, rpcCode) => {
+    const refused = answer(code, { detail: 'why' });
+
+    expect(refused).toMatchObject({
+      status,
+      headers: { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' },
+    });
+    expect(messageIn(refused)).toMatchObject({
+      jsonrpc: '2.0',
+      id: 7,
+      error: { code: rpcCode },
+    });
+    expect(errorOf(refused).message).toMatch(/\w/);
+  });
+
+  test.each<[RefusalCode, number]>([
+    ['unknown_method', 404],
+    ['bad_params', 400],
+    ['unknown_tool', 200],
+  ])('%s in the modern era: %i', (code, status) => {
+    expect(answer(code, {}, { era: 'modern' }).status).toBe(status);
+  });
+});
+
+describe('a challenge leads to the metadata and names', () => {
+  test.each<[string, RefusalCode, RefusalDetails, string]>([
+    [
+      'the ordinary scopes for who has no credential',
+      'no_credential',
+      {},
+      `Bearer ${metadata}, ${ordinary}`,
+    ],
+    [
+      'the error for a bad one',
+      'bad_credential',
+      {},
+      `Bearer error="invalid_token", ${metadata}, ${ordinary}`,
+    ],
+    [
+      'granted and needed together for a scope that is missing',
+      'insufficient_scope',
+      { scopes: ['mcp:tools:execute', 'mcp:tools:read'] },
+      `Bearer error="insufficient_scope", ${metadata}, scope="mcp:tools:read mcp:tools:execute"`,
+    ],
+  ])('%s', (_, code, details, challenge) => {
+    expect(answer(code, details).headers['WWW-Authenticate']).toBe(challenge);
+  });
+
+  test('nothing where no other credential would help', () => {
+    expect(answer('unknown_tool').headers).not.toHaveProperty('WWW-Authenticate');
+  });
+});
+
+test('a bad credential is answered alike whatever was wrong with it', () => {
+  const causes = ['expired', 'revoked', 'for another server', new Error('unknown kid')];
+  const answers = causes.map((cause) => answer('bad_credential', { cause, detail: String(cause) }));
+
+  expect(new Set(answers.map((refused) => JSON.stringify(refused))).size).toBe(1);
+});
+
+test('an id comes back as its own text', () => {
+  for (const id of ['1.50', '12345678901234567890', '"a\\n"', 'null']) {
+    expect(answer('fault', {}, { id }).body).toContain(`"id":${id},`);
+  }
+});
+
+test('a cause stays private, and a detail is quoted so that the body stays JSON', () => {
+  const refused = answer('not_json', { detail: 'a "quote"\n', cause: new Error('mcp_private') });
+
+  expect(errorOf(refused).message).toBe('the body is not JSON: a "quote"\n');
+  expect(JSON.stringify(refused)).not.toContain('mcp_private');
+  expect(errorOf(answer('fault', { cause: new Error('mcp_private') })).message).toBe(
+    'internal error',
+  );
+});
+
+test('a caller who should wait is told how long', () => {
+  expect(answer('upstream_busy', { retryAfterSeconds: 7 }).headers).toMatchObject({
+    'Retry-After': '7',
+  });
+  expect(answer('upstream_busy').headers).not.toHaveProperty('Retry-After');
+});
+
+test('a caller with another version is told which there are', () => {
+  expect(errorOf(answer('unsupported_version', { requested: '2099-01-01' })).data).toEqual({
+    supported: ['2026-07-28'],
+    requested: '2099-01-01',
+  });
+});
+
+test('a method that is not allowed names those that are', () => {
+  expect(answer('method_not_allowed').headers).toMatchObject({ Allow: 'POST, GET, DELETE' });
+});
+
+test('a body that is too large ends its connection, as the rest of it is still to come', () => {
+  expect(answer('too_large').headers).toMatchObject({ Connection: 'close' });
+});

@@ -1,0 +1,49 @@
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import { expect, test } from 'vitest';
+import { readBody } from '#server/http/body';
+
+/** A request whose body is pushed by hand. */
+function arriving(headers: Record<string, string> = {}): IncomingMessage {
+  const request = new IncomingMessage(new Socket());
+  Object.assign(request.headers, headers);
+  return request;
+}
+
+test('a body is read whole, in one piece or in several', async () => {
+  for (const chunks of [['{}'], ['{', '"é"', ':1}'], []]) {
+    const request = arriving();
+    for (const chunk of chunks) request.push(chunk);
+    request.push(null);
+
+    expect((await readBody(request, 100)).toString()).toBe(chunks.join(''));
+  }
+});
+
+test('a body of just the limit is taken, and one of a byte more is not', async () => {
+  const fits = arriving({ 'content-length': '4' });
+  fits.push('1234');
+  fits.push(null);
+  const tooLong = arriving();
+  tooLong.push('123');
+  tooLong.push('45');
+
+  expect((await readBody(fits, 4)).toString()).toBe('1234');
+  await expect(readBody(tooLong, 4)).rejects.toMatchObject({ code: 'too_large' });
+});
+
+test('a body that says it is too large is refused before any of it comes', async () => {
+  await expect(readBody(arriving({ 'content-length': '5' }), 4)).rejects.toMatchObject({
+    code: 'too_large',
+    details: { detail: 'at most 4 bytes are taken' },
+  });
+});
+
+test('a caller who goes away before the end of the body has cancelled', async () => {
+  const gone = arriving();
+  gone.push('12');
+  const reading = readBody(gone, 4);
+  gone.destroy();
+
+  await expect(reading).rejects.toMatchObject({ code: 'cancelled' });
+});
