@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { chmod, readdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { openStores } from '#server/stores';
@@ -86,4 +87,21 @@ test('a write of another process is seen by the next read', async () => {
   await opened.close();
 
   expect([before, after?.name]).toEqual([undefined, 'acme']);
+});
+
+test('a transaction holds the write lock from its beginning, so that none fails half way', async () => {
+  await using folder = await temporaryFolder();
+  const opened = await openStores(folder.path);
+  const impatient = new DatabaseSync(join(folder.path, 'latchkey.db'), { timeout: 0 });
+  const begin = () => impatient.exec('begin immediate');
+
+  await opened.db.transaction().execute(() => {
+    expect(begin).toThrow('database is locked');
+    return Promise.resolve();
+  });
+
+  expect(begin).not.toThrow();
+
+  impatient.close();
+  await opened.close();
 });
