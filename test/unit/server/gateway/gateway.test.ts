@@ -1,0 +1,172 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { mintSecret } from '#server/credentials/secret-format';
+import type { AdmissionStore } from '#server/gateway/admission';
+import type { GatewayRequest } from '#server/gateway/exchange';
+import { Gateway } from '#server/gateway/gateway';
+import type { Upstream } from '#server/gateway/upstream';
+import { stillClock } from '#support/still-clock';
+import { fakeUpstream } from '#support/fake-upstream';
+import { bodyText } from '#support/gateway-answer';
+import { legacyServer, messageOf } from '#support/mcp-servers';
+import { someServer } from '#support/some-admission';
+
+const base = 'https://latchkey.example.com';
+const key = mintSecret('mcp_');
+const byKey = vi.fn<AdmissionStore['byKey']>();
+const used = vi.fn();
+const refused = vi.fn();
+const readBody = vi.fn<GatewayRequest['readBody']>();
+let upstream: Upstream;
+let gateway: Gateway;
+
+beforeEach(() => {
+  const clock = stillClock();
+  byKey
+    .mockReset()
+    .mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes: ['mcp:tools:read'] });
+  for (const spy of [used, refused, readBody]) spy.mockReset();
+  upstream = legacyServer();
+  gateway = new Gateway({
+    base,
+    clock,
+    used,
+    refused,
+    admissions: { byKey, byClient: () => Promise.resolve(undefined) },
+    tokens: {
+      issue: () => Promise.reject(new Error('not here')),
+      verify: () => Promise.resolve({ outcome: 'invalid', reason: 'not here' }),
+    },
+    endpointUrl: (serverPath) => `${base}/mcp/${serverPath}`,
+    upstreamOf: () => upstream,
+    isAllowedOrigin: (origin) => origin === undefined,
+  });
+});
+
+afterEach(() => gateway.close());
+
+const list = '{"jsonrpc":"2.0","id":7,"method":"tools/list"}';
+
+/** Sends a plain request with the key; `but` changes it. */
+function ask(message = list, but: Partial<GatewayRequest> = {}) {
+  readBody.mockResolvedValue(Buffer.from(message));
+  return gateway.handle({
+    id: 'request-1',
+    method: 'POST',
+    organization: 'acme',
+    server: 'sales',
+    headers: { 'content-type': 'application/json' },
+    rawHeaders: ['X-API-Key', key],
+    readBody,
+    gone: new AbortController().signal,
+    ...but,
+  });
+}
+
+test('a plain request with a key is answered, and counts as a use of the key', async () => {
+  const answer = await ask();
+
+  expect(answer.status).toBe(200);
+  expect(JSON.parse(await bodyText(answer))).toMatchObject({ id: 7, result: {} });
+  expect(used).toHaveBeenCalledExactlyOnceWith({ type: 'key', id: 'key_a' }, stillClock().now());
+  expect(refused).not.toHaveBeenCalled();
+});
+
+describe('nobody is asked and no body read for', () => {
+  test.each<[string, number, Partial<GatewayRequest>]>([
+    ['a page of another origin', 403, { headers: { origin: 'https://evil.example' } }],
+    ['a GET without a session', 405, { method: 'GET' }],
+    ['a DELETE without a session', 405, { method: 'DELETE' }],
+    ['a PUT, even in a session', 405, { method: 'PUT', headers: { 'mcp-session-id': 's' } }],
+    ['no credential', 401, { rawHeaders: [] }],
+    ['two credentials', 400, { rawHeaders: ['X-API-Key', key, 'X-API-Key', key] }],
+  ])('%s: %i', async (_, status, but) => {
+    expect((await ask(list, but)).status).toBe(status);
+    expect(byKey).not.toHaveBeenCalled();
+    expect(readBody).not.toHaveBeenCalled();
+    expect(refused).toHaveBeenCalledTimes(1);
+  });
+});
+
+test('the body of a caller who is not let in is never read', async () => {
+  byKey.mockResolvedValue(undefined);
+
+  expect((await ask()).status).toBe(401);
+  expect(readBody).not.toHaveBeenCalled();
+  expect(used).not.toHaveBeenCalled();
+});
+
+describe('nothing reaches the upstream of', () => {
+  test.each([
+    ['a message that is not JSON', '{', 400, -32700],
+    ['a batch', '[]', 400, -32600],
+    [
+      'a message with a member twice',
+      '{"jsonrpc":"2.0","id":7,"id":8,"method":"ping"}',
+      400,
+      -32600,
+    ],
+    ['a method without its scope', '{"jsonrpc":"2.0","id":7,"method":"tools/call"}', 403, -32003],
+    [
+      'a method that nobody knows',
+      '{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage"}',
+      200,
+      -32601,
+    ],
+    ['an answer to nothing', '{"jsonrpc":"2.0","id":7,"result":{}}', 400, -32600],
+  ])('%s', async (_, message, status, code) => {
+    const silent = fakeUpstream(() => ({}));
+    upstream = silent;
+    const answer = await ask(message);
+
+    expect(answer.status).toBe(status);
+    expect(JSON.parse(await bodyText(answer))).toMatchObject({ error: { code } });
+    expect(silent.sent).toEqual([]);
+  });
+});
+
+test('a session of nobody is not found, and of another media type nothing is read', async () => {
+  const headers = { 'content-type': 'application/json' };
+
+  expect((await ask(list, { headers: { ...headers, 'mcp-session-id': 'unknown' } })).status).toBe(
+    404,
+  );
+  expect((await ask(list, { headers: { 'content-type': 'text/plain' } })).status).toBe(415);
+  expect((await ask(list, { headers: { ...headers, accept: 'text/html' } })).status).toBe(406);
+});
+
+test('a store that cannot be asked is 503, and what nobody foresaw 500, both told to the log', async () => {
+  byKey.mockRejectedValueOnce(new Error('disk full'));
+
+  expect((await ask()).status).toBe(503);
+
+  upstream = { send: () => Promise.reject(new TypeError('a bug')) };
+  const answer = await ask();
+
+  expect(answer.status).toBe(500);
+  expect(await bodyText(answer)).not.toContain('a bug');
+  expect(refused.mock.calls.map(([{ code }]) => code)).toEqual(['unavailable', 'fault']);
+});
+
+test('notifications/cancelled ends a plain request that is under way, upstream too', async () => {
+  let underWay = () => {};
+  const waiting = new Promise<void>((resolve) => (underWay = resolve));
+  let signal: AbortSignal | undefined;
+  upstream = fakeUpstream((request) => {
+    if (messageOf(request).method !== 'tools/list')
+      return { text: '{"jsonrpc":"2.0","id":1,"result":{}}' };
+    signal = request.signal;
+    underWay();
+    return new Promise((_, reject) => {
+      request.signal.addEventListener('abort', () => reject(request.signal.reason));
+    });
+  });
+  const answering = ask();
+  await waiting;
+  const cancelled = await ask(
+    '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}',
+  );
+
+  expect(cancelled.status).toBe(202);
+  expect(await bodyText(await answering)).toContain('the request was cancelled');
+  expect(signal?.aborted).toBe(true);
+});
