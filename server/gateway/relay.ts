@@ -28,6 +28,8 @@ export async function send(upstream: Upstream, request: UpstreamRequest): Promis
         throw new GatewayRefusal('upstream_unreachable', { cause });
       case 'timeout':
         throw new GatewayRefusal('upstream_failed', late);
+      case 'broken':
+        throw new GatewayRefusal('upstream_failed', { detail: 'its answer broke off', cause });
       case 'offline':
         throw new GatewayRefusal('agent_offline', { cause });
     }

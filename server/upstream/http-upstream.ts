@@ -1,4 +1,4 @@
-import { Pool, errors } from 'undici';
+import { Pool, errors, type Dispatcher } from 'undici';
 
 import { UpstreamError, type Upstream } from '#gateway/upstream';
 
@@ -47,10 +47,11 @@ export function httpUpstream(url: string): HttpUpstream {
           sessionId: header('mcp-session-id'),
           retryAfterSeconds:
             Number.isInteger(retryAfter) && retryAfter > 0 ? retryAfter : undefined,
-          body: length <= shortBytes ? await answer.body.bytes() : answer.body,
+          body: length <= shortBytes ? await whole(answer.body) : answer.body,
         };
       } catch (cause) {
         if (signal.aborted) throw cause;
+        if (cause instanceof UpstreamError) throw cause;
         const isLate = cause instanceof errors.HeadersTimeoutError;
         throw new UpstreamError(isLate ? 'timeout' : 'unreachable', `${method} ${origin}`, {
           cause,
@@ -60,4 +61,12 @@ export function httpUpstream(url: string): HttpUpstream {
 
     close: () => pool.destroy(),
   };
+}
+
+async function whole(body: Dispatcher.ResponseData['body']): Promise<Uint8Array> {
+  try {
+    return await body.bytes();
+  } catch (cause) {
+    throw new UpstreamError('broken', 'the answer broke off', { cause });
+  }
 }

@@ -1,7 +1,7 @@
 import { checkPositionals, findCommand } from '#server/cli/find-command';
 import { readOptions } from '#server/config/read-options';
 import { openStores, type OpenStores } from '#server/stores';
-import { stillClock, type StillClock } from './fake-clock.ts';
+import { stillClock, type StillClock } from './still-clock.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 /** The administrative commands over a database of their own, as a person at a terminal has them. */

@@ -3,7 +3,7 @@ import type { Upstream, UpstreamAnswer, UpstreamRequest } from '#server/gateway/
 /** An upstream's answer in short: 200, JSON and an empty body unless told otherwise. */
 export interface ScriptedAnswer extends Partial<Omit<UpstreamAnswer, 'body'>> {
   /** Whole, in chunks, or as it comes. */
-  readonly text?: string | readonly string[] | AsyncIterable<Uint8Array>;
+  readonly text?: string | readonly string[] | UpstreamAnswer['body'];
 }
 
 export interface SentRequest {
@@ -39,12 +39,22 @@ export function upstreamAnswer({ text = '', ...answer }: ScriptedAnswer): Upstre
     sessionId: undefined,
     retryAfterSeconds: undefined,
     ...answer,
-    body: typeof text === 'object' && Symbol.asyncIterator in text ? text : chunks([text].flat()),
+    body: typeof text === 'string' ? chunks([text]) : isChunked(text) ? chunks(text) : text,
   };
+}
+
+function isChunked(text: object): text is readonly string[] {
+  return Array.isArray(text);
 }
 
 async function* chunks(parts: readonly string[]): AsyncGenerator<Uint8Array> {
   for (const part of parts) yield Buffer.from(part);
+}
+
+/** A body chunk by chunk, also one that was taken whole. */
+export async function* chunksOf(body: UpstreamAnswer['body']): AsyncGenerator<Uint8Array> {
+  if (body instanceof Uint8Array) yield body;
+  else yield* body;
 }
 
 /** A body that breaks off, as one does whose connection is reset. */

@@ -4,6 +4,7 @@ import { Readable } from 'node:stream';
 import { afterEach, describe, expect, test } from 'vitest';
 import { UpstreamError, type UpstreamRequest } from '#server/gateway/upstream';
 import { httpUpstream, type HttpUpstream } from '#server/upstream/http-upstream';
+import { chunksOf } from '#support/fake-upstream';
 import { freePort, listen } from '#support/loopback';
 
 const closing: (() => unknown)[] = [];
@@ -40,7 +41,7 @@ test('a request arrives with its method, path, query, body and headers, and no o
     void text(request).then((body) => response.end(JSON.stringify({ method, url, headers, body })));
   }, '/mcp?tenant=1');
   const answer = await upstream.send(post({ headers: { 'mcp-session-id': 's' } }));
-  const { headers, ...seen } = JSON.parse(await text(Readable.from(answer.body)));
+  const { headers, ...seen } = JSON.parse(await text(Readable.from(chunksOf(answer.body))));
 
   expect(answer).toMatchObject({
     status: 200,
@@ -116,7 +117,7 @@ test('a body comes as it is sent, before it is whole', async () => {
   });
   const { body } = await upstream.send(post());
   const chunks = [];
-  for await (const chunk of body) {
+  for await (const chunk of chunksOf(body)) {
     chunks.push(Buffer.from(chunk).toString());
     finish();
   }
@@ -148,7 +149,7 @@ describe('an aborted signal', () => {
     });
     const { body } = await upstream.send(post({ signal: controller.signal }));
     const reading = async () => {
-      for await (const chunk of body) if (chunk.length > 0) controller.abort();
+      for await (const chunk of chunksOf(body)) if (chunk.length > 0) controller.abort();
     };
 
     await expect(reading()).rejects.toMatchObject({ name: 'AbortError' });
