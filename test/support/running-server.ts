@@ -1,0 +1,120 @@
+import { join } from 'node:path';
+import { z } from 'zod';
+import { runProgram, startProgram, type Program } from './processes.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js');
+
+/** Our secrets by their shape, and JWTs. Client ids are no secrets. */
+const secretShape = /(?:secret|pk_live|mcp|code|rt)_[0-9A-Za-z]{36}|eyJ[\w-]+\.[\w-]+\.[\w-]+/g;
+
+const jsonObject = z.record(z.string(), z.unknown());
+
+export interface RunningServerOptions {
+  /** Behind `start --port 0 --data-dir …`. */
+  readonly args?: readonly string[];
+}
+
+/** A JSON document with an object at its root. */
+export type JsonObject = z.infer<typeof jsonObject>;
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The body; an empty object when it is no JSON object. */
+  readonly json: JsonObject;
+}
+
+/** `latchkey-server start` as a process of its own, on a free port and in a folder of its own. */
+export interface RunningServer extends AsyncDisposable {
+  /** `http://127.0.0.1:PORT` */
+  readonly base: string;
+  readonly port: number;
+  readonly dataDir: string;
+  /** The process, with all that it has printed so far. */
+  readonly program: Program;
+  /** Every secret, key and token that ever came out: of a command, an answer or the first start. */
+  readonly issued: ReadonlySet<string>;
+
+  /**
+   * Runs an administrative command, as another process, with `--json`; what it printed.
+   *
+   *     await server.command('key', 'create', 'acme/fixture', '--name', 'laptop');
+   *
+   * @throws {Error} with its words, when its exit code is not 0
+   */
+  command(...words: string[]): Promise<unknown>;
+
+  /** The same as a person sees it, without `--json`. */
+  commandText(...words: string[]): Promise<string>;
+
+  /** `fetch` at this server: `path` begins with a slash. Redirects are not followed. */
+  request(path: string, init?: RequestInit): Promise<Answer>;
+
+  /** POSTs a form; a string is sent as it is. */
+  post(
+    path: string,
+    form: Readonly<Record<string, string>> | string,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<Answer>;
+}
+
+export async function runningServer({
+  args = [],
+}: RunningServerOptions = {}): Promise<RunningServer> {
+  // Moved to the caller at the end; until then a failure disposes of what was started.
+  await using stack = new AsyncDisposableStack();
+  const { path: dataDir } = stack.use(await temporaryFolder('server'));
+  const place = ['--data-dir', dataDir];
+  const program = stack.use(
+    startProgram(process.execPath, { args: [launcher, 'start', '--port', '0', ...place, ...args] }),
+  );
+  const [, base = '', port = ''] = await program.line(/^listening on (http:\S+:(\d+))$/m);
+
+  const issued = new Set<string>();
+  const noted = (text: string): string => {
+    for (const [secret] of text.matchAll(secretShape)) issued.add(secret);
+    return text;
+  };
+  noted(program.stdout);
+
+  const run = async (words: readonly string[]): Promise<string> => {
+    const { code, stdout, stderr } = await runProgram(process.execPath, {
+      args: [launcher, ...words, ...place],
+    });
+    if (code !== 0) throw new Error(`latchkey-server ${words.join(' ')}: ${stderr}`);
+    return noted(stdout);
+  };
+  const request = async (path: string, init: RequestInit = {}): Promise<Answer> => {
+    const response = await fetch(base + path, { redirect: 'manual', ...init });
+    const text = noted(await response.text());
+    return { status: response.status, headers: response.headers, text, json: parsed(text) };
+  };
+  const started = stack.move();
+  return {
+    base,
+    port: Number(port),
+    dataDir,
+    program,
+    issued,
+    command: async (...words) => JSON.parse(await run([...words, '--json'])),
+    commandText: (...words) => run(words),
+    request,
+    post: (path, form, headers = {}) =>
+      request(path, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/x-www-form-urlencoded', ...headers },
+        body: typeof form === 'string' ? form : new URLSearchParams(form).toString(),
+      }),
+    [Symbol.asyncDispose]: () => started.disposeAsync(),
+  };
+}
+
+function parsed(text: string): JsonObject {
+  try {
+    return jsonObject.parse(JSON.parse(text));
+  } catch {
+    return {};
+  }
+}
