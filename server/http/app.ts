@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { fastify, LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify';
 
 import type { Logger } from '#log/log';
-import { isOwnHost } from './host-guard.ts';
+import { isOwnHost, requestedHost } from './host-guard.ts';
 import { healthRoutes, type HealthOptions } from './health-routes.ts';
 import { mcpRoute, type McpRouteOptions } from './mcp-route.ts';
 import { oauthRoutes, type OAuthRoutesOptions } from './oauth-routes.ts';
@@ -39,7 +39,8 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('X-Request-Id', request.id);
     const isProbe = request.url === '/healthz' || request.url === '/readyz';
-    if (isProbe || isOwnHost(request.headers.host, base)) return;
+    const host = requestedHost(request.url, request.headers.host);
+    if (isProbe || isOwnHost(host, base)) return;
     return reply.code(421).send({
       error: 'misdirected_request',
       error_description: `the Host header must be ${new URL(base).host}: see --base-url`,

@@ -4,7 +4,16 @@ export function expectedHost(base: string): string {
 }
 
 /**
- * Whether a `Host` header names this server. A foreign one is a rebound DNS name or a misrouted
+ * The host that a request names: that of an absolute request target where it has one, since its `Host`
+ * header then counts for nothing. RFC 9112 §3.2.2
+ */
+export function requestedHost(target: string, host: string | undefined): string | undefined {
+  if (target.startsWith('/') || target === '*') return host;
+  return URL.canParse(target) ? new URL(target).host : undefined;
+}
+
+/**
+ * Whether a host that a request names is this server. A foreign one is a rebound DNS name or a misrouted
  * request; neither may reach anything. MCP 2025-06-18 transports, "Security Warning"
  */
 export function isOwnHost(host: string | undefined, base: string): boolean {

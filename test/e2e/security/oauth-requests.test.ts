@@ -199,6 +199,17 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
       421,
     ]);
   });
+
+  test('an absolute request target counts, and the Host header beside it does not', async () => {
+    const own = `127.0.0.1:${server.port}`;
+    const aimedAt = (target: string) =>
+      rawHttp(server.port, request(path, good).replace(`POST ${path}`, `POST ${target}${path}`));
+
+    expect((await aimedAt(`http://${own}`)).statuses).toEqual([200]);
+    for (const target of ['http://evil.example', `http://${own}@evil.example`, 'ftp://x']) {
+      expect((await aimedAt(target)).statuses).toEqual([421]);
+    }
+  });
 });
 
 test.each([
