@@ -56,10 +56,19 @@ export function oauthRoutes(app: FastifyInstance, { base, keys, ports }: OAuthRo
   );
 }
 
+/** Headers that decide who is asking, and what; sent twice, a proxy might heed the other one. */
+const singleHeaders = ['authorization', 'content-type'];
+
 function formOf(request: FastifyRequest): Form {
   // A secret in a URL ends up in histories and logs, so nothing is taken from there. RFC 6749 §2.3.1
   if (request.raw.url?.includes('?')) {
     throw new OAuthRefusal('invalid_request', 'parameters belong in the body, not in the URL');
+  }
+  const repeated = singleHeaders.find(
+    (name) => (request.raw.headersDistinct[name]?.length ?? 0) > 1,
+  );
+  if (repeated !== undefined) {
+    throw new OAuthRefusal('invalid_request', `the header ${repeated} is repeated`);
   }
   const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
   return parseForm(request.headers['content-type'], body);

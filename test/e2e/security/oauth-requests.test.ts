@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from 'vitest';
-import { acmeServer } from '#support/acme-server';
+import { acmeServer, basic } from '#support/acme-server';
 import { rawHttp } from '#support/raw-http';
 
 const server = await acmeServer();
@@ -208,6 +208,32 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     expect((await aimedAt(`http://${own}`)).statuses).toEqual([200]);
     for (const target of ['http://evil.example', `http://${own}@evil.example`, 'ftp://x']) {
       expect((await aimedAt(target)).statuses).toEqual([421]);
+    }
+  });
+
+  test('Authorization twice is refused, whichever of them is right', async () => {
+    const body = 'grant_type=client_credentials&token=unknown';
+    const right = `Authorization: ${basic(client.id, client.secret)['Authorization']}`;
+    const wrong = `Authorization: ${basic(client.id, other.secret)['Authorization']}`;
+    const sent = async (...headers: string[]) =>
+      (await rawHttp(server.port, request(path, body, ['Connection: close', ...headers]))).statuses;
+
+    expect(await sent(right)).toEqual([200]);
+    expect(await sent(wrong)).toEqual([401]);
+    expect(await sent(right, wrong)).toEqual([400]);
+    expect(await sent(wrong, right)).toEqual([400]);
+    expect(await sent(right, right)).toEqual([400]);
+  });
+
+  test('Content-Type twice is refused, whichever of them is right', async () => {
+    const json = request(path, good, ['Connection: close', 'Content-Type: application/json']);
+    const same = request(path, good, ['Connection: close', `Content-Type: ${formType}`]);
+
+    for (const twice of [json, same]) {
+      const { statuses, text } = await rawHttp(server.port, twice);
+
+      expect(statuses).toEqual([400]);
+      expect(text).toContain('"error":"invalid_request"');
     }
   });
 });
