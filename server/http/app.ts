@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto';
 
-import { fastify, LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify';
+import {
+  fastify,
+  LogController,
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+} from 'fastify';
 
 import type { Logger } from '#log/log';
 import { isOwnHost, requestedHost } from './host-guard.ts';
@@ -11,6 +17,7 @@ import { oauthRoutes, type OAuthRoutesOptions } from './oauth-routes.ts';
 const requestTimeoutMs = 60_000;
 const headersTimeoutMs = 20_000;
 const keepAliveTimeoutMs = 72_000;
+const unreadablePath = { error: 'invalid_request', error_description: 'the path cannot be read' };
 
 export interface AppOptions extends OAuthRoutesOptions, McpRouteOptions, HealthOptions {
   readonly log: Logger;
@@ -33,6 +40,11 @@ export function createApp(options: AppOptions): FastifyInstance {
     keepAliveTimeout: keepAliveTimeoutMs,
     forceCloseConnections: 'idle',
     http: { headersTimeout: headersTimeoutMs, connectionsCheckingInterval: 1000 },
+    // Its own words would repeat the path, and a secret in it.
+    frameworkErrors: (error, request, reply: FastifyReply) => {
+      log.info({ id: request.id, code: error.code }, 'request refused');
+      void reply.code(400).header('X-Request-Id', request.id).send(unreadablePath);
+    },
     routerOptions: { ignoreTrailingSlash: false, caseSensitive: true },
   });
 

@@ -258,6 +258,23 @@ test.each([
   expect(text).not.toContain('access_token');
 });
 
+test.each([
+  '/api/oauth/token%',
+  '/%zz',
+  '/api/%ff',
+  '/mcp/acme/%c0%af',
+  `/mcp/acme/${'x'.repeat(150)}`,
+])('42: %s is refused without a word of what it says', async (path) => {
+  const long = `${path}${client.secret}${'x'.repeat(200)}`;
+  for (const target of [path, `${path}${client.secret}`, `${path}?${good}`, long]) {
+    const { statuses, text } = await rawHttp(server.port, request(target, good));
+
+    expect(statuses).toEqual([400]);
+    expect(text).toMatch(/^x-request-id: \S+/im);
+    expect(text).not.toContain(client.secret);
+  }
+});
+
 /** The bytes of a form POST, with these headers beside those it needs. */
 function request(path: string, body: string, headers = ['Connection: close']): string {
   const own = [`Host: 127.0.0.1:${server.port}`, `Content-Type: ${formType}`];
