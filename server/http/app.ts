@@ -9,7 +9,7 @@ import {
 } from 'fastify';
 
 import type { Logger } from '#log/log';
-import { isOwnHost, requestedHost } from './host-guard.ts';
+import { isOwnHost, namesHosts, requestedHost } from './host-guard.ts';
 import { healthRoutes, type HealthOptions } from './health-routes.ts';
 import { mcpRoute, type McpRouteOptions } from './mcp-route.ts';
 import { oauthRoutes, type OAuthRoutesOptions } from './oauth-routes.ts';
@@ -18,6 +18,7 @@ const requestTimeoutMs = 60_000;
 const headersTimeoutMs = 20_000;
 const keepAliveTimeoutMs = 72_000;
 const unreadablePath = { error: 'invalid_request', error_description: 'the path cannot be read' };
+const twoHosts = { error: 'invalid_request', error_description: 'the header host is repeated' };
 
 export interface AppOptions extends OAuthRoutesOptions, McpRouteOptions, HealthOptions {
   readonly log: Logger;
@@ -50,6 +51,7 @@ export function createApp(options: AppOptions): FastifyInstance {
 
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('X-Request-Id', request.id);
+    if (namesHosts(request.raw.rawHeaders)) return reply.code(400).send(twoHosts);
     const isProbe = request.url === '/healthz' || request.url === '/readyz';
     const host = requestedHost(request.url, request.headers.host);
     if (isProbe || isOwnHost(host, base)) return;

@@ -3,6 +3,12 @@ export function expectedHost(base: string): string {
   return new URL(base).host;
 }
 
+/** Whether there is more than one `Host`: a proxy might have heeded another than we. RFC 9112 §3.2 */
+export function namesHosts(rawHeaders: readonly string[]): boolean {
+  const isHost = (text: string, index: number) => index % 2 === 0 && /^host$/i.test(text);
+  return rawHeaders.filter(isHost).length > 1;
+}
+
 /**
  * The host that a request names: that of an absolute request target where it has one, since its `Host`
  * header then counts for nothing. RFC 9112 §3.2.2

@@ -93,6 +93,18 @@ test('50: a request that names another host is served nothing', async () => {
   }
 });
 
+test('50: two Host headers are refused', async () => {
+  const own = `Host: 127.0.0.1:${server.port}`;
+  for (const hosts of [`${own}\r\nHost: evil.example`, `Host: evil.example\r\n${own}`]) {
+    const { statuses } = await rawHttp(
+      server.port,
+      `GET ${documents[0]} HTTP/1.1\r\n${hosts}\r\nConnection: close\r\n\r\n`,
+    );
+
+    expect([[400], [421]]).toContainEqual(statuses);
+  }
+});
+
 test('51: the metadata of an MCP endpoint is built from its path alone', async () => {
   const known = await server.request(`${resource}/acme/fixture`);
   const unknown = await server.request(`${resource}/nobody/nothing`);
