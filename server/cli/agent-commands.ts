@@ -41,6 +41,7 @@ export const agentList: Command = {
     const rows = agents.map((agent) => ({
       id: agent.id,
       name: agent.name,
+      key: agent.keyHint ?? null,
       created_at: agent.createdAt,
       last_used_at: agent.lastUsedAt ?? null,
       expires_at: null,

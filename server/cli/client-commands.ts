@@ -56,6 +56,7 @@ export const clientList: Command = {
     const clients = await stores.clients.list(organization, server);
     const rows = clients.map((client) => ({
       client_id: client.id,
+      client_secret: client.secretHint ?? null,
       name: client.name,
       server: client.serverPath,
       scopes: client.scopes,

@@ -19,6 +19,12 @@ export interface OAuthClient {
   readonly revokedAt: EpochSeconds | undefined;
 }
 
+/** A client as a list shows it. */
+export interface ListedOAuthClient extends OAuthClient {
+  /** Prefix and last four characters of its newest secret. */
+  readonly secretHint: string | undefined;
+}
+
 /** What a client is made of, its secret as a hash and a hint. */
 export interface NewOAuthClient {
   readonly id: string;
@@ -43,7 +49,7 @@ export interface OAuthClientStore {
   hasSecret(clientId: string, hash: string, now: EpochSeconds): Promise<boolean>;
 
   /** All clients of an organization, or of one of its servers, oldest first. */
-  list(organization: string, server?: string): Promise<OAuthClient[]>;
+  list(organization: string, server?: string): Promise<ListedOAuthClient[]>;
 
   /** `false` when there is none, or it was revoked before. */
   revoke(id: string, now: EpochSeconds): Promise<boolean>;

@@ -5,6 +5,8 @@ export interface Agent {
   readonly id: string;
   readonly organizationId: string;
   readonly name: string;
+  /** Prefix and last four characters of its newest key; its keys are made beside it. */
+  readonly keyHint: string | undefined;
   readonly createdAt: EpochSeconds;
   readonly lastUsedAt: EpochSeconds | undefined;
   readonly revokedAt: EpochSeconds | undefined;
@@ -13,7 +15,7 @@ export interface Agent {
 /** Where agents are kept. */
 export interface AgentStore {
   /** `false` when the organization has an agent of that name. */
-  add(agent: Omit<Agent, 'lastUsedAt' | 'revokedAt'>): Promise<boolean>;
+  add(agent: Omit<Agent, 'keyHint' | 'lastUsedAt' | 'revokedAt'>): Promise<boolean>;
 
   byName(organization: string, name: string): Promise<Agent | undefined>;
 

@@ -15,6 +15,15 @@ export function agentStore(db: Kysely<Schema>): AgentStore {
         .select(({ fn }) => fn.max('api_key.last_used_at').as('at'))
         .whereRef('api_key.agent_id', '=', 'agent.id')
         .as('last_used_at'),
+    )
+    .select((select) =>
+      select
+        .selectFrom('api_key')
+        .select('api_key.hint')
+        .whereRef('api_key.agent_id', '=', 'agent.id')
+        .orderBy('api_key.created_at', 'desc')
+        .limit(1)
+        .as('key_hint'),
     );
 
   return {
@@ -76,12 +85,14 @@ function readAgent(row: {
   name: string;
   created_at: number;
   last_used_at: number | null;
+  key_hint: string | null;
   revoked_at: number | null;
 }): Agent {
   return {
     id: row.id,
     organizationId: row.organization_id,
     name: row.name,
+    keyHint: row.key_hint ?? undefined,
     createdAt: row.created_at,
     lastUsedAt: row.last_used_at ?? undefined,
     revokedAt: row.revoked_at ?? undefined,

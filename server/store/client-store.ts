@@ -62,12 +62,23 @@ export function clientStore(db: Kysely<Schema>): OAuthClientStore {
 
     async list(organization, server) {
       const rows = await clients
+        .select((select) =>
+          select
+            .selectFrom('client_secret')
+            .select('client_secret.hint')
+            .whereRef('client_secret.client_id', '=', 'oauth_client.id')
+            .orderBy('client_secret.created_at', 'desc')
+            .limit(1)
+            .as('secret_hint'),
+        )
         .where('organization.name', '=', organization)
         .$if(server !== undefined, (query) => query.where('mcp_server.name', '=', server ?? ''))
         .orderBy('oauth_client.created_at')
         .orderBy('oauth_client.id')
         .execute();
-      return rows.map(readClient);
+      return rows.map((row) =>
+        Object.assign(readClient(row), { secretHint: row.secret_hint ?? undefined }),
+      );
     },
 
     async revoke(id, now) {

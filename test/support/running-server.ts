@@ -13,6 +13,8 @@ const jsonObject = z.record(z.string(), z.unknown());
 export interface RunningServerOptions {
   /** Behind `start --port 0 --data-dir …`. */
   readonly args?: readonly string[];
+  /** Where an earlier server left off; a fresh folder unless given. */
+  readonly dataDir?: string;
 }
 
 /** A JSON document with an object at its root. */
@@ -62,10 +64,11 @@ export interface RunningServer extends AsyncDisposable {
 
 export async function runningServer({
   args = [],
+  dataDir: given,
 }: RunningServerOptions = {}): Promise<RunningServer> {
   // Moved to the caller at the end; until then a failure disposes of what was started.
   await using stack = new AsyncDisposableStack();
-  const { path: dataDir } = stack.use(await temporaryFolder('server'));
+  const dataDir = given ?? stack.use(await temporaryFolder('server')).path;
   const place = ['--data-dir', dataDir];
   const program = stack.use(
     startProgram(process.execPath, { args: [launcher, 'start', '--port', '0', ...place, ...args] }),
