@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { runProgram, startProgram, type Program } from './processes.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
-const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js');
+/** What `node` runs to be `latchkey-server`. */
+export const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js');
 
 /** Our secrets by their shape, and JWTs. Client ids are no secrets. */
 const secretShape = /(?:secret|pk_live|mcp|code|rt)_[0-9A-Za-z]{36}|eyJ[\w-]+\.[\w-]+\.[\w-]+/g;
