@@ -61,7 +61,7 @@ const singleHeaders = ['authorization', 'content-type'];
 
 function formOf(request: FastifyRequest): Form {
   // A secret in a URL ends up in histories and logs, so nothing is taken from there. RFC 6749 §2.3.1
-  if (request.raw.url?.includes('?')) {
+  if (/[?#]/.test(request.raw.url ?? '')) {
     throw new OAuthRefusal('invalid_request', 'parameters belong in the body, not in the URL');
   }
   const repeated = singleHeaders.find(

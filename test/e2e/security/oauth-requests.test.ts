@@ -236,6 +236,15 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
       expect(text).toContain('"error":"invalid_request"');
     }
   });
+
+  test('a fragment in the request target is refused as a query is', async () => {
+    for (const target of [`${path}#${good}`, `${path}#`, `${path}#x?y`, `${path}?`]) {
+      const { statuses, text } = await rawHttp(server.port, request(target, good));
+
+      expect(statuses).toEqual([400]);
+      expect(text).toContain('"error":"invalid_request"');
+    }
+  });
 });
 
 test.each([
