@@ -31,7 +31,12 @@ export function printRows(
 function cellText(column: string, cell: Cell): string {
   if (cell === null) return '-';
   if (typeof cell === 'number') return column.endsWith('_at') ? timeText(cell) : String(cell);
-  return typeof cell === 'string' ? cell : cell.join(' ');
+  return visible(typeof cell === 'string' ? cell : cell.join(' '));
+}
+
+/** A name may have come from anybody; none clears the screen, or turns a line around. */
+function visible(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, '\uFFFD');
 }
 
 function timeText(at: EpochSeconds): string {

@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest';
+
+import { printMade, printRows } from '#server/cli/print';
+
+const nasty = 'a\u001b[2Jb\rc\nd\u202ee\u0007';
+
+function printed(print: (out: (line: string) => void) => void): string[] {
+  const lines: string[] = [];
+  print((line) => lines.push(line));
+  return lines;
+}
+
+test('a name cannot steer the terminal that lists or makes it', () => {
+  const rows = printed((out) => printRows([{ name: nasty }], { json: false, empty: '', out }));
+  const made = printed((out) => printMade({ name: nasty }, { json: false, out }));
+
+  for (const line of [rows[1], made[0]])
+    expect(line).toContain('a\uFFFD[2Jb\uFFFDc\uFFFDd\uFFFDe\uFFFD');
+});
+
+test('JSON carries a name as it is', () => {
+  const [text = ''] = printed((out) => printMade({ name: nasty }, { json: true, out }));
+
+  expect(JSON.parse(text)).toEqual({ name: nasty });
+});
