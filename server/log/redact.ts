@@ -1,12 +1,12 @@
 /**
  * Our secrets by their shape, JWTs, and whatever follows an authentication scheme. Also in the middle of
- * a word, as somebody may have glued them to one, and cut off: fewer than sixteen characters of a secret
+ * a word, as a line feed before one is the letter `n` in JSON, and cut off: fewer than sixteen characters of a secret
  * are no help in guessing the rest.
  */
 const secretPatterns: [RegExp, string][] = [
   [/(secret|pk_live|mcp|code|rt)_[0-9A-Za-z]{16,}/g, '$1_[redacted]'],
   [/eyJ[\w-]*\.[\w-]+\.[\w-]*/g, '[redacted]'],
-  [/\b(Bearer|Basic) +[\w.~+/=-]{8,}/gi, '$1 [redacted]'],
+  [/(Bearer|Basic) +[\w.~+/=-]{8,}/gi, '$1 [redacted]'],
 ];
 
 /** `text` with every secret in it blotted out. The last gate before a log, a page or a terminal. */

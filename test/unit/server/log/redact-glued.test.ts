@@ -19,6 +19,10 @@ test('a JWT that is glued to a word is blotted out', () => {
   expect(redact('token_eyJhbGciOiJFZERTQSJ9.eyJhIjoxfQ.c2lnbmF0dXJl')).toBe('token_[redacted]');
 });
 
+test('what follows an authentication scheme is blotted out behind a line feed in JSON', () => {
+  expect(redact(JSON.stringify('a\nBearer abcdefgh1234'))).toBe('"a\\nBearer [redacted]"');
+});
+
 test('most of a secret, cut off, is blotted out, as its checksum adds nothing to guess', () => {
   expect(redact(`secret_${tail.slice(0, 16)}`)).toBe('secret_[redacted]');
 });
