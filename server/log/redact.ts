@@ -1,7 +1,7 @@
 /**
  * Our secrets by their shape, JWTs, and whatever follows an authentication scheme. Also in the middle of
- * a word, as a line feed before one is the letter `n` in JSON, and cut off: fewer than sixteen characters of a secret
- * are no help in guessing the rest.
+ * a word, as a line feed before one is the letter `n` in JSON, and cut off: fewer than sixteen characters
+ * of a secret are no help in guessing the rest.
  */
 const secretPatterns: [RegExp, string][] = [
   [/(secret|pk_live|mcp|code|rt)_[0-9A-Za-z]{16,}/g, '$1_[redacted]'],
