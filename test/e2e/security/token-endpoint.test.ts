@@ -108,8 +108,8 @@ describe('26: a wrong secret, an unknown and a revoked client', async () => {
   /*
    * The tries take turns, so that whatever else the machine does falls on all three alike, and go over
    * one kept-alive connection: a try takes half a millisecond. Measured, idle or with both cores busy,
-   * the medians of 600 stay within 6 % of each other; sparing the unknown client one look-up and the
-   * revoked one nothing moves a median by 18 %. Hence the bounds, and other tries for a noisy minute.
+   * the medians of 600 stay within 4 % of each other; sparing the unknown client the look-up of its
+   * secret moves its median by 20 %. Hence the bounds, and other tries for a noisy minute.
    */
   test('26: take the same time', { retry: 2 }, async () => {
     const names = ['wrong secret', 'unknown client', 'revoked client'] as const;
