@@ -25,6 +25,7 @@ describe('agent create, list and revoke', () => {
       {
         id: document.id,
         name: 'hq',
+        key: `pk_live_…${document.key.slice(-4)}`,
         created_at: admin.clock.now(),
         last_used_at: null,
         expires_at: null,

@@ -63,6 +63,7 @@ test('client list prints the fields of the contract, and no secret', async () =>
   expect(document).toEqual([
     {
       client_id,
+      client_secret: `secret_…${client_secret.slice(-4)}`,
       name: 'Claude',
       server: 'acme/web',
       scopes: ['mcp:tools:read'],
@@ -88,10 +89,10 @@ test('client list for a person is a table with times that a person reads', async
   const [head, row] = await admin.run('client', 'list', 'acme');
 
   expect(head).toMatch(
-    /^client_id +name +server +scopes +created_at +last_used_at +expires_at +revoked_at$/,
+    /^client_id +client_secret +name +server +scopes +created_at +last_used_at +expires_at +revoked_at$/,
   );
   expect(row).toMatch(
-    /^client_\w{24} +Claude +acme\/web +mcp:tools:read +2027-01-15T08:00:00Z +- +- +-$/,
+    /^client_\w{24} +secret_…\w{4} +Claude +acme\/web +mcp:tools:read +2027-01-15T08:00:00Z +- +- +-$/,
   );
 });
 
