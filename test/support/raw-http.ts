@@ -34,8 +34,7 @@ export function rawHttp(
     const finish = (closed: boolean) => {
       clearTimeout(timer);
       socket.destroy();
-      // Not only at the start of a line: nothing ends the body before the next response.
-      const statuses = [...text.matchAll(/HTTP\/1\.[01] (\d{3})\b/g)].map((match) =>
+      const statuses = [...text.matchAll(/HTTP\/1\.[01] (\d{3}) [^\r\n]*\r\n/g)].map((match) =>
         Number(match[1]),
       );
       resolve({ text, statuses, closed });

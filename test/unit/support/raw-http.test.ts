@@ -16,7 +16,7 @@ async function serve(listener: RequestListener): Promise<number> {
 test('two requests in one write give two statuses', async () => {
   const port = await serve((request, response) => {
     response.statusCode = request.url === '/a' ? 200 : 404;
-    response.end('a body without a line break');
+    response.end('{}');
   });
 
   const answer = await rawHttp(
