@@ -1,0 +1,74 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+
+import { listen } from '../loopback.ts';
+
+/** A request as it arrived. */
+export interface Recorded {
+  readonly method: string;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: Buffer;
+}
+
+export type Answer = (request: Recorded, response: ServerResponse) => void;
+
+/** A bare `node:http` server that keeps everything it was sent and answers as the test says. */
+export interface RecordingUpstream extends AsyncDisposable {
+  readonly url: string;
+  readonly requests: Recorded[];
+  /** How many answers the other side gave up before their end. */
+  readonly lost: () => number;
+  /** The next requests are answered by this, or by default as a legacy server without sessions. */
+  answer: Answer;
+}
+
+export async function recordingUpstream(): Promise<RecordingUpstream> {
+  const requests: Recorded[] = [];
+  let lost = 0;
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const { method = '', headers } = request;
+      const recorded = { method, headers, body: Buffer.concat(chunks) };
+      requests.push(recorded);
+      response.on('close', () => {
+        if (!response.writableFinished) lost += 1;
+      });
+      upstream.answer(recorded, response);
+    });
+  });
+  const port = await listen(server);
+  const upstream: RecordingUpstream = {
+    url: `http://127.0.0.1:${port}/mcp`,
+    requests,
+    lost: () => lost,
+    answer: legacyAnswer,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return upstream;
+}
+
+/** What a legacy server without sessions answers; the id of a request comes back byte for byte. */
+export const legacyAnswer: Answer = ({ method, body }, response) => {
+  if (method !== 'POST') return void response.writeHead(405).end();
+  const text = body.toString();
+  const id = /"id"\s*:\s*("[^"]*"|[-+.\deE]+)/.exec(text)?.[1];
+  if (id === undefined) return void response.writeHead(202).end();
+  if (text.includes('server/discover')) {
+    return sendJson(
+      response,
+      `{"jsonrpc":"2.0","id":${id},"error":{"code":-32601,"message":"no"}}`,
+    );
+  }
+  const result = text.includes('"initialize"')
+    ? '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"r","version":"1"}}'
+    : '{"tools":[{"name":"echo","inputSchema":{"type":"object"}},{"name":"secret","inputSchema":{"type":"object"}}]}';
+  sendJson(response, `{"jsonrpc":"2.0","id":${id},"result":${result}}`);
+};
+
+export function sendJson(response: ServerResponse, json: string): void {
+  response.writeHead(200, { 'content-type': 'application/json' }).end(json);
+}
