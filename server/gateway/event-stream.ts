@@ -3,7 +3,7 @@ import { scanMessage } from './json-scan.ts';
 import type { LegacySession } from './legacy-sessions.ts';
 import type { UpstreamAnswer } from './upstream.ts';
 import type { SseEvent } from './sse-event.ts';
-import { SseEvents } from './sse-events.ts';
+import { SseEvents, SseEventTooLarge } from './sse-events.ts';
 
 const maxEventBytes = 64 * 1024 * 1024;
 
@@ -22,6 +22,9 @@ async function* events(body: Body): AsyncGenerator<SseEvent> {
 
 /** What stands for an answer that could not be read to its end; what we ended ourselves is no fault. */
 function unfinished(cause: unknown): Error {
+  if (cause instanceof SseEventTooLarge) {
+    return new GatewayRefusal('upstream_failed', { detail: 'its answer is too large', cause });
+  }
   const isOurs = cause instanceof GatewayRefusal;
   if (isOurs || (cause instanceof Error && cause.name === 'AbortError')) return cause;
   return new GatewayRefusal('upstream_failed', { detail: 'its answer broke off', cause });
@@ -31,7 +34,7 @@ function unfinished(cause: unknown): Error {
  * The one response in a stream of messages, for a caller who takes JSON only; notifications on the
  * way to it are dropped.
  *
- * @throws {GatewayRefusal} `upstream_failed` when the stream ends without it.
+ * @throws {GatewayRefusal} `upstream_failed` when the stream ends without it, or holds too large an event.
  */
 export async function responseIn(body: Body): Promise<Uint8Array> {
   for await (const { data } of events(body)) {
@@ -60,7 +63,11 @@ export async function* noteRequests(
   }
 }
 
-/** All of a body, up to `maxEventBytes`. */
+/**
+ * All of a body, up to `maxEventBytes`.
+ *
+ * @throws {GatewayRefusal} `upstream_failed`
+ */
 export async function wholeBody(body: Body): Promise<Buffer> {
   if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const chunks: Uint8Array[] = [];
@@ -68,9 +75,7 @@ export async function wholeBody(body: Body): Promise<Buffer> {
   try {
     for await (const chunk of body) {
       bytes += chunk.length;
-      if (bytes > maxEventBytes) {
-        throw new GatewayRefusal('upstream_failed', { detail: 'its answer is too large' });
-      }
+      if (bytes > maxEventBytes) throw new SseEventTooLarge(maxEventBytes);
       chunks.push(chunk);
     }
   } catch (cause) {

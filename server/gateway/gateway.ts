@@ -116,7 +116,7 @@ export class Gateway {
       return whenOver(await this.#route(call, seen), finish);
     } catch (error) {
       finish();
-      if (!ending.signal.aborted || error instanceof GatewayRefusal) throw error;
+      if (!ending.signal.aborted || !isBreak(error)) throw error;
       throw new GatewayRefusal('cancelled', { cause: error });
     }
   }
@@ -131,6 +131,11 @@ export class Gateway {
     }
     return seen.era === 'modern' ? modernMessage(message) : legacyMessage(message, this.#rooms);
   }
+}
+
+/** Whether this is what ending a call does to its answer, rather than a refusal of its own. */
+function isBreak(error: unknown): boolean {
+  return !(error instanceof GatewayRefusal) || error.code === 'upstream_failed';
 }
 
 async function readMessage(call: Call): Promise<MessageCall> {

@@ -30,6 +30,11 @@ export async function send(upstream: Upstream, request: UpstreamRequest): Promis
         throw new GatewayRefusal('upstream_failed', late);
       case 'broken':
         throw new GatewayRefusal('upstream_failed', { detail: 'its answer broke off', cause });
+      case 'encoded':
+        throw new GatewayRefusal('upstream_failed', {
+          detail: 'it answered in a content coding that it was told not to use',
+          cause,
+        });
       case 'offline':
         throw new GatewayRefusal('agent_offline', { cause });
     }

@@ -27,7 +27,7 @@ export interface Upstream {
 
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError';
-  readonly code: 'unreachable' | 'timeout' | 'broken' | 'offline';
+  readonly code: 'unreachable' | 'timeout' | 'broken' | 'encoded' | 'offline';
 
   constructor(code: UpstreamError['code'], message: string, options?: ErrorOptions) {
     super(message, options);

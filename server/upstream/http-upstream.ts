@@ -1,6 +1,6 @@
 import { Pool, errors, type Dispatcher } from 'undici';
 
-import { UpstreamError, type Upstream } from '#gateway/upstream';
+import { UpstreamError, type Upstream, type UpstreamAnswer } from '#gateway/upstream';
 
 const connectTimeoutMs = 10_000;
 const answerTimeoutMs = 600_000;
@@ -31,27 +31,13 @@ export function httpUpstream(url: string): HttpUpstream {
         const answer = await pool.request({
           path: pathname + search,
           method,
-          headers: { ...headers, 'user-agent': 'latchkey-server' },
+          headers: { ...headers, 'accept-encoding': 'identity', 'user-agent': 'latchkey-server' },
           body: body ?? null,
           signal,
         });
-        const header = (name: string) => {
-          const value = answer.headers[name];
-          return Array.isArray(value) ? value[0] : value;
-        };
-        const length = Number(header('content-length') ?? Infinity);
-        const retryAfter = Number(header('retry-after'));
-        return {
-          status: answer.statusCode,
-          mediaType: header('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '',
-          sessionId: header('mcp-session-id'),
-          retryAfterSeconds:
-            Number.isInteger(retryAfter) && retryAfter > 0 ? retryAfter : undefined,
-          body: length <= shortBytes ? await whole(answer.body) : answer.body,
-        };
+        return await readAnswer(answer);
       } catch (cause) {
-        if (signal.aborted) throw cause;
-        if (cause instanceof UpstreamError) throw cause;
+        if (signal.aborted || cause instanceof UpstreamError) throw cause;
         const isLate = cause instanceof errors.HeadersTimeoutError;
         throw new UpstreamError(isLate ? 'timeout' : 'unreachable', `${method} ${origin}`, {
           cause,
@@ -60,6 +46,24 @@ export function httpUpstream(url: string): HttpUpstream {
     },
 
     close: () => pool.destroy(),
+  };
+}
+
+async function readAnswer(answer: Dispatcher.ResponseData): Promise<UpstreamAnswer> {
+  const header = (name: string) => [answer.headers[name]].flat()[0];
+  // Its name is not passed on, so the caller could not undo it.
+  if ((header('content-encoding') ?? 'identity').toLowerCase() !== 'identity') {
+    answer.body.on('error', () => undefined).destroy();
+    throw new UpstreamError('encoded', 'the answer is compressed');
+  }
+  const length = Number(header('content-length') ?? Infinity);
+  const retryAfter = /^[1-9]\d{0,5}$/.exec(header('retry-after') ?? '')?.[0];
+  return {
+    status: answer.statusCode,
+    mediaType: header('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '',
+    sessionId: header('mcp-session-id'),
+    retryAfterSeconds: retryAfter === undefined ? undefined : Number(retryAfter),
+    body: length <= shortBytes ? await whole(answer.body) : answer.body,
   };
 }
 
