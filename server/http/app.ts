@@ -1,24 +1,19 @@
 import { randomUUID } from 'node:crypto';
 
-import {
-  fastify,
-  LogController,
-  type FastifyBaseLogger,
-  type FastifyInstance,
-  type FastifyReply,
-} from 'fastify';
+import { fastify, LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify';
 
 import type { Logger } from '#log/log';
-import { isOwnHost, namesHosts, requestedHost } from './host-guard.ts';
+import { framingGuard } from './framing-guard.ts';
+import { isOwnHost, namedHost } from './host-guard.ts';
 import { healthRoutes, type HealthOptions } from './health-routes.ts';
 import { mcpRoute, type McpRouteOptions } from './mcp-route.ts';
 import { oauthRoutes, type OAuthRoutesOptions } from './oauth-routes.ts';
+import { unreadableRequests } from './unreadable-request.ts';
 
 const requestTimeoutMs = 60_000;
 const headersTimeoutMs = 20_000;
 const keepAliveTimeoutMs = 72_000;
-const unreadablePath = { error: 'invalid_request', error_description: 'the path cannot be read' };
-const twoHosts = { error: 'invalid_request', error_description: 'the header host is repeated' };
+const nothingHere = { error: 'not_found', error_description: 'there is nothing at this path' };
 
 export interface AppOptions extends OAuthRoutesOptions, McpRouteOptions, HealthOptions {
   readonly log: Logger;
@@ -30,6 +25,8 @@ export interface AppOptions extends OAuthRoutesOptions, McpRouteOptions, HealthO
 /** The HTTP server: limits, the checks that hold for every request, and the routes. */
 export function createApp(options: AppOptions): FastifyInstance {
   const { base, log, trustedProxies } = options;
+  const unreadable = unreadableRequests(log);
+  const isAmbiguous = framingGuard();
   const app: FastifyInstance = fastify({
     // Pino's Logger lacks one member that fastify's own type asks for and never uses.
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion
@@ -40,21 +37,30 @@ export function createApp(options: AppOptions): FastifyInstance {
     requestTimeout: options.requestTimeoutMs ?? requestTimeoutMs,
     keepAliveTimeout: keepAliveTimeoutMs,
     forceCloseConnections: 'idle',
-    http: { headersTimeout: headersTimeoutMs, connectionsCheckingInterval: 1000 },
-    // Its own words would repeat the path, and a secret in it.
-    frameworkErrors: (error, request, reply: FastifyReply) => {
-      log.info({ id: request.id, code: error.code }, 'request refused');
-      void reply.code(400).header('X-Request-Id', request.id).send(unreadablePath);
+    http: {
+      headersTimeout: headersTimeoutMs,
+      connectionsCheckingInterval: 1000,
+      requireHostHeader: false,
     },
     routerOptions: { ignoreTrailingSlash: false, caseSensitive: true },
+    clientErrorHandler: unreadable.answer,
+    frameworkErrors: (_error, { id }, { raw }) => {
+      const headers = { 'Content-Type': 'application/json', 'X-Request-Id': id };
+      raw.writeHead(404, headers).end(JSON.stringify(nothingHere));
+    },
   });
 
+  unreadable.watch(app.server);
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('X-Request-Id', request.id);
-    if (namesHosts(request.raw.rawHeaders)) return reply.code(400).send(twoHosts);
     const isProbe = request.url === '/healthz' || request.url === '/readyz';
-    const host = requestedHost(request.url, request.headers.host);
-    if (isProbe || isOwnHost(host, base)) return;
+    if (isAmbiguous(request.raw)) {
+      return reply.code(400).header('Connection', 'close').send({
+        error: 'invalid_request',
+        error_description: 'one Host, and no transfer coding but chunked',
+      });
+    }
+    if (isProbe || isOwnHost(namedHost(request.raw), base)) return;
     return reply.code(421).send({
       error: 'misdirected_request',
       error_description: `the Host header must be ${new URL(base).host}: see --base-url`,
@@ -65,11 +71,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     const ms = Math.round(reply.elapsedTime);
     log.info({ id, method, route: routeOptions.url, status: reply.statusCode, ms }, 'request');
   });
-  app.setNotFoundHandler((_request, reply) =>
-    reply
-      .code(404)
-      .send({ error: 'not_found', error_description: 'there is nothing at this path' }),
-  );
+  app.setNotFoundHandler((_request, reply) => reply.code(404).send(nothingHere));
 
   void app.register(async (routes) => oauthRoutes(routes, options));
   void app.register(async (routes) => mcpRoute(routes, options));

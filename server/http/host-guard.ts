@@ -1,25 +1,17 @@
+import type { IncomingMessage } from 'node:http';
+
 /** The host and port that a request must name, taken from the public URL. */
 export function expectedHost(base: string): string {
   return new URL(base).host;
 }
 
-/** Whether there is more than one `Host`: a proxy might have heeded another than we. RFC 9112 §3.2 */
-export function namesHosts(rawHeaders: readonly string[]): boolean {
-  const isHost = (text: string, index: number) => index % 2 === 0 && /^host$/i.test(text);
-  return rawHeaders.filter(isHost).length > 1;
+/** The host a request names: in its target where that is a whole URL, else in `Host`. RFC 9112 §3.2.2 */
+export function namedHost({ url = '/', headers }: IncomingMessage): string | undefined {
+  return url.startsWith('/') || !URL.canParse(url) ? headers.host : new URL(url).host;
 }
 
 /**
- * The host that a request names: that of an absolute request target where it has one, since its `Host`
- * header then counts for nothing. RFC 9112 §3.2.2
- */
-export function requestedHost(target: string, host: string | undefined): string | undefined {
-  if (target.startsWith('/') || target === '*') return host;
-  return URL.canParse(target) ? new URL(target).host : undefined;
-}
-
-/**
- * Whether a host that a request names is this server. A foreign one is a rebound DNS name or a misrouted
+ * Whether a `Host` header names this server. A foreign one is a rebound DNS name or a misrouted
  * request; neither may reach anything. MCP 2025-06-18 transports, "Security Warning"
  */
 export function isOwnHost(host: string | undefined, base: string): boolean {

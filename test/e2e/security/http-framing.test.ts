@@ -1,0 +1,178 @@
+import { afterAll, beforeEach, expect, test } from 'vitest';
+
+import { gatewayUnderTest } from '#support/gateway-under-test';
+import { httpFront, type FrontKind } from '#support/http-front';
+import { freePort } from '#support/loopback';
+import { toolsList } from '#support/mcp-call';
+import { rawHttp } from '#support/raw-http';
+import { suite } from '#support/suite';
+import { recordingUpstream } from '#support/upstreams/recording-upstream';
+
+const upstream = await recordingUpstream();
+const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
+const { port, key } = gateway;
+
+beforeEach(() => void upstream.requests.splice(0));
+
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await upstream[Symbol.asyncDispose]();
+});
+
+const line = 'POST /mcp/acme/fixture HTTP/1.1';
+const head = ['Content-Type: application/json', `X-API-Key: ${key}`];
+const length = `Content-Length: ${toolsList.length}`;
+const size = toolsList.length.toString(16);
+const chunked = `${size}\r\n${toolsList}\r\n0\r\n\r\n`;
+/** What would be answered, and reach the upstream, if it were taken for a second request. */
+const smuggled = `POST /mcp/acme/fixture HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\nX-API-Key: ${key}\r\n${length}\r\n\r\n${toolsList}`;
+
+const request = (lines: readonly string[], body: string, first = line) =>
+  [first, 'Host: HOST', ...head, ...lines, '', body].join('\r\n');
+
+/** Requests whose end or addressee two readers may see differently, each followed by a second one. */
+const ambiguous: Readonly<Record<string, string>> = {
+  'Content-Length with Transfer-Encoding': request(
+    [length, 'Transfer-Encoding: chunked'],
+    `${chunked}${smuggled}`,
+  ),
+  'Transfer-Encoding with Content-Length': request(
+    ['Transfer-Encoding: chunked', 'Content-Length: 4'],
+    `${chunked}${smuggled}`,
+  ),
+  'two lengths': request([length, 'Content-Length: 0'], `${toolsList}${smuggled}`),
+  'two equal lengths': request([length, length], `${toolsList}${smuggled}`),
+  'a list of lengths': request([`${length}, ${toolsList.length}`], `${toolsList}${smuggled}`),
+  'a signed length': request([`Content-Length: +${toolsList.length}`], toolsList),
+  'a hexadecimal length': request([`Content-Length: 0x${size}`], toolsList),
+  'a negative length': request(['Content-Length: -1'], toolsList),
+  'a folded header': request([length, 'X-Folded: a', ' b'], `${toolsList}${smuggled}`),
+  'a folded Transfer-Encoding': request(
+    [length, 'Transfer-Encoding:', ' chunked'],
+    `${toolsList}${smuggled}`,
+  ),
+  'bare line feeds': request([length], toolsList).replaceAll('\r\n', '\n'),
+  'one bare line feed': request([`${length}\nX-Hidden: 1`], toolsList),
+  'a bare carriage return': request([`${length}\rX-Hidden: 1`], toolsList),
+  'a NUL in a header': request([length, 'X-Odd: a\0b'], toolsList),
+  'a header without a name': request([length, ': x'], toolsList),
+  'a blank before the colon': request(
+    [length, 'Transfer-Encoding : chunked'],
+    `${toolsList}${smuggled}`,
+  ),
+  'a blank before the first header': request([length], toolsList).replace('\r\n', '\r\n '),
+  'Transfer-Encoding: xchunked': request(['Transfer-Encoding: xchunked'], chunked),
+  'Transfer-Encoding: chunked, identity': request(
+    ['Transfer-Encoding: chunked, identity'],
+    chunked,
+  ),
+  'Transfer-Encoding: gzip, chunked': request(['Transfer-Encoding: gzip, chunked'], chunked),
+  'Transfer-Encoding twice': request(
+    ['Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'],
+    chunked,
+  ),
+  'Transfer-Encoding behind a vertical tab': request(
+    [length, 'Transfer-Encoding:\u000bchunked'],
+    `${toolsList}${smuggled}`,
+  ),
+  'Transfer-Encoding in HTTP/1.0': request(
+    ['Transfer-Encoding: chunked'],
+    chunked,
+    line.replace('1.1', '1.0'),
+  ),
+  'a chunk size with 0x': request(['Transfer-Encoding: chunked'], `0x${chunked}`),
+  'a chunk that is longer than it says': request(
+    ['Transfer-Encoding: chunked'],
+    `${size}\r\n${toolsList}XX0\r\n\r\n`,
+  ),
+  'chunks ended by bare line feeds': request(
+    ['Transfer-Encoding: chunked'],
+    chunked.replaceAll('\r\n', '\n'),
+  ),
+  'a line feed in a chunk extension': request(
+    ['Transfer-Encoding: chunked'],
+    chunked.replace('\r\n', ';a\nb\r\n'),
+  ),
+  'two Hosts': request([length, 'Host: evil'], `${toolsList}${smuggled}`),
+  'no Host': request([length], toolsList).replace('Host: HOST\r\n', ''),
+  'HTTP/1.2': request([length], toolsList, line.replace('1.1', '1.2')),
+  'the preface of HTTP/2': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+};
+
+const addressed = (bytes: string, to: number) => bytes.replaceAll('HOST', `127.0.0.1:${to}`);
+
+test('69: a request that is not ambiguous is served, in one piece or in chunks', async () => {
+  const close = 'Connection: close';
+  const whole = await rawHttp(port, addressed(request([length, close], toolsList), port));
+  const inChunks = request(['Transfer-Encoding: chunked', close], chunked);
+  const pieces = await rawHttp(port, addressed(inChunks, port));
+
+  expect([whole.statuses, pieces.statuses]).toEqual([[200], [200]]);
+});
+
+test.for(Object.entries(ambiguous))(
+  '69: %s is a 400 and the connection closes',
+  async ([, bytes]) => {
+    const answer = await rawHttp(port, addressed(bytes, port));
+
+    expect(answer.statuses).toEqual([400]);
+    expect(answer.closed).toBe(true);
+    expect(answer.text).toMatch(/^x-request-id: \S/im);
+    expect(upstream.requests).toEqual([]);
+  },
+);
+
+test('69: what comes behind a body is a request of its own, with its own credential', async () => {
+  const second = smuggled.replace(/X-API-Key: \S+\r\n/, 'Connection: close\r\n');
+  const bytes = request([length], `${toolsList}${second}`);
+
+  const { statuses } = await rawHttp(port, addressed(bytes, port));
+
+  expect(statuses).toEqual([200, 401]);
+});
+
+test('69: CONNECT and upgrades lead nowhere', async () => {
+  const tunnel = await rawHttp(port, 'CONNECT evil:443 HTTP/1.1\r\nHost: evil\r\n\r\n');
+  const upgrade = request(
+    [length, 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABk'],
+    toolsList,
+  );
+  const upgraded = await rawHttp(port, addressed(upgrade, port), { timeoutMs: 1000 });
+
+  expect(tunnel).toMatchObject({ statuses: [], closed: true });
+  expect(upgraded.statuses).toEqual([200]);
+});
+
+for (const kind of ['nginx', 'caddy'] satisfies FrontKind[]) {
+  await suite(kind, `behind ${kind}`, () => {
+    test(`69: nothing is smuggled through ${kind}`, async () => {
+      const free = await gatewayBehind(kind);
+      await using front = free.front;
+      await using behind = free.gateway;
+      const send = async (bytes: string) => {
+        upstream.requests.splice(0);
+        const text = addressed(bytes, front.port).replaceAll(key, behind.key);
+        return rawHttp(front.port, text, { timeoutMs: 1000 });
+      };
+      const plain = await send(request([length, 'Connection: close'], toolsList));
+      const uncounted: string[] = [];
+      for (const [name, bytes] of Object.entries(ambiguous)) {
+        const { statuses } = await send(bytes);
+        // A front may repair what it understands; what is then called is also answered.
+        const calls = upstream.requests.filter(({ body }) => body.includes('tools/list')).length;
+        if (calls !== statuses.filter((status) => status === 200).length) uncounted.push(name);
+      }
+
+      expect(plain.statuses).toEqual([200]);
+      expect(uncounted).toEqual([]);
+    });
+  });
+}
+
+/** A gateway whose public URL is its front. */
+async function gatewayBehind(kind: FrontKind) {
+  const own = await freePort();
+  const front = await httpFront(kind, own);
+  const start = ['--base-url', front.origin, '--port', String(own)];
+  return { front, gateway: await gatewayUnderTest({ upstreamUrl: upstream.url, start }) };
+}
