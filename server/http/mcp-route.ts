@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import type { GatewayAnswer } from '#gateway/exchange';
 import type { Gateway } from '#gateway/gateway';
+import { isSlug } from '#organizations/slug';
 import { readBody } from './body.ts';
 
 interface Place {
@@ -26,6 +27,8 @@ export function mcpRoute(
 ): void {
   // Answered in the first hook: the body is the gateway's to read, after it knows who is asking.
   const onRequest = async (request: FastifyRequest<Place>, reply: FastifyReply) => {
+    const { organization, server } = request.params;
+    if (!isEndpointPath(request.url, organization, server)) return reply.callNotFound();
     const { raw: response } = reply;
     const { raw: incoming } = request;
     const gone = new AbortController();
@@ -37,7 +40,6 @@ export function mcpRoute(
     if (request.method === 'OPTIONS' && cors) {
       return send(response, { status: 204, headers: cors });
     }
-    const { organization, server } = request.params;
     const answer = await gateway.handle({
       id: request.id,
       method: request.method,
@@ -52,6 +54,15 @@ export function mcpRoute(
     await send(response, { ...answer, headers });
   };
   app.all<Place>('/mcp/:organization/:server', { onRequest }, (_request, reply) => reply);
+}
+
+/**
+ * Whether this is the one spelling of an endpoint's URL: names of the allowed form, nothing percent-encoded.
+ * Another spelling could pass a rule of a proxy in front that this one does not.
+ */
+function isEndpointPath(url: string, organization: string, server: string): boolean {
+  const [path = ''] = url.split('?', 1);
+  return isSlug(organization) && isSlug(server) && path.endsWith(`/mcp/${organization}/${server}`);
 }
 
 async function send(response: ServerResponse, answer: GatewayAnswer): Promise<void> {
