@@ -43,10 +43,10 @@ export function mirroredName(envelope: Envelope): string | undefined {
 export function eraOf(envelope: Envelope, headers: IncomingHttpHeaders): Era {
   const header = single(headers['mcp-protocol-version']);
   const named = envelope.protocolVersion;
-  for (const version of [named, header]) {
-    if (version === undefined || modernVersions.includes(version)) continue;
-    if (version === header && named === undefined && legacyVersions.includes(version)) continue;
-    throw new GatewayRefusal('unsupported_version', { requested: version });
+  const said = named ?? header;
+  const known = named === undefined ? [...modernVersions, ...legacyVersions] : modernVersions;
+  if (said !== undefined && !known.includes(said)) {
+    throw new GatewayRefusal('unsupported_version', { requested: said });
   }
   const isModern = named !== undefined || (header !== undefined && modernVersions.includes(header));
   if (!isModern) return 'legacy';
