@@ -109,7 +109,6 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
         status: 413,
         code: -32600,
         message: `the body is too large${because}`,
-        headers: { Connection: 'close' },
       };
     case 'slow_body':
       return { status: 408, code: -32600, message: 'the body did not arrive in time' };

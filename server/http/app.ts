@@ -25,6 +25,7 @@ export interface AppOptions extends OAuthRoutesOptions, McpRouteOptions, HealthO
 /** The HTTP server: limits, the checks that hold for every request, and the routes. */
 export function createApp(options: AppOptions): FastifyInstance {
   const { base, log, trustedProxies } = options;
+  const arrivalMs = options.requestTimeoutMs ?? requestTimeoutMs;
   const unreadable = unreadableRequests(log);
   const isAmbiguous = framingGuard();
   const app: FastifyInstance = fastify({
@@ -34,11 +35,12 @@ export function createApp(options: AppOptions): FastifyInstance {
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => randomUUID(),
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
-    requestTimeout: options.requestTimeoutMs ?? requestTimeoutMs,
+    requestTimeout: arrivalMs,
     keepAliveTimeout: keepAliveTimeoutMs,
     forceCloseConnections: 'idle',
     http: {
-      headersTimeout: headersTimeoutMs,
+      // Node never ends a slow body when this is the longer one.
+      headersTimeout: Math.min(headersTimeoutMs, arrivalMs),
       connectionsCheckingInterval: 1000,
       requireHostHeader: false,
     },

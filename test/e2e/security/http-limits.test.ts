@@ -1,0 +1,318 @@
+import { connect, type Socket } from 'node:net';
+
+import { afterAll, beforeEach, expect, onTestFinished, test } from 'vitest';
+
+import { systemClock } from '#server/clock/clock';
+import { createKey } from '#server/credentials/create-key';
+import { defaultKeyScopes } from '#server/credentials/scope';
+import { jsonLog } from '#server/log/log';
+import { serve } from '#server/serve';
+import { gatewayUnderTest } from '#support/gateway-under-test';
+import { freePort } from '#support/loopback';
+import { mcpCall, toolsList } from '#support/mcp-call';
+import { runProgram } from '#support/processes';
+import { rawHttp } from '#support/raw-http';
+import { temporaryFolder } from '#support/temporary-folder';
+import { recordingUpstream } from '#support/upstreams/recording-upstream';
+
+const page = 'https://assistant.example';
+const upstream = await recordingUpstream();
+const gateway = await gatewayUnderTest({
+  upstreamUrl: upstream.url,
+  start: ['--allowed-origin', page],
+});
+const { base, endpoint, key, port } = gateway;
+
+beforeEach(() => void upstream.requests.splice(0));
+
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await upstream[Symbol.asyncDispose]();
+});
+
+test.for([
+  'https://evil.example',
+  'null',
+  `${page}.evil`,
+  'http://localhost:1',
+  `${page}, ${page}`,
+])('64: the Origin %s is a 403, with a credential or without', async (origin) => {
+  for (const method of ['POST', 'OPTIONS', 'GET']) {
+    const answer = await mcpCall(endpoint, { key, method, headers: { origin } });
+
+    expect(answer.status).toBe(403);
+    expect(answer.headers.get('access-control-allow-origin')).toBeNull();
+  }
+  expect(upstream.requests).toEqual([]);
+});
+
+test('64: an allowed Origin, and our own, may call, and only the former needs CORS', async () => {
+  const allowed = await mcpCall(endpoint, { key, headers: { origin: page } });
+  const refused = await mcpCall(endpoint, { headers: { origin: page } });
+  const preflight = await mcpCall(endpoint, { method: 'OPTIONS', headers: { origin: page } });
+  const own = await mcpCall(endpoint, { key, headers: { origin: base } });
+
+  expect([allowed.status, refused.status, preflight.status, own.status]).toEqual([
+    200, 401, 204, 200,
+  ]);
+  for (const { headers } of [allowed, refused, preflight]) {
+    expect(headers.get('access-control-allow-origin')).toBe(page);
+    expect(headers.get('access-control-allow-credentials')).toBeNull();
+    expect(headers.get('vary')).toBe('Origin');
+  }
+  expect(preflight.headers.get('access-control-allow-headers')).toContain('X-API-Key');
+  expect(own.headers.get('access-control-allow-origin')).toBeNull();
+});
+
+test.for([
+  'evil',
+  'evil:80',
+  'localhost',
+  `localhost:HERE`,
+  '127.0.0.1',
+  '127.0.0.1:1',
+  '',
+  'HERE',
+])('64: the Host %s is a 421 on every path but the probes', async (name) => {
+  const host = name.replace('HERE', String(port));
+  const get = (path: string) =>
+    rawHttp(port, `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+  const paths = [
+    '/mcp/acme/fixture',
+    '/.well-known/oauth-authorization-server',
+    '/.well-known/oauth-protected-resource/mcp/acme/fixture',
+    '/nowhere',
+  ];
+  for (const path of paths) expect((await get(path)).statuses).toEqual([421]);
+  const call = ['POST /mcp/acme/fixture HTTP/1.1', `Host: ${host}`, `X-API-Key: ${key}`];
+  const rest = ['Connection: close', `Content-Length: ${toolsList.length}`, '', toolsList];
+  const sent = await rawHttp(port, [...call, ...rest].join('\r\n'));
+
+  expect(sent.statuses).toEqual([421]);
+  expect((await get('/healthz')).statuses).toEqual([200]);
+  expect((await get('/readyz')).statuses).toEqual([200]);
+  expect(upstream.requests).toEqual([]);
+});
+
+test('64: unless told otherwise it listens on loopback only', async () => {
+  const args = ['-c', `cat /proc/net/tcp /proc/net/tcp6 2>/dev/null`];
+  const { stdout } = await runProgram('sh', { args });
+  const hex = port.toString(16).toUpperCase().padStart(4, '0');
+  const listening = stdout.split('\n').filter((line) => line.includes(`:${hex} `));
+  const local = listening.map((line) => line.trim().split(/\s+/)[1]);
+
+  expect(local).toContain(`0100007F:${hex}`);
+  expect(local).not.toContain(`00000000:${hex}`);
+  expect(local).not.toContain(`00000000000000000000000000000000:${hex}`);
+});
+
+const maxBytes = 4 * 1024 * 1024;
+const padded = (bytes: number) => toolsList + ' '.repeat(bytes - toolsList.length);
+
+test('68: a body of 4 MiB is served, one byte more is a 413', async () => {
+  const fits = await mcpCall(endpoint, { key, body: padded(maxBytes) });
+  const over = await mcpCall(endpoint, { key, body: padded(maxBytes + 1) });
+
+  expect(fits.status).toBe(200);
+  expect([over.status, over.errorCode]).toEqual([413, -32600]);
+});
+
+test('68: a body in chunks is a 413 as soon as it is too long', async () => {
+  const head = ['POST /mcp/acme/fixture HTTP/1.1', `Host: 127.0.0.1:${port}`, `X-API-Key: ${key}`];
+  const type = ['Content-Type: application/json', 'Transfer-Encoding: chunked', '', ''];
+  const chunk = `100000\r\n${'x'.repeat(0x100000)}\r\n`;
+  const bytes = [[...head, ...type].join('\r\n'), chunk, chunk, chunk, chunk, chunk];
+
+  // Without the last chunk: the answer does not wait for it.
+  const { statuses } = await rawHttp(port, bytes, { until: (text) => text.includes('413') });
+
+  expect(statuses).toEqual([413]);
+});
+
+test('68: without a credential no body is read', async () => {
+  const head = `POST /mcp/acme/fixture HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Length: 999999999`;
+  const { statuses } = await rawHttp(port, `${head}\r\n\r\n`, {
+    until: (text) => text.includes('401'),
+  });
+
+  expect(statuses).toEqual([401]);
+});
+
+test('68: a header block of more than 16 KB is a 431', async () => {
+  const one = await rawHttp(port, `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(17_000)}\r\n\r\n`);
+  const many = `GET / HTTP/1.1\r\nHost: a\r\n${'X: x\r\n'.repeat(4000)}\r\n`;
+  const path = await rawHttp(port, `GET /${'x'.repeat(17_000)} HTTP/1.1\r\nHost: a\r\n\r\n`);
+
+  expect([one.statuses, (await rawHttp(port, many)).statuses, path.statuses]).toEqual([
+    [431],
+    [431],
+    [431],
+  ]);
+});
+
+test.for(['/api/oauth/token', '/mcp/acme/fixture'])(
+  '68: a body that does not arrive in time is a 408 at %s',
+  async (path) => {
+    const slow = await inProcess(300);
+    const head = [`POST ${path} HTTP/1.1`, `Host: 127.0.0.1:${slow.port}`];
+    const isMcp = path.startsWith('/mcp/');
+    const type = isMcp ? 'application/json' : 'application/x-www-form-urlencoded';
+    const body = [
+      `X-API-Key: ${slow.key}`,
+      `Content-Type: ${type}`,
+      'Content-Length: 100',
+      '',
+      '{',
+    ];
+
+    const answer = await rawHttp(slow.port, [...head, ...body].join('\r\n'), { timeoutMs: 10_000 });
+
+    expect(answer.statuses).toEqual([408]);
+    expect(answer.closed).toBe(true);
+    expect(answer.text).toMatch(/^x-request-id: \S/im);
+  },
+);
+
+test('68: a header that does not arrive in time is a 408', async () => {
+  const slow = await inProcess(300);
+
+  const answer = await rawHttp(slow.port, 'POST /mcp/acme/fixture HTTP/1.1\r\nHost', {
+    timeoutMs: 10_000,
+  });
+
+  expect(answer.statuses).toEqual([408]);
+});
+
+test('68: 10,000 idle sockets do not stop a legitimate request', async () => {
+  const { stdout } = await runProgram('sh', { args: ['-c', 'ulimit -n'] });
+  const count = Math.min(10_000, Number(stdout) - 2000);
+  const sockets: Socket[] = [];
+  onTestFinished(() => sockets.forEach((socket) => socket.destroy()));
+  for (let batch = 0; batch < count; batch += 250) {
+    const some = Array.from({ length: Math.min(250, count - batch) }, () => idle(port));
+    sockets.push(...(await Promise.all(some)));
+  }
+
+  const began = performance.now();
+  const answer = await mcpCall(endpoint, { key });
+
+  expect(sockets.filter((socket) => !socket.destroyed).length).toBeGreaterThan(count * 0.9);
+  expect(answer.status).toBe(200);
+  expect(performance.now() - began).toBeLessThan(2000);
+});
+
+test('70: methods that are none of an endpoint are a 405 that says which are', async () => {
+  for (const method of ['PUT', 'PATCH', 'HEAD', 'OPTIONS', 'GET', 'DELETE']) {
+    for (const credential of [{ key }, {}]) {
+      const answer = await mcpCall(endpoint, { ...credential, method });
+
+      expect([method, answer.status]).toEqual([method, 405]);
+      expect(answer.headers.get('allow')).toContain('POST');
+    }
+  }
+  expect(upstream.requests).toEqual([]);
+});
+
+test('70: GET and DELETE with a session that is not there are a 404', async () => {
+  for (const method of ['GET', 'DELETE', 'POST']) {
+    const headers = { 'mcp-session-id': 'unknown' };
+
+    expect((await mcpCall(endpoint, { key, method, headers })).status).toBe(404);
+    expect((await mcpCall(endpoint, { method, headers })).status).toBe(401);
+  }
+  expect(upstream.requests).toEqual([]);
+});
+
+test('70: a body of another type than JSON is a 415', async () => {
+  const types = ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data', 'json'];
+  for (const type of [...types, 'application/json-patch+json', '']) {
+    const answer = await mcpCall(endpoint, { key, headers: { 'content-type': type } });
+
+    expect([type, answer.status]).toEqual([type, 415]);
+  }
+  expect(upstream.requests).toEqual([]);
+  const headers = { 'content-type': 'Application/JSON; charset=utf-8' };
+  expect((await mcpCall(endpoint, { key, headers })).status).toBe(200);
+});
+
+test('70: an Accept that excludes both types is a 406, none at all is answered in JSON', async () => {
+  for (const accept of ['text/html', 'application/json;q=0', 'image/*, text/plain']) {
+    const answer = await mcpCall(endpoint, { key, headers: { accept } });
+
+    expect([accept, answer.status]).toEqual([accept, 406]);
+  }
+  expect(upstream.requests).toEqual([]);
+  const both = 'application/json, text/event-stream';
+  for (const accept of ['*/*', 'application/*', 'application/json', both]) {
+    const { status, headers } = await mcpCall(endpoint, { key, headers: { accept } });
+
+    expect([status, headers.get('content-type')]).toEqual([200, 'application/json']);
+  }
+  const head = ['POST /mcp/acme/fixture HTTP/1.1', `Host: 127.0.0.1:${port}`, `X-API-Key: ${key}`];
+  const rest = ['Content-Type: application/json', 'Connection: close'];
+  const length = [`Content-Length: ${toolsList.length}`, '', toolsList];
+  const none = await rawHttp(port, [...head, ...rest, ...length].join('\r\n'));
+  expect(none.statuses).toEqual([200]);
+  expect(none.text).toMatch(/^content-type: application\/json\r$/im);
+});
+
+test('a flood of made-up sessions leave nothing behind', async () => {
+  const before = await residentBytes();
+  for (let round = 0; round < 20; round += 1) {
+    const calls = Array.from({ length: 50 }, (_, index) => {
+      const id = `${round}-${index}-${'x'.repeat(8000)}`;
+      return mcpCall(endpoint, { key, headers: { 'mcp-session-id': id } });
+    });
+    const statuses = new Set((await Promise.all(calls)).map(({ status }) => status));
+    expect([...statuses]).toEqual([404]);
+  }
+
+  expect((await residentBytes()) - before).toBeLessThan(100 * 1024 * 1024);
+});
+
+async function residentBytes(): Promise<number> {
+  const { stdout } = await runProgram('cat', { args: [`/proc/${gateway.pid}/statm`] });
+  return Number(stdout.split(' ')[1]) * 4096;
+}
+
+function idle(to: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: '127.0.0.1', port: to }, () => resolve(socket));
+    socket.on('error', reject);
+  });
+}
+
+/** A server in this process with an own limit for how long a request may take to arrive. */
+async function inProcess(requestTimeoutMs: number): Promise<{ port: number; key: string }> {
+  const folder = await temporaryFolder('limits');
+  const own = await freePort();
+  const server = await serve({
+    dataDir: folder.path,
+    masterKeyFile: undefined,
+    host: '127.0.0.1',
+    port: own,
+    base: `http://127.0.0.1:${own}`,
+    trustedProxies: [],
+    allowedOrigins: [],
+    maxBodyBytes: maxBytes,
+    requestTimeoutMs,
+    nodePath: process.execPath,
+    clock: systemClock(),
+    log: jsonLog('silent', process.stderr),
+  });
+  onTestFinished(async () => {
+    await server.close();
+    await folder[Symbol.asyncDispose]();
+  });
+  const { organizations, keys } = server.stores;
+  const clock = systemClock();
+  const at = { createdAt: clock.now() };
+  await organizations.add({ id: 'org_1', name: 'acme', ...at });
+  const kind = { kind: 'http', url: upstream.url } as const;
+  const fixture = { id: 'srv_1', organizationId: 'org_1', name: 'fixture', upstream: kind, ...at };
+  await organizations.addServer(fixture);
+  const owner = { type: 'server', serverId: 'srv_1' } as const;
+  const made = { name: 'a key', owner, scopes: defaultKeyScopes, expiresAt: undefined };
+  const { key: slowKey } = await createKey(made, { keys, clock });
+  return { port: own, key: slowKey };
+}
