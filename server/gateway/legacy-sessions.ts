@@ -6,7 +6,8 @@ import { GatewayRefusal } from './gateway-refusal.ts';
 
 const sessionIdBytes = 24;
 const idleSeconds = 3600;
-const maxSessions = 10_000;
+const maxSessions = 100_000;
+const maxSessionsPerPrincipal = 1000;
 
 /** A legacy session that an upstream opened for one principal. */
 export interface LegacySession {
@@ -21,12 +22,14 @@ export interface LegacySession {
 /**
  * The sessions of callers of the legacy era: an id of ours (192 random bits) stands for the upstream's
  * own, and opens it for the principal and the server it was made for, nobody else. One that nobody
- * used for an hour is forgotten, the least recently used first when there are too many.
+ * used for an hour is forgotten. A principal who has too many loses the least recently used one, and
+ * nobody else does.
  *
  * MCP 2025-11-25 transports, "Session Management"
  */
 export class LegacySessions {
   readonly #sessions = new Map<string, LegacySession & { usedAt: EpochSeconds }>();
+  readonly #counts = new Map<string, number>();
   readonly #clock: Clock;
 
   constructor(clock: Clock) {
@@ -35,6 +38,7 @@ export class LegacySessions {
 
   open(principal: string, serverId: string, upstreamSessionId: string): LegacySession {
     this.#forgetOld();
+    if (this.#count(principal) >= maxSessionsPerPrincipal) this.#forgetOldestOf(principal);
     const id = randomBytes(sessionIdBytes).toString('base64url');
     const usedAt = this.#clock.now();
     const session = {
@@ -46,6 +50,7 @@ export class LegacySessions {
       usedAt,
     };
     this.#sessions.set(id, session);
+    this.#counts.set(principal, this.#count(principal) + 1);
     return session;
   }
 
@@ -61,14 +66,29 @@ export class LegacySessions {
   }
 
   close(id: string): void {
+    const session = this.#sessions.get(id);
+    if (!session) return;
     this.#sessions.delete(id);
+    const left = this.#count(session.principal) - 1;
+    if (left > 0) this.#counts.set(session.principal, left);
+    else this.#counts.delete(session.principal);
+  }
+
+  #count(principal: string): number {
+    return this.#counts.get(principal) ?? 0;
+  }
+
+  #forgetOldestOf(principal: string): void {
+    for (const session of this.#sessions.values()) {
+      if (session.principal === principal) return this.close(session.id);
+    }
   }
 
   #forgetOld(): void {
     const oldest = this.#clock.now() - idleSeconds;
     for (const [id, { usedAt }] of this.#sessions) {
       if (usedAt >= oldest && this.#sessions.size < maxSessions) return;
-      this.#sessions.delete(id);
+      this.close(id);
     }
   }
 }
