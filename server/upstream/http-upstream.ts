@@ -4,7 +4,8 @@ import { UpstreamError, type Upstream, type UpstreamAnswer } from '#gateway/upst
 
 const connectTimeoutMs = 10_000;
 const answerTimeoutMs = 600_000;
-const maxConnections = 256;
+// Several times what the gateway lets one credential have open: nobody takes all of them alone.
+const maxConnections = 4096;
 /** Up to this many bytes an answer is taken in one go, which costs a third of streaming it. */
 const shortBytes = 64 * 1024;
 

@@ -1,0 +1,318 @@
+import { Client as ModernClient } from '@modelcontextprotocol/client';
+import { StreamableHTTPClientTransport as ModernTransport } from '@modelcontextprotocol/client';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import {
+  CreateMessageRequestSchema,
+  ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+import { afterAll, expect, onTestFinished, test } from 'vitest';
+
+import { gatewayUnderTest } from '#support/gateway-under-test';
+import { mcpCall, modern, rpc, toolsList } from '#support/mcp-call';
+import { modernUpstream } from '#support/upstreams/modern-upstream';
+import { recordingUpstream } from '#support/upstreams/recording-upstream';
+import { sessionUpstream } from '#support/upstreams/session-upstream';
+
+const upstream = await sessionUpstream();
+const newest = await modernUpstream('modern only');
+const both = await modernUpstream('both');
+const bare = await recordingUpstream();
+const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
+const { base, endpoint, key } = gateway;
+const others: Record<string, string> = {};
+for (const [name, { url }] of Object.entries({ newest, both, bare })) {
+  await gateway.command('server', 'create', `acme/${name}`, '--http-url', url);
+  others[name] = (await gateway.newKey(`acme/${name}`)).key;
+}
+
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]();
+  for (const made of [upstream, newest, both, bare]) await made[Symbol.asyncDispose]();
+});
+
+const at = (name: string) => `${base}/mcp/acme/${name}`;
+const eitherType = 'application/json, text/event-stream';
+const initialize = rpc('initialize', {
+  protocolVersion: '2025-06-18',
+  capabilities: {},
+  clientInfo: { name: 'test', version: '1' },
+});
+
+test.for(['fixture', 'newest', 'both', 'bare'])(
+  "§6: the seed's plain request is a 200 in JSON from the upstream %s",
+  async (name) => {
+    const credential = { key: others[name] ?? key };
+    const listed = await mcpCall(at(name), credential);
+    const called = await mcpCall(at(name), {
+      ...credential,
+      body: rpc('tools/call', { name: 'echo', arguments: { text: 'héllo' } }, 'mine'),
+      headers: { accept: eitherType },
+    });
+
+    expect([listed.status, called.status]).toEqual([200, 200]);
+    expect(listed.headers.get('content-type')).toBe('application/json');
+    expect(called.headers.get('content-type')).toBe('application/json');
+    expect(JSON.parse(listed.text)).toMatchObject({ jsonrpc: '2.0', id: 1 });
+    expect(listed.text).toContain('"tools":[{"name":"echo"');
+    expect(JSON.parse(called.text)).toMatchObject({ jsonrpc: '2.0', id: 'mine' });
+    expect(listed.headers.get('mcp-session-id')).toBeNull();
+  },
+);
+
+test('§6: a plain request whose session the upstream forgot is made again with a new one', async () => {
+  expect((await mcpCall(endpoint, { key })).status).toBe(200);
+
+  upstream.forget();
+
+  expect((await mcpCall(endpoint, { key })).status).toBe(200);
+});
+
+/** A client of the first SDK, signed in by key, that answers when its model is asked. */
+async function legacyClient(credential = key) {
+  const client = new Client({ name: 'test', version: '1' }, { capabilities: { sampling: {} } });
+  client.setRequestHandler(CreateMessageRequestSchema, () => ({
+    model: 'test',
+    role: 'assistant' as const,
+    content: { type: 'text' as const, text: 'because' },
+  }));
+  const transport = new StreamableHTTPClientTransport(new URL(endpoint), {
+    requestInit: { headers: { 'x-api-key': credential } },
+  });
+  onTestFinished(() => client.close());
+  await client.connect(transport);
+  return { client, transport };
+}
+
+test('§6: a legacy client initializes, lists, calls and is asked by the upstream', async () => {
+  const { client, transport } = await legacyClient();
+
+  const { tools } = await client.listTools();
+  const asked = await client.callTool({ name: 'ask' });
+
+  expect(tools.map(({ name }) => name)).toEqual(['echo', 'steps', 'ask', 'wait']);
+  expect(asked.content).toEqual([{ type: 'text', text: '{"type":"text","text":"because"}' }]);
+  expect(transport.sessionId).toMatch(/^[\w-]{32}$/);
+  expect(upstream.sessions()).not.toContain(transport.sessionId);
+});
+
+test('§6: progress arrives before the answer is there', async () => {
+  const { client } = await legacyClient();
+  const seen: number[] = [];
+
+  const answer = client.callTool({ name: 'steps' }, undefined, {
+    onprogress: ({ progress }) => {
+      seen.push(progress);
+      // Only now may the upstream go on: what is buffered whole would wait for ever.
+      upstream.goOn();
+    },
+    timeout: 5000,
+  });
+
+  expect((await answer).content).toEqual([{ type: 'text', text: 'done' }]);
+  expect(seen).toEqual([1]);
+});
+
+test('§6: what the upstream says unasked comes over the GET stream', async () => {
+  const { client } = await legacyClient();
+  const told = new Promise<void>((resolve) => {
+    client.setNotificationHandler(ToolListChangedNotificationSchema, () => resolve());
+  });
+  const timer = setInterval(() => upstream.announce(), 50);
+  onTestFinished(() => clearInterval(timer));
+
+  await expect(told).resolves.toBeUndefined();
+});
+
+test('§6: notifications/cancelled reaches the upstream of a session', async () => {
+  const { client } = await legacyClient();
+  const before = upstream.cancelled();
+  const controller = new AbortController();
+
+  const call = client.callTool({ name: 'wait' }, undefined, { signal: controller.signal });
+  setTimeout(() => controller.abort(), 100);
+
+  await expect(call).rejects.toThrow(/abort/i);
+  await expect.poll(upstream.cancelled).toBe(before + 1);
+});
+
+test('§6: DELETE ends the session, at the upstream too', async () => {
+  const { transport } = await legacyClient();
+  const { sessionId = '' } = transport;
+  const open = upstream.sessions().length;
+
+  await transport.terminateSession();
+
+  expect(upstream.sessions().length).toBe(open - 1);
+  const headers = { 'mcp-session-id': sessionId, accept: eitherType };
+  expect((await mcpCall(endpoint, { key, headers })).status).toBe(404);
+});
+
+test('71: a session opens for its principal and its server only', async () => {
+  const { transport } = await legacyClient();
+  const other = await gateway.newKey('acme/fixture');
+  const headers = { 'mcp-session-id': transport.sessionId ?? '', accept: eitherType };
+
+  expect((await mcpCall(endpoint, { key, headers })).status).toBe(200);
+  for (const method of ['POST', 'GET', 'DELETE']) {
+    const foreign = await mcpCall(endpoint, { key: other.key, method, headers });
+    const elsewhere = await mcpCall(at('bare'), { key: others['bare'] ?? '', method, headers });
+
+    expect([method, foreign.status, elsewhere.status]).toEqual([method, 404, 404]);
+  }
+  expect((await mcpCall(endpoint, { key, headers })).status).toBe(200);
+});
+
+test("71: the upstream's own session id opens nothing, and nobody can choose one", async () => {
+  await legacyClient();
+  const [theirs = ''] = upstream.sessions();
+
+  for (const id of [theirs, 'chosen', '__proto__']) {
+    const headers = { 'mcp-session-id': id, accept: eitherType };
+    expect((await mcpCall(endpoint, { key, headers })).status).toBe(404);
+    expect((await mcpCall(endpoint, { key, headers, body: initialize })).status).toBe(404);
+  }
+});
+
+test('71: a response that the session does not wait for does not reach the upstream', async () => {
+  const { transport } = await legacyClient();
+  const headers = { 'mcp-session-id': transport.sessionId ?? '', accept: eitherType };
+  const body = '{"jsonrpc":"2.0","id":0,"result":{}}';
+
+  const answer = await mcpCall(endpoint, { key, headers, body });
+
+  expect([answer.status, answer.errorCode]).toEqual([400, -32600]);
+});
+
+test('71: revoking the key ends the open stream within a second, and the session with it', async () => {
+  const shortLived = await gateway.newKey('acme/fixture');
+  const { transport } = await legacyClient(shortLived.key);
+  const headers = {
+    'x-api-key': shortLived.key,
+    'mcp-session-id': transport.sessionId ?? '',
+    accept: eitherType,
+    'content-type': 'application/json',
+  };
+  const body = rpc('tools/call', { name: 'steps', _meta: { progressToken: 1 } }, 'open');
+  const response = await fetch(endpoint, { method: 'POST', headers, body });
+  const reader = response.body?.getReader();
+  await reader?.read();
+
+  await gateway.command('key', 'revoke', shortLived.id);
+  const began = performance.now();
+  const ended = await reader?.read().then(
+    ({ done }) => done,
+    () => true,
+  );
+
+  expect(ended).toBe(true);
+  expect(performance.now() - began).toBeLessThan(1000);
+  expect((await mcpCall(endpoint, { headers })).status).toBe(401);
+});
+
+test.for(['newest', 'both', 'fixture'])(
+  '§6: a client that negotiates by itself uses %s',
+  async (name) => {
+    const client = new ModernClient(
+      { name: 'test', version: '1' },
+      { versionNegotiation: { mode: 'auto' } },
+    );
+    const headers = { 'x-api-key': others[name] ?? key };
+    const transport = new ModernTransport(new URL(at(name)), { requestInit: { headers } });
+    onTestFinished(() => client.close());
+    await client.connect(transport);
+
+    const answer = await client.callTool({ name: 'echo', arguments: { text: 'hello' } });
+
+    expect(answer.content).toEqual([{ type: 'text', text: 'hello' }]);
+    const isLegacy = name === 'fixture';
+    expect(client.getNegotiatedProtocolVersion() === '2026-07-28').toBe(!isLegacy);
+  },
+);
+
+test('72: closing the stream of a modern request cancels the upstream call within a second', async () => {
+  const controller = new AbortController();
+  const { body, headers } = modern('tools/call', { name: 'wait', arguments: {} });
+  const call = fetch(at('newest'), {
+    method: 'POST',
+    body,
+    headers: {
+      ...headers,
+      'content-type': 'application/json',
+      'x-api-key': others['newest'] ?? '',
+    },
+    signal: controller.signal,
+  });
+  setTimeout(() => controller.abort(), 300);
+
+  await expect(call).rejects.toThrow(/abort/i);
+  await expect.poll(newest.cancelled, { timeout: 1000 }).toBe(1);
+});
+
+test('§6: each event is passed on when it comes, in either era', async () => {
+  const usual = bare.answer;
+  let goOn: (() => void) | undefined;
+  bare.answer = (request, response) => {
+    if (!request.body.includes('tools/call')) return usual(request, response);
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.write('data: {"jsonrpc":"2.0","method":"notifications/progress","params":{}}\n\n');
+    goOn = () => response.end('data: {"jsonrpc":"2.0","id":1,"result":{}}\n\n');
+  };
+  const newer = modern('tools/call', { name: 'echo' });
+  const older = { ...newer.headers, 'mcp-protocol-version': '2025-11-25' };
+  const olderBody = rpc('tools/call', { name: 'echo' });
+  for (const { body, headers } of [newer, { body: olderBody, headers: older }]) {
+    const response = await fetch(at('bare'), {
+      method: 'POST',
+      body,
+      headers: {
+        ...headers,
+        'content-type': 'application/json',
+        'x-api-key': others['bare'] ?? '',
+      },
+    });
+    const reader = response.body?.getReader();
+    const first = Buffer.from((await reader?.read())?.value ?? []).toString();
+    goOn?.();
+    const second = Buffer.from((await reader?.read())?.value ?? []).toString();
+
+    expect(response.headers.get('content-type')).toBe('text/event-stream');
+    expect(first).toContain('notifications/progress');
+    expect(second).toContain('"result"');
+  }
+  bare.answer = usual;
+});
+
+test('one caller’s open calls leave room for everybody else at the same upstream', async () => {
+  const usual = bare.answer;
+  bare.answer = (request, response) => {
+    if (request.body.includes('tools/call')) {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write(': open\n\n');
+    } else usual(request, response);
+  };
+  bare.requests.splice(0);
+  const { key: greedy } = await gateway.newKey('acme/bare');
+  const controller = new AbortController();
+  const { body, headers } = modern('tools/call', { name: 'echo' });
+  const greedyHeaders = { ...headers, 'content-type': 'application/json', 'x-api-key': greedy };
+  const calls = Array.from({ length: 400 }, async () => {
+    const { signal } = controller;
+    await fetch(at('bare'), { method: 'POST', body, headers: greedyHeaders, signal });
+  });
+  const settled = Promise.allSettled(calls);
+  await expect
+    .poll(() => bare.requests.filter((request) => request.body.includes('tools/call')).length, {
+      timeout: 5000,
+    })
+    .toBe(400);
+
+  const theirs = await Promise.race([
+    mcpCall(at('bare'), { key: others['bare'] ?? '', body: toolsList }),
+    new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), 3000)),
+  ]);
+  controller.abort();
+  await settled;
+  bare.answer = usual;
+
+  expect(theirs?.status).toBe(200);
+});
