@@ -1,4 +1,4 @@
-import { afterAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { httpFront, type FrontKind } from '#support/http-front';
@@ -11,6 +11,9 @@ import { recordingUpstream } from '#support/upstreams/recording-upstream';
 const upstream = await recordingUpstream();
 const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
 const { port, key } = gateway;
+
+// The gateway's handshake with the upstream is behind us.
+beforeAll(() => served());
 
 beforeEach(() => void upstream.requests.splice(0));
 
@@ -99,6 +102,8 @@ const ambiguous: Readonly<Record<string, string>> = {
   'the preface of HTTP/2': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
 };
 
+const served = () =>
+  rawHttp(port, addressed(request([length, 'Connection: close'], toolsList), port));
 const addressed = (bytes: string, to: number) => bytes.replaceAll('HOST', `127.0.0.1:${to}`);
 
 test('69: a request that is not ambiguous is served, in one piece or in chunks', async () => {
@@ -118,7 +123,9 @@ test.for(Object.entries(ambiguous))(
     expect(answer.statuses).toEqual([400]);
     expect(answer.closed).toBe(true);
     expect(answer.text).toMatch(/^x-request-id: \S/im);
-    expect(upstream.requests).toEqual([]);
+    // Only this one has reached the upstream by the time that it is answered.
+    await served();
+    expect(upstream.requests.length).toBe(1);
   },
 );
 
@@ -129,6 +136,23 @@ test('69: what comes behind a body is a request of its own, with its own credent
   const { statuses } = await rawHttp(port, addressed(bytes, port));
 
   expect(statuses).toEqual([200, 401]);
+});
+
+test('69: a body that breaks the framing after its answer gets no second answer', async () => {
+  const unsigned = [line, `Host: 127.0.0.1:${port}`, 'Transfer-Encoding: chunked', '', ''];
+
+  const answer = await rawHttp(port, [unsigned.join('\r\n'), '', '', 'no chunk\r\n']);
+
+  expect(answer.statuses).toEqual([401]);
+  expect(answer.closed).toBe(true);
+});
+
+test('69: garbage behind a whole request is not answered before that request', async () => {
+  const bytes = `${request([length], toolsList)}\0garbage\r\n\r\n`;
+
+  const { statuses } = await rawHttp(port, addressed(bytes, port));
+
+  expect(statuses).not.toContain(400);
 });
 
 test('69: CONNECT and upgrades lead nowhere', async () => {
