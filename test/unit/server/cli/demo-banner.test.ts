@@ -35,6 +35,9 @@ test('the first start makes the demo endpoint and shows what to paste where', as
   expect(
     await admin.stores.clients.hasSecret(oauth.clientId, hashSecret(oauth.clientSecret), 0),
   ).toBe(true);
+  expect(client?.scopes).toEqual(oauth.scopes);
+  expect(key?.scopes).not.toContain('mcp:server:manage');
+  expect(key?.scopes).toHaveLength(4);
   expect(key?.hint.slice(-4)).toBe(shownKey.slice(-4));
   expect(lines).toContain(`curl ${base}/mcp/demo/library \\`);
 });
