@@ -54,7 +54,7 @@ test('client create for a person says that the secret is shown this once', async
   ]);
 });
 
-test('client list prints the fields of the contract, and no secret', async () => {
+test('client list prints the fields of the contract, and of the secret its hint alone', async () => {
   await using admin = await administrationWithServer();
   const { client_id, client_secret } = await made(admin);
   await admin.stores.usage.record([{ type: 'client', id: client_id, usedAt: 1_800_000_500 }]);
