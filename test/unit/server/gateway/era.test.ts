@@ -112,12 +112,6 @@ describe('a version is unsupported', () => {
     ['unknown in the body', named('2099-01-01'), {}, '2099-01-01'],
     ['unknown in the header', {}, { 'mcp-protocol-version': '2099-01-01' }, '2099-01-01'],
     ['legacy in a _meta, which legacy has not', named('2025-11-25'), {}, '2025-11-25'],
-    [
-      'legacy in the header of a modern body',
-      modern,
-      { 'mcp-protocol-version': '2025-11-25' },
-      '2025-11-25',
-    ],
     ['empty in the header', {}, { 'mcp-protocol-version': '' }, ''],
   ])('%s', (_, params, headers, requested) => {
     expect(() => era(params, headers)).toThrow(
@@ -148,4 +142,10 @@ describe('a header value is encoded only where it must be, and read back', () =>
     expect(encodeHeader(value)).toBe(header);
     expect(decodeHeader(header)).toBe(value);
   });
+});
+
+test('a legacy version in the header of a modern body is a mismatch', () => {
+  expect(() => era(modern, { 'mcp-protocol-version': '2025-11-25' })).toThrow(
+    expect.objectContaining({ code: 'header_mismatch' }),
+  );
 });

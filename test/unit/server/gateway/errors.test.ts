@@ -145,7 +145,4 @@ test('a caller with another version is told which there are', () => {
 test('a method that is not allowed names those that are', () => {
   expect(answer('method_not_allowed').headers).toMatchObject({ Allow: 'POST, GET, DELETE' });
 });
-
-test('a body that is too large ends its connection, as the rest of it is still to come', () => {
-  expect(answer('too_large').headers).toMatchObject({ Connection: 'close' });
 });

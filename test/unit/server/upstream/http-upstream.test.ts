@@ -52,6 +52,7 @@ test('a request arrives with its method, path, query, body and headers, and no o
   expect(headers).toEqual({
     host: expect.stringMatching(/^127\.0\.0\.1:\d+$/),
     connection: 'keep-alive',
+    'accept-encoding': 'identity',
     'content-length': '2',
     'mcp-session-id': 's',
     'user-agent': 'latchkey-server',
