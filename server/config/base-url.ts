@@ -23,5 +23,5 @@ export function checkBaseUrl(text: string): string {
 
 /** The URL of a server that listens on `host` and has no other name. */
 export function listeningUrl(host: string, port: number): string {
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  return new URL(`http://${host.includes(':') ? `[${host}]` : host}:${port}`).origin;
 }

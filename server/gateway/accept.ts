@@ -10,13 +10,16 @@ export interface Accepts {
  */
 export function parseAccept(header: string | undefined): Accepts {
   if (header === undefined || header.trim() === '') return { json: true, events: false };
-  let json = false;
-  let events = false;
+  const ranges = new Map<string, boolean>();
   for (const range of header.toLowerCase().split(',')) {
     const [type = '', ...parameters] = range.split(';').map((part) => part.trim());
-    if (parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))) continue;
-    if (type === '*/*' || type === 'application/*' || type === 'application/json') json = true;
-    if (type === 'text/event-stream' || type === 'text/*') events = true;
+    ranges.set(type, !parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter)));
   }
-  return { json, events };
+  // The most specific range decides, so that `application/json;q=0, */*` means no JSON.
+  const allows = (...types: string[]) =>
+    ranges.get(types.find((type) => ranges.has(type)) ?? '') ?? false;
+  return {
+    json: allows('application/json', 'application/*', '*/*'),
+    events: allows('text/event-stream', 'text/*'),
+  };
 }

@@ -6,6 +6,7 @@ import type { SseEvent } from './sse-event.ts';
 import { SseEvents, SseEventTooLarge } from './sse-events.ts';
 
 const maxEventBytes = 64 * 1024 * 1024;
+const maxPendingRequests = 1000;
 
 /** A body as an upstream gives it: whole, or as it comes. */
 type Body = UpstreamAnswer['body'];
@@ -55,7 +56,8 @@ export async function* noteRequests(
   for await (const { raw, data } of events(body)) {
     if (Buffer.from(data.buffer, data.byteOffset, data.byteLength).includes('"method"')) {
       const scan = scanMessage(data);
-      if (scan.outcome === 'message' && scan.envelope.kind === 'request') {
+      const isRequest = scan.outcome === 'message' && scan.envelope.kind === 'request';
+      if (isRequest && session.pending.size < maxPendingRequests) {
         session.pending.add(scan.envelope.id ?? '');
       }
     }

@@ -116,7 +116,10 @@ export class Gateway {
       return whenOver(await this.#route(call, seen), finish);
     } catch (error) {
       finish();
-      if (!ending.signal.aborted || !isBreak(error)) throw error;
+      const wasEnded = ending.signal.aborted;
+      // Whatever the upstream still sends is for nobody.
+      ending.abort();
+      if (!wasEnded || !isBreak(error)) throw error;
       throw new GatewayRefusal('cancelled', { cause: error });
     }
   }

@@ -75,7 +75,6 @@ export async function relay(
   }
   // A refusal in JSON-RPC, as for a header or a version: the caller's to understand.
   if (mediaType === json && (status === 400 || status === 404)) return jsonAnswer(status, body);
-  await discard(body);
   throw failure(answer);
 }
 

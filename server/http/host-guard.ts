@@ -1,10 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 
-/** The host and port that a request must name, taken from the public URL. */
-export function expectedHost(base: string): string {
-  return new URL(base).host;
-}
-
 /** The host a request names: in its target where that is a whole URL, else in `Host`. RFC 9112 §3.2.2 */
 export function namedHost({ url = '/', headers }: IncomingMessage): string | undefined {
   return url.startsWith('/') || !URL.canParse(url) ? headers.host : new URL(url).host;
@@ -15,7 +10,10 @@ export function namedHost({ url = '/', headers }: IncomingMessage): string | und
  * request; neither may reach anything. MCP 2025-06-18 transports, "Security Warning"
  */
 export function isOwnHost(host: string | undefined, base: string): boolean {
-  return host?.toLowerCase() === expectedHost(base);
+  const { host: own, port, protocol } = new URL(base);
+  // A client may spell out the port that its scheme implies. RFC 9110 §4.2.3
+  const spelt = port === '' ? `${own}:${protocol === 'https:' ? 443 : 80}` : own;
+  return host?.toLowerCase() === own || host?.toLowerCase() === spelt;
 }
 
 /** Whether a browser at `origin` may call: none sent, our own, or one that the operator listed. */

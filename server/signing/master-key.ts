@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 
 const keyBytes = 32;
 const nonceBytes = 12;
@@ -26,8 +26,7 @@ export function readMasterKey(file: string, { mayCreate }: { mayCreate: boolean 
           'put it back, or name it with --master-key-file',
       );
     }
-    const text = `${randomBytes(keyBytes).toString('base64url')}\n`;
-    writeFileSync(file, text, { mode: 0o600, flag: 'wx', flush: true });
+    createKeyFile(file);
   }
   if ((statSync(file).mode & 0o077) !== 0 && process.platform !== 'win32') {
     throw new Error(`the master key ${file} can be read by others: chmod 600 ${file}`);
@@ -35,6 +34,20 @@ export function readMasterKey(file: string, { mayCreate }: { mayCreate: boolean 
   const key = Buffer.from(readFileSync(file, 'utf8').trim(), 'base64url');
   if (key.length !== keyBytes) throw new Error(`${file} does not hold a master key of 32 bytes`);
   return masterKey(key);
+}
+
+/** Two processes that start at once end up with the one key that was linked first, whole. */
+function createKeyFile(file: string): void {
+  const draft = `${file}.${randomBytes(6).toString('hex')}`;
+  const text = `${randomBytes(keyBytes).toString('base64url')}\n`;
+  writeFileSync(draft, text, { mode: 0o600, flag: 'wx', flush: true });
+  try {
+    linkSync(draft, file);
+  } catch (error) {
+    if (!existsSync(file)) throw error;
+  } finally {
+    unlinkSync(draft);
+  }
 }
 
 export function masterKey(key: Uint8Array): MasterKey {

@@ -51,10 +51,11 @@ export function httpUpstream(url: string): HttpUpstream {
 }
 
 async function readAnswer(answer: Dispatcher.ResponseData): Promise<UpstreamAnswer> {
+  // Who reads the body hears of its failure; one that nobody reads may be ended without a word.
+  answer.body.on('error', () => undefined);
   const header = (name: string) => [answer.headers[name]].flat()[0];
   // Its name is not passed on, so the caller could not undo it.
   if ((header('content-encoding') ?? 'identity').toLowerCase() !== 'identity') {
-    answer.body.on('error', () => undefined).destroy();
     throw new UpstreamError('encoded', 'the answer is compressed');
   }
   const length = Number(header('content-length') ?? Infinity);

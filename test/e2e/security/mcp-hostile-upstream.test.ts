@@ -154,8 +154,8 @@ test.for([
 
 test('an answer that breaks off breaks off for who takes it as it comes', async () => {
   upstream.answer = (_, response) => {
-    response.writeHead(200, { 'content-type': 'application/json', 'content-length': 1000 });
-    response.write('{"jsonrpc":', () => void response.destroy());
+    const headers = { 'content-type': 'application/json', 'content-length': 1_000_000 };
+    response.writeHead(200, headers).write('{"jsonrpc":', () => void response.destroy());
   };
 
   await expect(mcpCall(endpoint, { key, ...modern('tools/list') })).rejects.toThrow(

@@ -30,3 +30,9 @@ describe('an Accept header allows', () => {
     expect(parseAccept(header)).toEqual(accepts);
   });
 });
+
+test('the most specific range decides, wherever it stands', () => {
+  expect(parseAccept('application/json;q=0, */*').json).toBe(false);
+  expect(parseAccept('*/*, application/json;q=0.0').json).toBe(false);
+  expect(parseAccept('text/*;q=0, text/event-stream').events).toBe(true);
+});

@@ -145,4 +145,3 @@ test('a caller with another version is told which there are', () => {
 test('a method that is not allowed names those that are', () => {
   expect(answer('method_not_allowed').headers).toMatchObject({ Allow: 'POST, GET, DELETE' });
 });
-});
