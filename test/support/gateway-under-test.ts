@@ -1,10 +1,6 @@
-import { join } from 'node:path';
+import { z } from 'zod';
 
-import { freePort } from './loopback.ts';
-import { runProgram, startProgram } from './processes.ts';
-import { temporaryFolder } from './temporary-folder.ts';
-
-const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js');
+import { runningServer } from './running-server.ts';
 
 export interface GatewayOptions {
   /** Where the calls of `acme/fixture` go. */
@@ -38,8 +34,9 @@ export async function gatewayUnderTest({
 }: GatewayOptions): Promise<GatewayUnderTest> {
   // Moved to the caller at the end; until then a failure disposes of what was started.
   await using stack = new AsyncDisposableStack();
-  const { path: dataDir } = stack.use(await temporaryFolder('gateway'));
-  const command = (...words: string[]) => administer(dataDir, words);
+  const server = stack.use(await runningServer({ args: start }));
+  const { base, port, program, dataDir } = server;
+  const command = async (...words: string[]) => record(await server.command(...words));
   const newKey = async (path: string, ...words: string[]) => {
     const made = await command('key', 'create', path, '--name', 'a key', ...words);
     return { id: String(made['id']), key: String(made['key']) };
@@ -47,17 +44,12 @@ export async function gatewayUnderTest({
   await command('organization', 'create', 'acme');
   await command('server', 'create', 'acme/fixture', '--http-url', upstreamUrl);
   const { key } = await newKey('acme/fixture');
-
-  const port = await freePort();
-  const args = [launcher, 'start', '--port', String(port), '--data-dir', dataDir, ...start];
-  const program = stack.use(startProgram(process.execPath, { args }));
-  await program.line(/^listening on /m);
-  const base = `http://127.0.0.1:${port}`;
   const newToken = async (path: string, ...scopes: string[]) => {
     const options = scopes.flatMap((scope) => ['--scope', scope]);
     const made = await command('client', 'create', path, '--name', 'a client', ...options);
-    const form = { ...made, grant_type: 'client_credentials' };
-    return accessToken(base, form);
+    const form = { grant_type: 'client_credentials', ...credentials.parse(made) };
+    const { json } = await server.post('/api/oauth/token', form);
+    return String(json['access_token']);
   };
   const started = stack.move();
   return {
@@ -75,21 +67,7 @@ export async function gatewayUnderTest({
   };
 }
 
-async function administer(dataDir: string, words: readonly string[]) {
-  const args = [launcher, ...words, '--data-dir', dataDir, '--json'];
-  const { code, stdout, stderr } = await runProgram(process.execPath, { args });
-  if (code !== 0) throw new Error(`${words.join(' ')}: exit ${code}\n${stderr}`);
-  return record(JSON.parse(stdout));
-}
-
-async function accessToken(base: string, made: Record<string, unknown>): Promise<string> {
-  const names = ['grant_type', 'client_id', 'client_secret'];
-  const form = new URLSearchParams(
-    Object.fromEntries(names.map((name) => [name, String(made[name])])),
-  );
-  const answer = await fetch(`${base}/api/oauth/token`, { method: 'POST', body: form });
-  return String(record(await answer.json())['access_token']);
-}
+const credentials = z.object({ client_id: z.string(), client_secret: z.string() });
 
 /** A JSON object, or a list under its indexes. */
 function record(value: unknown): Record<string, unknown> {
