@@ -130,6 +130,9 @@ function words(error: unknown): { message: string; hint?: string | undefined } {
       hint: 'stop the program that listens there, or choose another with --port',
     };
   }
+  if (error.message === 'database or disk is full') {
+    return { message: error.message, hint: 'make room, or choose another place with --data-dir' };
+  }
   if (code === 'EACCES' || code === 'EPERM' || code === 'ENOSPC' || code === 'EROFS') {
     return { message: error.message, hint: 'choose another place with --data-dir' };
   }

@@ -13,12 +13,22 @@ export function nodeSqlite(database: DatabaseSync): SqliteDatabase {
   const prepare = (sql: string): SqliteStatement => {
     const known = prepared.get(sql);
     if (known) return known;
-    const statement = adapt(database.prepare(sql === 'begin' ? 'begin immediate' : sql));
+    const plain = adapt(database.prepare(sql === 'begin' ? 'begin immediate' : sql));
+    const statement = sql === 'rollback' ? unlessRolledBack(plain, database) : plain;
     prepared.set(sql, statement);
     return statement;
   };
 
   return { prepare, close: () => database.close() };
+}
+
+/** A full disk has rolled back already; failing here as well would hide why. */
+function unlessRolledBack(statement: SqliteStatement, database: DatabaseSync): SqliteStatement {
+  const nothing = { changes: 0, lastInsertRowid: 0 };
+  return {
+    ...statement,
+    run: (parameters) => (database.isTransaction ? statement.run(parameters) : nothing),
+  };
 }
 
 function adapt(statement: StatementSync): SqliteStatement {
