@@ -10,6 +10,7 @@ import { checkBaseUrl, listeningUrl } from '#config/base-url';
 import { dataDir, startOptions } from '#config/option';
 import { readOptions } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
+import { batchedSink } from '#log/batched-sink';
 import { jsonLog, logLevels } from '#log/log';
 import { redact } from '#log/redact';
 import { openStores } from './stores.ts';
@@ -24,6 +25,9 @@ const out = (line: string) => void process.stdout.write(`${line}\n`);
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });
+
+const logSink = batchedSink(process.stderr);
+process.on('exit', () => logSink.flush());
 
 try {
   await run(process.argv.slice(2));
@@ -72,7 +76,7 @@ async function start(argv: readonly string[]): Promise<void> {
     maxBodyBytes: wholeNumber('max-body-bytes', input.must('max-body-bytes'), 1024 ** 3),
     nodePath: process.execPath,
     clock,
-    log: jsonLog(level, process.stderr),
+    log: jsonLog(level, logSink),
   });
   const stop = () => {
     server.close().then(

@@ -68,9 +68,11 @@ function isEndpointPath(url: string, organization: string, server: string): bool
 async function send(response: ServerResponse, answer: GatewayAnswer): Promise<void> {
   const { status, headers, body } = answer;
   if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) {
-    const length = body === undefined ? 0 : Buffer.byteLength(body);
-    if (status !== 204) response.setHeader('Content-Length', length);
-    response.writeHead(status, headers).end(body);
+    const length = status === 204 ? {} : { 'Content-Length': Buffer.byteLength(body ?? '') };
+    response.writeHead(status, { ...headers, ...length });
+    // As a string it goes out in one write with the headers.
+    if (body instanceof Uint8Array) response.end(Buffer.from(body).toString('latin1'), 'latin1');
+    else response.end(body);
     return;
   }
   try {
