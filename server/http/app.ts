@@ -5,6 +5,7 @@ import { fastify, LogController, type FastifyBaseLogger, type FastifyInstance } 
 import type { Logger } from '#log/log';
 import { framingGuard } from './framing-guard.ts';
 import { isOwnHost, namedHost } from './host-guard.ts';
+import { assetRoutes } from './asset-routes.ts';
 import { healthRoutes, type HealthOptions } from './health-routes.ts';
 import { mcpRoute, type McpRouteOptions } from './mcp-route.ts';
 import { oauthRoutes, type OAuthRoutesOptions } from './oauth-routes.ts';
@@ -75,6 +76,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
   app.setNotFoundHandler((_request, reply) => reply.code(404).send(nothingHere));
 
+  void app.register(async (routes) => assetRoutes(routes));
   void app.register(async (routes) => oauthRoutes(routes, options));
   void app.register(async (routes) => mcpRoute(routes, options));
   void app.register(async (routes) => healthRoutes(routes, options));

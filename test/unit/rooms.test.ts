@@ -65,9 +65,10 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     packages: ['kysely'],
   },
   'server/http': {
-    enters: ['gateway', 'log', 'oauth', 'organizations', 'signing'],
+    enters: ['gateway', 'log', 'oauth', 'organizations', 'pages', 'signing'],
     packages: ['fastify'],
   },
+  'server/pages': { packages: ['eta'] },
   'server/demo': { packages: ['@modelcontextprotocol/server', 'zod'] },
 };
 

@@ -1,0 +1,41 @@
+/**
+ * Pieces of pages, for `<%~ include('@field', {…}) %>`.
+ *
+ * `@field`: `name`, `label`, and optionally `type`, `value`, `help`, `error`, `autocomplete`, `focus`,
+ * `attributes` (more of them, written by us). `@summary`: `errors`, each `{field, message}`; takes the
+ * focus. `@guard`: the frame. `@time`: `at`, `now`. `@notice`: `text`.
+ */
+export const partials: Readonly<Record<string, string>> = {
+  '@guard': `<% if (it.csrfToken !== undefined) { %><input type="hidden" name="csrf_token" value="<%= it.csrfToken %>"><% } %>`,
+
+  '@summary': `<% if (it.errors && it.errors.length > 0) { %>
+<div class="summary" role="alert" tabindex="-1" autofocus>
+<p><strong>Not done yet.</strong></p>
+<ul>
+<% for (const { field, message } of it.errors) { %>
+<li><% if (field) { %><a href="#<%= field %>"><%= message %></a><% } else { %><%= message %><% } %></li>
+<% } %>
+</ul>
+</div>
+<% } %>`,
+
+  '@notice': `<% if (it.text) { %><p class="notice" role="status"><%= it.text %></p><% } %>`,
+
+  '@field': `<% const described = [it.help && it.name + '-help', it.error && it.name + '-error'].filter(Boolean).join(' ') %>
+<div class="field<%= it.error ? ' wrong' : '' %>">
+<label for="<%= it.name %>"><%= it.label %></label>
+<input id="<%= it.name %>" name="<%= it.name %>" type="<%= it.type || 'text' %>" value="<%= it.value %>"
+ <% if (it.autocomplete) { %>autocomplete="<%= it.autocomplete %>" <% } %>
+ <% if (described) { %>aria-describedby="<%= described %>" <% } %>
+ <% if (it.error) { %>aria-invalid="true" <% } %>
+ <% if (it.focus) { %>autofocus <% } %><%~ it.attributes || '' %> required dir="auto">
+<% if (it.error) { %><p class="error" id="<%= it.name %>-error"><%= it.error %></p><% } %>
+<% if (it.help) { %><p class="help" id="<%= it.name %>-help"><%= it.help %></p><% } %>
+</div>`,
+
+  '@time': `<% const at = new Date(it.at * 1000).toISOString().replace('.000Z', 'Z')
+const past = Math.max(0, it.now - it.at)
+const [length, unit] = past < 3600 ? [60, 'minute'] : past < 86400 ? [3600, 'hour'] : [86400, 'day']
+const count = Math.floor(past / length) %>
+<time datetime="<%= at %>" title="<%= at %>"><%= past < 60 ? 'just now' : count + ' ' + unit + (count === 1 ? '' : 's') + ' ago' %></time>`,
+};

@@ -1,0 +1,50 @@
+import { Eta } from 'eta/core';
+
+import { pageAssets } from './assets.ts';
+import { layout } from './layout.ts';
+import { mark } from './mark.ts';
+import type { Frame, Page } from './page.ts';
+import { partials } from './partials.ts';
+import { settled } from './plain-text.ts';
+
+type Rendered = (data: object) => string;
+
+const compiled = new WeakMap<Page<never>, Rendered>();
+
+/**
+ * A whole HTML document. Everything that a template writes by `<%= %>` is escaped, and in nothing can a
+ * character hide that turns the text around it.
+ */
+export function renderPage<Data extends object>(
+  page: Page<Data>,
+  data: Data,
+  frame: Frame,
+): string {
+  let render = compiled.get(page);
+  if (!render) {
+    render = compile(page);
+    compiled.set(page, render);
+  }
+  const { width } = page;
+  const { path: stylesheet } = pageAssets().stylesheet;
+  return render({ ...data, frame, mark, stylesheet, width, title: page.title(data) });
+}
+
+function compile<Data extends object>({ template }: Page<Data>): Rendered {
+  const eta = new Eta({
+    autoEscape: true,
+    autoFilter: true,
+    filterFunction: (value) => settled(text(value)),
+  });
+  for (const [name, partial] of Object.entries(partials)) eta.loadTemplate(name, partial);
+  eta.loadTemplate('@layout', layout);
+  eta.loadTemplate('@page', `<% layout('@layout') %>${template}`);
+  return (data) => eta.render('@page', data);
+}
+
+function text(value: unknown): string {
+  if (value === undefined || value === null) return '';
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number') return String(value);
+  throw new TypeError('a template writes something else than text');
+}
