@@ -2,14 +2,23 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { agentStore } from '#store/agent-store';
+import { attemptStore } from '#store/attempt-store';
+import { auditLog } from '#store/audit-log';
+import { ceremonyStore } from '#store/ceremony-store';
 import { clientStore } from '#store/client-store';
+import { identityStore } from '#store/identity-store';
 import { keyStore } from '#store/key-store';
 import { migrate } from '#store/migrate';
+import { oneTimeLinkStore } from '#store/one-time-link-store';
 import { organizationStore } from '#store/organization-store';
+import { passkeyStore } from '#store/passkey-store';
+import { passwordStore } from '#store/password-store';
 import { revokedTokenStore } from '#store/revoked-token-store';
+import { sessionStore } from '#store/session-store';
 import { signingKeyStore } from '#store/signing-key-store';
 import { openSqlite } from '#store/sqlite/open-sqlite';
 import { usageStore } from '#store/usage-store';
+import { userStore } from '#store/user-store';
 
 /** Opens the database in `dataDir`, brought to the newest schema, and everything that is kept in it. */
 export async function openStores(dataDir: string) {
@@ -26,6 +35,15 @@ export async function openStores(dataDir: string) {
     usage: usageStore(db),
     signingKeys: signingKeyStore(db),
     revokedTokens: revokedTokenStore(db),
+    users: userStore(db),
+    passwords: passwordStore(db),
+    sessions: sessionStore(db),
+    links: oneTimeLinkStore(db),
+    passkeys: passkeyStore(db),
+    attempts: attemptStore(db),
+    ceremonies: ceremonyStore(db),
+    identities: identityStore(db),
+    audit: auditLog(db),
     close: () => db.destroy(),
   };
 }

@@ -5,4 +5,10 @@ export interface IdentityStore {
 
   /** Ties them; `false` when that subject is tied to somebody. */
   link(issuer: string, subject: string, userId: string): Promise<boolean>;
+
+  /** Whether the person has an account of this issuer. */
+  isLinked(issuer: string, userId: string): Promise<boolean>;
+
+  /** `false` when there was none. */
+  unlink(issuer: string, userId: string): Promise<boolean>;
 }

@@ -7,6 +7,7 @@ export type LinkPurpose =
 
 /** Where one-time links are kept, by the SHA-256 of their token. */
 export interface OneTimeLinkStore {
+  /** From now on the only link for this purpose. */
   add(tokenHash: string, purpose: LinkPurpose, expiresAt: EpochSeconds): Promise<void>;
 
   /** What an unused, live link is for; looking uses nothing up. */

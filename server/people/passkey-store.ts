@@ -16,7 +16,8 @@ export interface Passkey {
 
 /** Where passkeys are kept. */
 export interface PasskeyStore {
-  add(passkey: Passkey): Promise<void>;
+  /** `false` when somebody has it already. */
+  add(passkey: Passkey): Promise<boolean>;
 
   byId(id: string): Promise<Passkey | undefined>;
 

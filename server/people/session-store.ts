@@ -1,5 +1,11 @@
 import type { EpochSeconds } from '#clock/clock';
 
+/** A session ends when it was not used for this long. */
+export const sessionIdleSeconds = 7 * 24 * 60 * 60;
+
+/** A session ends at this age, whatever the use. */
+export const sessionLifeSeconds = 30 * 24 * 60 * 60;
+
 /** A browser that is signed in. Only the SHA-256 of its cookie is kept. */
 export interface Session {
   /** Public: names the session in lists, opens nothing. */
@@ -17,9 +23,10 @@ export interface Session {
 export interface SessionStore {
   add(session: Session & { readonly tokenHash: string }): Promise<void>;
 
-  /** The live session of this cookie, its use noted; `undefined` when idle or expired at `now`. */
+  /** The live session of this cookie, its use noted within a minute; `undefined` when idle or expired. */
   use(tokenHash: string, now: EpochSeconds): Promise<Session | undefined>;
 
+  /** The live ones, the last used first. */
   list(userId: string, now: EpochSeconds): Promise<Session[]>;
 
   /** Ends one session of this person. */

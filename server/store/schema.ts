@@ -58,4 +58,47 @@ export interface Schema {
     created_at: number;
     retired_at: number | null;
   };
+  person: { id: string; email: string; email_key: string; created_at: number };
+  membership: { person_id: string; organization_id: string; role: string };
+  password: { person_id: string; hash: string };
+  browser_session: {
+    id: string;
+    token_hash: string;
+    person_id: string;
+    created_at: number;
+    used_at: number;
+    expires_at: number;
+    address: string;
+    user_agent: string;
+  };
+  one_time_link: {
+    token_hash: string;
+    purpose: string;
+    person_id: string | null;
+    expires_at: number;
+  };
+  passkey: {
+    id: string;
+    person_id: string;
+    name: string;
+    public_key: string;
+    counter: number;
+    transports: string;
+    created_at: number;
+    last_used_at: number | null;
+  };
+  failed_attempt: { id: string; subject: string; failed_at: number };
+  ceremony: { hash: string; expires_at: number };
+  identity: { issuer: string; subject: string; person_id: string };
+  audit_event: {
+    id: string;
+    at: number;
+    actor: string;
+    organization: string | null;
+    action: string;
+    target: string | null;
+    address: string | null;
+    request_id: string | null;
+    outcome: string;
+  };
 }

@@ -61,7 +61,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   },
   'server/upstream': { enters: ['gateway', 'organizations'], packages: ['undici'] },
   'server/store': {
-    enters: ['credentials', 'gateway', 'oauth', 'organizations', 'signing'],
+    enters: ['audit', 'credentials', 'gateway', 'oauth', 'organizations', 'people', 'signing'],
     packages: ['kysely'],
   },
   'server/http': {
