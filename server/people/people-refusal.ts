@@ -1,0 +1,23 @@
+/** Why a page turns somebody down, where no form can say it. */
+export type PeopleRefusalCode =
+  /** Too many passwords are being checked at this moment. */
+  | 'busy'
+  /** A one-time link was used, has expired or never was. */
+  | 'link_over'
+  /** A form that our page in this browser did not send. */
+  | 'forged'
+  /** The upstream provider's answer does not prove who this is. */
+  | 'identity_unproven'
+  /** It proves who this is, but nobody here has that account. */
+  | 'identity_unknown';
+
+/** A visit that people's pages turn down. The code becomes words in `http/errors.ts`; `reason` is for the log. */
+export class PeopleRefusal extends Error {
+  override readonly name = 'PeopleRefusal';
+  readonly code: PeopleRefusalCode;
+
+  constructor(code: PeopleRefusalCode, reason: string = code, options?: ErrorOptions) {
+    super(reason, options);
+    this.code = code;
+  }
+}

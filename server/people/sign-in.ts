@@ -1,0 +1,54 @@
+import type { AuditLog } from '#audit/audit-log';
+import type { Clock } from '#clock/clock';
+import type { AttemptStore } from './attempt-store.ts';
+import { beginGuess } from './guess-limit.ts';
+import type { PasswordHashing } from './password-hashing.ts';
+import type { PasswordStore } from './password-store.ts';
+import type { User, UserStore } from './user.ts';
+import type { Visit } from './visit.ts';
+
+export interface SignInPorts {
+  readonly users: Pick<UserStore, 'byEmail'>;
+  readonly passwords: Pick<PasswordStore, 'hashOf'>;
+  readonly attempts: AttemptStore;
+  readonly audit: Pick<AuditLog, 'append'>;
+  readonly hashing: PasswordHashing;
+  readonly clock: Clock;
+}
+
+export type SignIn =
+  | { readonly outcome: 'signed-in'; readonly user: User }
+  /** Wrong password, unknown address, or an account without a password: nobody can tell which. */
+  | { readonly outcome: 'refused' }
+  | { readonly outcome: 'wait'; readonly waitSeconds: number };
+
+/**
+ * Who has this address and this password. Says no as slowly, and with the same words, for an address that
+ * nobody has.
+ */
+export async function signIn(
+  { email, password }: { email: string; password: string },
+  { address, requestId }: Visit,
+  { users, passwords, attempts, audit, hashing, clock }: SignInPorts,
+): Promise<SignIn> {
+  const now = clock.now();
+  const guess = await beginGuess({ email, address }, { attempts, now });
+  if (guess.waitSeconds > 0) return { outcome: 'wait', waitSeconds: guess.waitSeconds };
+  const user = await users.byEmail(email);
+  const hash = user && (await passwords.hashOf(user.id));
+  const isRight = await hashing.verify(password, hash);
+  const outcome = user && isRight ? 'done' : 'refused';
+  await audit.append({
+    at: now,
+    actor: user ? `user:${user.id}` : 'nobody',
+    organization: undefined,
+    action: 'sign-in',
+    target: 'password',
+    address,
+    requestId,
+    outcome,
+  });
+  if (!user || !isRight) return { outcome: 'refused' };
+  await guess.succeeded();
+  return { outcome: 'signed-in', user };
+}

@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+
+import { passwordHashing } from '#server/people/password-hashing';
+import { signIn } from '#server/people/sign-in';
+import type { OpenStores } from '#server/stores';
+import { openDatabase } from '#support/open-database';
+import { turnedClock } from '#support/turned-clock';
+
+const hashing = passwordHashing({ log2Cost: 8 });
+const password = 'correct horse battery';
+const clock = turnedClock();
+let stores: OpenStores & AsyncDisposable;
+
+beforeAll(async () => {
+  stores = await openDatabase();
+  const createdAt = clock.now();
+  await stores.organizations.add({ id: 'org_1', name: 'acme', createdAt });
+  const user = { id: 'user_dana', email: 'dana@example.com', createdAt };
+  await stores.users.add(user, { organizationId: 'org_1', role: 'owner' });
+  await stores.passwords.set(user.id, await hashing.hash(password));
+});
+afterAll(() => stores[Symbol.asyncDispose]());
+beforeEach(() => clock.advance(3600));
+
+const visit = (address = '192.0.2.1') => ({ address, userAgent: 'test', requestId: 'r' });
+const attempt = (typed: string, { email = 'dana@example.com', address = '192.0.2.1' } = {}) =>
+  signIn({ email, password: typed }, visit(address), { ...stores, hashing, clock });
+
+test('the right password signs in, however the address is written', async () => {
+  expect(await attempt(password, { email: ' DANA@Example.com ' })).toMatchObject({
+    outcome: 'signed-in',
+    user: { id: 'user_dana' },
+  });
+});
+
+test('a wrong password and an unknown address are the same refusal', async () => {
+  const wrong = await attempt('wrong');
+  const unknown = await attempt('wrong', { email: 'nobody@example.com' });
+
+  expect(wrong).toEqual({ outcome: 'refused' });
+  expect(unknown).toEqual(wrong);
+});
+
+test.each(['dana@example.com', 'nobody@example.com'])(
+  'after ten wrong passwords for %s the next one waits, longer each time, a minute at most',
+  async (email) => {
+    for (let turn = 0; turn < 10; turn += 1) await attempt('wrong', { email });
+
+    const waits = [];
+    for (let turn = 0; turn < 8; turn += 1) {
+      const result = await attempt('wrong', { email });
+      const waitSeconds = result.outcome === 'wait' ? result.waitSeconds : 0;
+      waits.push(waitSeconds);
+      clock.advance(waitSeconds);
+      await attempt('wrong', { email });
+    }
+
+    expect(waits).toEqual([2, 4, 8, 16, 32, 60, 60, 60]);
+  },
+);
+
+test('asking again while one waits does not make the wait longer', async () => {
+  for (let turn = 0; turn < 10; turn += 1) await attempt('wrong');
+  for (let turn = 0; turn < 50; turn += 1) await attempt('wrong');
+
+  expect(await attempt(password)).toEqual({ outcome: 'wait', waitSeconds: 2 });
+  clock.advance(2);
+  expect(await attempt(password, { address: '198.51.100.7' })).toMatchObject({
+    outcome: 'signed-in',
+  });
+  expect(await attempt('wrong')).toEqual({ outcome: 'refused' });
+});
+
+test('an address that tries many accounts waits; another address does not', async () => {
+  for (let turn = 0; turn < 30; turn += 1) {
+    await attempt('wrong', { email: `nobody${turn}@example.com`, address: '2001:db8:1:2::1' });
+  }
+
+  const neighbour = await attempt(password, { address: '2001:db8:1:2:ffff::2' });
+  const other = await attempt(password, { address: '2001:db8:1:3::1' });
+
+  expect(neighbour.outcome).toBe('wait');
+  expect(other.outcome).toBe('signed-in');
+});
+
+test('signing in to an account of their own does not wash an address clean', async () => {
+  const address = '203.0.113.9';
+  for (let turn = 0; turn < 29; turn += 1) {
+    await attempt('wrong', { email: `nobody${turn}@example.com`, address });
+  }
+  await attempt(password, { address });
+  await attempt('wrong', { email: 'nobody@example.com', address });
+
+  expect((await attempt(password, { address })).outcome).toBe('wait');
+});
+
+test('a hundred guesses at the same moment get ten looks', async () => {
+  const guesses = Array.from({ length: 100 }, (_, index) =>
+    attempt('wrong', { address: `198.51.100.${index}` }),
+  );
+
+  const looked = (await Promise.all(guesses)).filter(({ outcome }) => outcome === 'refused');
+
+  expect(looked.length).toBeLessThanOrEqual(10);
+});
+
+test('every attempt that was looked at is in the audit log', async () => {
+  await attempt('wrong');
+  await attempt(password);
+
+  const [right, wrong] = await stores.audit.newest(2);
+
+  expect(right).toMatchObject({ action: 'sign-in', actor: 'user:user_dana', outcome: 'done' });
+  expect(wrong).toMatchObject({ action: 'sign-in', outcome: 'refused', address: '192.0.2.1' });
+});
