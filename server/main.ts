@@ -13,6 +13,7 @@ import { CommandError, UsageError } from '#config/usage-error';
 import { batchedSink } from '#log/batched-sink';
 import { jsonLog, logLevels } from '#log/log';
 import { redact } from '#log/redact';
+import { firstLink } from '#people/first-link';
 import { openStores } from './stores.ts';
 import manifest from './package.json' with { type: 'json' };
 import { serve } from './serve.ts';
@@ -72,6 +73,7 @@ async function start(argv: readonly string[]): Promise<void> {
     port,
     base,
     trustedProxies: input.list('trust-proxy'),
+    firstOrganization: input.flag('demo') ? 'demo' : undefined,
     allowedOrigins: input.list('allowed-origin'),
     maxBodyBytes: wholeNumber('max-body-bytes', input.must('max-body-bytes'), 1024 ** 3),
     nodePath: process.execPath,
@@ -88,6 +90,13 @@ async function start(argv: readonly string[]): Promise<void> {
   if (input.flag('demo')) {
     const place = { base, proxyCommand: proxyCommand() };
     for (const line of await demoBanner(place, { stores: server.stores, clock })) out(line);
+  }
+  const path = await firstLink({ ...server.stores, clock });
+  if (path !== undefined) {
+    out(`Nobody can sign in yet. Make the first owner within an hour, by this link, once:`);
+    out('');
+    out(`  ${base}${path}`);
+    out('');
   }
   out(`listening on ${listeningUrl(host, port)}`);
 }

@@ -8,6 +8,7 @@ import { openDemoLibrary } from '#demo/demo-library';
 import { Gateway } from '#gateway/gateway';
 import { createApp } from '#http/app';
 import { isAllowedOrigin } from '#http/host-guard';
+import { passwordHashing } from '#people/password-hashing';
 import type { Logger } from '#log/log';
 import { accessTokens } from '#signing/access-token';
 import { readMasterKey } from '#signing/master-key';
@@ -28,6 +29,8 @@ export interface ServeOptions {
   readonly base: string;
   readonly trustedProxies: readonly string[];
   readonly allowedOrigins: readonly string[];
+  /** What the first owner owns; asked for where it is `undefined`. */
+  readonly firstOrganization: string | undefined;
   readonly maxBodyBytes: number;
   readonly requestTimeoutMs?: number;
   /** The Node that runs the demo's queries. */
@@ -104,6 +107,13 @@ async function open(
     keys,
     gateway,
     ports: { clients, revokedTokens, tokens, clock, endpointUrl, used },
+    people: {
+      ...stores,
+      hashing: passwordHashing(),
+      endGrants: async () => {},
+      identityProvider: undefined,
+      clock,
+    },
     ready: async () => void (await sql`select 1`.execute(stores.db)),
   });
   closers.push(() => app.close());

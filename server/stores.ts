@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { agentStore } from '#store/agent-store';
 import { attemptStore } from '#store/attempt-store';
 import { auditLog } from '#store/audit-log';
-import { ceremonyStore } from '#store/ceremony-store';
+import { challengeStore } from '#store/challenge-store';
 import { clientStore } from '#store/client-store';
 import { identityStore } from '#store/identity-store';
 import { keyStore } from '#store/key-store';
@@ -41,7 +41,7 @@ export async function openStores(dataDir: string) {
     links: oneTimeLinkStore(db),
     passkeys: passkeyStore(db),
     attempts: attemptStore(db),
-    ceremonies: ceremonyStore(db),
+    challenges: challengeStore(db),
     identities: identityStore(db),
     audit: auditLog(db),
     close: () => db.destroy(),

@@ -8,6 +8,8 @@ import { isOwnHost, namedHost } from './host-guard.ts';
 import { assetRoutes } from './asset-routes.ts';
 import { healthRoutes, type HealthOptions } from './health-routes.ts';
 import { mcpRoute, type McpRouteOptions } from './mcp-route.ts';
+import { peopleRoutes } from './people-routes.ts';
+import type { PeopleRoutesOptions } from './people-ports.ts';
 import { oauthRoutes, type OAuthRoutesOptions } from './oauth-routes.ts';
 import { unreadableRequests } from './unreadable-request.ts';
 
@@ -16,7 +18,8 @@ const headersTimeoutMs = 20_000;
 const keepAliveTimeoutMs = 72_000;
 const nothingHere = { error: 'not_found', error_description: 'there is nothing at this path' };
 
-export interface AppOptions extends OAuthRoutesOptions, McpRouteOptions, HealthOptions {
+export interface AppOptions
+  extends OAuthRoutesOptions, McpRouteOptions, HealthOptions, PeopleRoutesOptions {
   readonly log: Logger;
   readonly trustedProxies: readonly string[];
   /** How long a request may take to arrive, in ms; 60,000 unless given. */
@@ -77,6 +80,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.setNotFoundHandler((_request, reply) => reply.code(404).send(nothingHere));
 
   void app.register(async (routes) => assetRoutes(routes));
+  void app.register(async (routes) => peopleRoutes(routes, options));
   void app.register(async (routes) => oauthRoutes(routes, options));
   void app.register(async (routes) => mcpRoute(routes, options));
   void app.register(async (routes) => healthRoutes(routes, options));

@@ -1,3 +1,5 @@
+import type { ErrorPageData } from '#pages/error-page';
+import { PeopleRefusal, type PeopleRefusalCode } from '#people/people-refusal';
 import { OAuthRefusal, type OAuthErrorCode } from '#oauth/oauth-refusal';
 
 /** An HTTP answer in the making: status, headers, and the members of its JSON body. */
@@ -67,4 +69,78 @@ function frameworkWords(status: number): string {
 /** Whether the database could not be asked. `node:sqlite` marks its errors with this code. */
 function isStoreFault(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_SQLITE_ERROR';
+}
+
+/** A page in the making. */
+export interface ErrorPageAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly page: ErrorPageData;
+}
+
+/** What a page says about a failure. */
+export function pageErrorAnswer(error: unknown): ErrorPageAnswer {
+  if (error instanceof PeopleRefusal) return refusalPage(error.code);
+  const status = error instanceof OAuthRefusal ? statusOf(error.code) : frameworkStatus(error);
+  if (status !== undefined) {
+    return plainPage(
+      status,
+      'This cannot be read',
+      'Something about the request is not as a browser sends it.',
+    );
+  }
+  if (isStoreFault(error)) {
+    const text =
+      'The database does not answer at this moment. Nothing was changed; try again soon.';
+    return { ...plainPage(503, 'Not available', text), headers: { 'Retry-After': '5' } };
+  }
+  return plainPage(
+    500,
+    'This did not work',
+    'That is our fault, and the log of the server says why.',
+  );
+}
+
+function refusalPage(code: PeopleRefusalCode): ErrorPageAnswer {
+  switch (code) {
+    case 'busy': {
+      const text = 'Many people sign in at this moment. Try again in a few seconds.';
+      return { ...plainPage(503, 'Busy', text), headers: { 'Retry-After': '5' } };
+    }
+    case 'link_over':
+      return plainPage(
+        410,
+        'This link is over',
+        'It was used, it is older than an hour, or a newer one took its place. Ask whoever runs this server for a new one.',
+      );
+    case 'forged':
+      return plainPage(
+        403,
+        'Nothing was changed',
+        'The form did not come from a page that this browser has open now: it was too old, cookies are off, or another site sent it. Open the page again and repeat it.',
+      );
+    case 'passkey_unproven':
+      return plainPage(
+        403,
+        'Not signed in',
+        'The passkey was not recognised. Try again, or sign in otherwise.',
+      );
+    case 'identity_unproven':
+      return plainPage(
+        403,
+        'Not signed in',
+        'The answer of the other service does not prove who you are. Try again, or sign in otherwise.',
+      );
+    case 'identity_unknown':
+      return plainPage(
+        403,
+        'Not signed in',
+        'Nobody here has linked that account. Sign in otherwise, then link it on your account page.',
+      );
+  }
+}
+
+function plainPage(status: number, heading: string, text: string): ErrorPageAnswer {
+  const next = { text: 'To the sign-in page', href: '/sign-in' };
+  return { status, headers: {}, page: { heading, text, next } };
 }

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 
 import { parseForm, type Form } from '#oauth/form';
+import { OAuthRefusal } from '#oauth/oauth-refusal';
 import { isCsrfToken } from '#people/csrf-token';
 import { PeopleRefusal } from '#people/people-refusal';
 import { readCookie } from './cookies.ts';
@@ -62,4 +63,27 @@ export function checkOrigin({ headers }: FastifyRequest, base: string): void {
 
 export function bodyOf({ body }: FastifyRequest): Buffer {
   return Buffer.isBuffer(body) ? body : Buffer.alloc(0);
+}
+
+/**
+ * The members of a JSON body that our own script sent, its token in `X-CSRF-Token`.
+ *
+ * @throws {PeopleRefusal} `forged`
+ * @throws {OAuthRefusal} `invalid_request`
+ */
+export function readPageJson(
+  request: FastifyRequest,
+  base: string,
+  person: { readonly sessionToken: string } | undefined,
+): Readonly<Record<string, unknown>> {
+  checkOrigin(request, base);
+  const token = request.headers['x-csrf-token'];
+  checkToken(request, typeof token === 'string' ? token : undefined, base, person);
+  try {
+    const value: unknown = JSON.parse(bodyOf(request).toString('utf8'));
+    if (typeof value === 'object' && value !== null) return { ...value };
+  } catch {
+    // What is no JSON is told the same as what is no object.
+  }
+  throw new OAuthRefusal('invalid_request', 'the body is not a JSON object');
 }

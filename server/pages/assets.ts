@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 
+import { passkeysScript } from './passkeys-script.ts';
 import { stylesheet } from './stylesheet.ts';
 
 /** A file that pages refer to. Its path holds the hash of its content, so it can be kept for good. */
@@ -9,7 +10,7 @@ export interface Asset {
   readonly content: string;
 }
 
-export type Assets = Readonly<Record<'stylesheet', Asset>>;
+export type Assets = Readonly<Record<'stylesheet' | 'passkeys', Asset>>;
 
 let made: Assets | undefined;
 
@@ -17,6 +18,7 @@ let made: Assets | undefined;
 export function pageAssets(): Assets {
   made ??= {
     stylesheet: asset('latchkey', 'css', 'text/css; charset=utf-8', stylesheet),
+    passkeys: asset('passkeys', 'js', 'text/javascript; charset=utf-8', passkeysScript),
   };
   return made;
 }

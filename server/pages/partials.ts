@@ -1,9 +1,12 @@
 /**
  * Pieces of pages, for `<%~ include('@field', {…}) %>`.
  *
+ * What includes a piece lends it its own data as well, so say `error: ''` where none is meant.
+ *
  * `@field`: `name`, `label`, and optionally `type`, `value`, `help`, `error`, `autocomplete`, `focus`,
  * `attributes` (more of them, written by us). `@summary`: `errors`, each `{field, message}`; takes the
  * focus. `@guard`: the frame. `@time`: `at`, `now`. `@notice`: `text`.
+ * `@new-password`: `error`, `focus`; makes the fields `password` and `repeated`.
  */
 export const partials: Readonly<Record<string, string>> = {
   '@guard': `<% if (it.csrfToken !== undefined) { %><input type="hidden" name="csrf_token" value="<%= it.csrfToken %>"><% } %>`,
@@ -32,6 +35,12 @@ export const partials: Readonly<Record<string, string>> = {
 <% if (it.error) { %><p class="error" id="<%= it.name %>-error"><%= it.error %></p><% } %>
 <% if (it.help) { %><p class="help" id="<%= it.name %>-help"><%= it.help %></p><% } %>
 </div>`,
+
+  '@new-password': `<%~ include('@field', { name: 'password', label: 'New password', type: 'password',
+  autocomplete: 'new-password', error: it.error, focus: it.focus,
+  help: 'At least 12 characters; a sentence is easy to keep in mind.' }) %>
+<%~ include('@field', { name: 'repeated', label: 'New password, again', type: 'password',
+  autocomplete: 'new-password', error: '', help: '', focus: false }) %>`,
 
   '@time': `<% const at = new Date(it.at * 1000).toISOString().replace('.000Z', 'Z')
 const past = Math.max(0, it.now - it.at)

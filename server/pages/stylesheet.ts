@@ -23,6 +23,7 @@ h1, h2 { margin: 0; font-weight: 600; line-height: 1.25; text-wrap: balance; }
 h1 { font-size: var(--size-5); letter-spacing: -0.01em; }
 h2 { font-size: var(--size-4); }
 p, ul, dl { margin: 0; }
+p, li { text-wrap: pretty; }
 .skip { position: absolute; left: var(--space-4); top: -64px; padding: var(--space-2) var(--space-3); background: var(--surface); }
 .skip:focus { top: var(--space-2); }
 
@@ -96,9 +97,12 @@ button.quiet { border-color: transparent; background: none; color: var(--ink-sof
 button.quiet:hover { color: var(--ink); border-color: var(--line); }
 button.danger { color: var(--bad); }
 button:disabled { opacity: 0.6; cursor: default; }
+form.inline:not([hidden]) { gap: var(--space-3); }
+.others { display: flex; flex-direction: column; gap: var(--space-4); }
+.others button { width: 100%; min-height: max(40px, var(--target)); font-size: var(--size-3); }
 .or { display: flex; gap: var(--space-3); align-items: center; color: var(--ink-soft); font-size: var(--size-2); }
 .or::before, .or::after { content: ''; flex: 1; border-top: 1px solid var(--line); }
-[hidden] { display: none; }
+[hidden] { display: none !important; }
 
 .section { display: flex; flex-direction: column; gap: var(--space-3); padding-top: var(--space-5); border-top: 1px solid var(--line); }
 .section.narrow form { max-width: 480px; }

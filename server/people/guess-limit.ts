@@ -28,7 +28,7 @@ export async function beginGuess(
   { email, address }: { email: string; address: string },
   { attempts, now }: { attempts: AttemptStore; now: EpochSeconds },
 ): Promise<{ waitSeconds: number; succeeded: () => Promise<void> }> {
-  const account = `account:${emailKey(email)}`;
+  const account = accountSubject(email);
   const place = `address:${networkOf(address)}`;
   const since = now - windowSeconds;
   const waitSeconds = Math.max(
@@ -47,6 +47,11 @@ export async function beginGuess(
       await attempts.forgive(place, now);
     },
   };
+}
+
+/** What failures of one account are counted under, whether or not anybody has it. */
+export function accountSubject(email: string): string {
+  return `account:${emailKey(email)}`;
 }
 
 function waitOf(

@@ -6,6 +6,8 @@ export type PeopleRefusalCode =
   | 'link_over'
   /** A form that our page in this browser did not send. */
   | 'forged'
+  /** A passkey's answer that proves nothing. */
+  | 'passkey_unproven'
   /** The upstream provider's answer does not prove who this is. */
   | 'identity_unproven'
   /** It proves who this is, but nobody here has that account. */

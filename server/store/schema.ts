@@ -88,7 +88,7 @@ export interface Schema {
     last_used_at: number | null;
   };
   failed_attempt: { id: string; subject: string; failed_at: number };
-  ceremony: { hash: string; expires_at: number };
+  spent_challenge: { hash: string; expires_at: number };
   identity: { issuer: string; subject: string; person_id: string };
   audit_event: {
     id: string;

@@ -25,7 +25,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/clock': {},
   'proxy/log': {},
 
-  'server/main': { enters: ['cli', 'clock', 'config', 'log', 'serve', 'stores'] },
+  'server/main': { enters: ['cli', 'clock', 'config', 'log', 'people', 'serve', 'stores'] },
   'server/serve': {
     enters: [
       'clock',
@@ -34,6 +34,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'gateway',
       'http',
       'log',
+      'people',
       'signing',
       'store',
       'stores',
@@ -51,7 +52,10 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   },
   'server/credentials': { enters: ['clock'] },
   'server/organizations': { enters: ['clock'] },
-  'server/people': { enters: ['audit', 'clock', 'credentials'] },
+  'server/people': {
+    enters: ['audit', 'clock', 'credentials', 'organizations'],
+    packages: ['@simplewebauthn/server', 'zod'],
+  },
   'server/audit': { enters: ['clock'] },
   'server/signing': { enters: ['clock', 'credentials'], packages: ['jose', 'zod'] },
   'server/oauth': { enters: ['clock', 'credentials', 'signing'] },
@@ -66,6 +70,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   },
   'server/http': {
     enters: [
+      'audit',
       'clock',
       'credentials',
       'gateway',
@@ -78,7 +83,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     ],
     packages: ['fastify'],
   },
-  'server/pages': { packages: ['eta'] },
+  'server/pages': { enters: ['clock'], packages: ['eta'] },
   'server/demo': { packages: ['@modelcontextprotocol/server', 'zod'] },
 };
 

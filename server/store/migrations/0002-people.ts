@@ -54,7 +54,7 @@ export const people: readonly string[] = [
   )`,
   `create index failed_attempt_by_subject on failed_attempt (subject, failed_at)`,
   `create index failed_attempt_by_time on failed_attempt (failed_at)`,
-  `create table ceremony (
+  `create table spent_challenge (
     hash text primary key,
     expires_at bigint not null
   )`,

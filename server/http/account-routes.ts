@@ -1,0 +1,118 @@
+import type { FastifyInstance, FastifyReply } from 'fastify';
+
+import { accountPage } from '#pages/account-page';
+import { pageAssets } from '#pages/assets';
+import type { FieldError } from '#pages/page';
+import { passkeyDomain } from '#people/passkeys';
+import { passwordProblem } from '#people/password-problem';
+import { setPassword } from '#people/set-password';
+import { signIn } from '#people/sign-in';
+import { browserInWords } from '#people/user-agent';
+import { currentPersonOf, type CurrentPerson } from './current-person.ts';
+import { readPageForm } from './page-form.ts';
+import type { PeopleRoutesOptions } from './people-ports.ts';
+import { queryText } from './query-text.ts';
+import { sendPage } from './send-page.ts';
+import { sendOnward, signInBrowser } from './sign-in-browser.ts';
+import { signedIn } from './signed-in.ts';
+import { visitOf } from './visit.ts';
+
+const notices: Readonly<Record<string, string>> = {
+  'set-up': 'You are the first owner. Add a passkey below to sign in without the password.',
+  password: 'Your password is changed, and every other browser is signed out.',
+  session: 'The session is ended.',
+  sessions: 'Every other session is ended.',
+  passkey: 'The passkey is added.',
+  'passkey-removed': 'The passkey is removed and opens nothing any more.',
+  withdrawn: 'The application has lost its access.',
+  linked: 'You can sign in with that account from now on.',
+  unlinked: 'That account opens nothing here any more.',
+};
+
+/** `/account`: who I am, where I am signed in, what I allowed; and the changes to all that. */
+export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
+  const { base, people } = options;
+  const { sessions, clock } = people;
+  const currentPerson = currentPersonOf(base, people);
+  const show = async (
+    reply: FastifyReply,
+    person: CurrentPerson,
+    { errors = [], notice }: { errors?: FieldError[]; notice?: string | undefined },
+  ) => {
+    const data = await accountData(person, options);
+    const scripts = data.passkeys ? [pageAssets().passkeys.path] : [];
+    const status = errors.length > 0 ? 422 : 200;
+    return sendPage(reply, accountPage, { ...data, errors, notice }, { person, scripts, status });
+  };
+
+  app.get('/account', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    return show(reply, person, { notice: notices[queryText(request, 'done') ?? ''] });
+  });
+
+  app.post('/account/password', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    const form = readPageForm(request, base, person);
+    const { user } = person;
+    const password = form.get('password') ?? '';
+    const problem = passwordProblem(password, form.get('repeated') ?? '', user.email);
+    if (problem !== undefined) {
+      return show(reply, person, { errors: [{ field: 'password', message: problem }] });
+    }
+    const typed = { email: user.email, password: form.get('current') ?? '' };
+    const proof = await signIn(typed, visitOf(request), people);
+    if (proof.outcome !== 'signed-in') {
+      const message =
+        proof.outcome === 'wait'
+          ? `There were too many wrong tries. Wait ${proof.waitSeconds} seconds, then try again.`
+          : 'The current password is another one.';
+      return show(reply, person, { errors: [{ field: 'current', message }] });
+    }
+    await setPassword(user, password, visitOf(request), people);
+    await signInBrowser(request, reply, user.id, options);
+    return sendOnward(reply, '/account?done=password', base);
+  });
+
+  app.post<{ Params: { id: string } }>('/account/sessions/:id/end', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    readPageForm(request, base, person);
+    await sessions.end(person.user.id, request.params.id);
+    return sendOnward(reply, '/account?done=session', base);
+  });
+
+  app.post('/account/sessions/end-others', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    readPageForm(request, base, person);
+    await sessions.endAll(person.user.id, person.session.id);
+    return sendOnward(reply, '/account?done=sessions', base);
+  });
+
+  async function accountData({ user, session }: CurrentPerson, { people: ports }: typeof options) {
+    const { passkeys, passwords, identities, identityProvider: provider } = ports;
+    const list = await sessions.list(user.id, clock.now());
+    return {
+      now: clock.now(),
+      email: user.email,
+      memberships: await ports.users.memberships(user.id),
+      hasPassword: (await passwords.hashOf(user.id)) !== undefined,
+      sessions: list.map(({ id, userAgent, address, createdAt, usedAt }) => ({
+        id,
+        address,
+        createdAt,
+        usedAt,
+        browser: browserInWords(userAgent),
+        isThis: id === session.id,
+      })),
+      passkeys: passkeyDomain(base) === undefined ? undefined : await passkeys.list(user.id),
+      grants: await ports.grantsOf?.(user.id),
+      provider: provider && {
+        name: provider.name,
+        isLinked: await identities.isLinked(provider.issuer, user.id),
+      },
+    };
+  }
+}

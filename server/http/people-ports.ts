@@ -1,0 +1,43 @@
+import type { AuditLog } from '#audit/audit-log';
+import type { Clock } from '#clock/clock';
+import type { OrganizationStore } from '#organizations/organization-store';
+import type { AccountGrant } from '#pages/account-grants';
+import type { AttemptStore } from '#people/attempt-store';
+import type { ChallengeStore } from '#people/challenge-store';
+import type { EndGrants } from '#people/end-grants';
+import type { IdentityProvider } from '#people/identity-provider';
+import type { IdentityStore } from '#people/identity-store';
+import type { OneTimeLinkStore } from '#people/one-time-link-store';
+import type { PasskeyStore } from '#people/passkey-store';
+import type { PasswordHashing } from '#people/password-hashing';
+import type { PasswordStore } from '#people/password-store';
+import type { SessionStore } from '#people/session-store';
+import type { UserStore } from '#people/user';
+
+/** What the pages of people stand on. */
+export interface PeoplePorts {
+  readonly users: UserStore;
+  readonly passwords: PasswordStore;
+  readonly sessions: SessionStore;
+  readonly links: OneTimeLinkStore;
+  readonly passkeys: PasskeyStore;
+  readonly attempts: AttemptStore;
+  readonly challenges: ChallengeStore;
+  readonly identities: IdentityStore;
+  readonly audit: AuditLog;
+  readonly organizations: Pick<OrganizationStore, 'add' | 'byName'>;
+  readonly hashing: PasswordHashing;
+  readonly endGrants: EndGrants;
+  /** What the person allowed applications to do; without it the account page has no such section. */
+  readonly grantsOf?: (userId: string) => Promise<AccountGrant[]>;
+  /** Single sign-on, where it is configured. */
+  readonly identityProvider: IdentityProvider | undefined;
+  readonly clock: Clock;
+}
+
+export interface PeopleRoutesOptions {
+  readonly base: string;
+  /** What the first owner owns; asked for where it is `undefined`. */
+  readonly firstOrganization: string | undefined;
+  readonly people: PeoplePorts;
+}

@@ -1,0 +1,42 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import { hashSecret } from '#credentials/secret-format';
+import { onwardPage } from '#pages/onward-page';
+import { ownPath } from '#people/own-path';
+import { sessionLifeSeconds } from '#people/session-store';
+import { startSession } from '#people/start-session';
+import { readCookie, setCookie } from './cookies.ts';
+import type { PeoplePorts } from './people-ports.ts';
+import { sendPage } from './send-page.ts';
+import { visitOf } from './visit.ts';
+
+interface Ports {
+  readonly base: string;
+  readonly people: Pick<PeoplePorts, 'sessions' | 'clock'>;
+}
+
+/** Gives this browser a new session of `userId`; the one that it had ends. */
+export async function signInBrowser(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  userId: string,
+  { base, people: { sessions, clock } }: Ports,
+): Promise<void> {
+  const before = readCookie(request.headers.cookie, 'latchkey', base);
+  const old = before && (await sessions.use(hashSecret(before), clock.now()));
+  if (old) await sessions.end(old.userId, old.id);
+  const { sessionToken } = await startSession(userId, visitOf(request), { sessions, clock });
+  const life = { base, maxAgeSeconds: sessionLifeSeconds };
+  void reply.header('Set-Cookie', setCookie('latchkey', sessionToken, life));
+}
+
+/** Leads on after a form: by a redirect among our own pages, by a page of its own where OAuth may follow. */
+export function sendOnward(
+  reply: FastifyReply,
+  next: string | undefined,
+  base: string,
+): FastifyReply {
+  const path = ownPath(next, base);
+  if (path.startsWith('/oauth/')) return sendPage(reply, onwardPage, { path });
+  return reply.header('Cache-Control', 'no-store').redirect(path, 303);
+}

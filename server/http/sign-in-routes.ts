@@ -1,0 +1,100 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import { pageAssets } from '#pages/assets';
+import type { FieldError } from '#pages/page';
+import { signInPage } from '#pages/sign-in-page';
+import { ownPath } from '#people/own-path';
+import { passkeyDomain } from '#people/passkeys';
+import { signIn } from '#people/sign-in';
+import { browserCsrfToken } from './browser-token.ts';
+import { setCookie } from './cookies.ts';
+import { currentPersonOf } from './current-person.ts';
+import { readPageForm } from './page-form.ts';
+import type { PeopleRoutesOptions } from './people-ports.ts';
+import { queryText } from './query-text.ts';
+import { sendPage } from './send-page.ts';
+import { sendOnward, signInBrowser } from './sign-in-browser.ts';
+import { visitOf } from './visit.ts';
+
+const notices: Readonly<Record<string, string>> = {
+  'signed-out': 'You are signed out.',
+};
+
+/** `/sign-in`, by password, and `/sign-out`. */
+export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
+  const { base, people } = options;
+  const currentPerson = currentPersonOf(base, people);
+  const passkeys = passkeyDomain(base) !== undefined;
+  const send = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    data: { email?: string; next: string; error?: FieldError; notice?: string | undefined },
+    status = 200,
+  ) => {
+    const { email = '', next, error, notice } = data;
+    const provider = people.identityProvider?.name;
+    return sendPage(
+      reply,
+      signInPage,
+      { email, next, errors: error ? [error] : [], notice, passkeys, provider },
+      {
+        status,
+        csrfToken: browserCsrfToken(request, reply, base),
+        scripts: passkeys ? [pageAssets().passkeys.path] : [],
+      },
+    );
+  };
+
+  app.get('/', async (request, reply) => {
+    const person = await currentPerson(request);
+    return reply
+      .header('Cache-Control', 'no-store')
+      .redirect(person ? '/account' : '/sign-in', 303);
+  });
+
+  app.get('/sign-in', async (request, reply) => {
+    const next = ownPath(queryText(request, 'next'), base);
+    if (await currentPerson(request)) {
+      return reply.header('Cache-Control', 'no-store').redirect(next, 303);
+    }
+    const notice = notices[queryText(request, 'done') ?? ''];
+    return send(request, reply, { next, notice });
+  });
+
+  app.post('/sign-in', async (request, reply) => {
+    const form = readPageForm(request, base, undefined);
+    const next = ownPath(form.get('next'), base);
+    const email = form.get('email') ?? '';
+    const typed = { email, password: form.get('password') ?? '' };
+    const result = await signIn(typed, visitOf(request), people);
+    switch (result.outcome) {
+      case 'signed-in':
+        await signInBrowser(request, reply, result.user.id, options);
+        return sendOnward(reply, next, base);
+      case 'refused': {
+        const message = 'This e-mail address and password do not belong together.';
+        return send(request, reply, { email, next, error: { field: 'password', message } }, 422);
+      }
+      case 'wait': {
+        const message = `There were too many wrong tries. Wait ${inWords(result.waitSeconds)}, then try again.`;
+        void reply.header('Retry-After', result.waitSeconds);
+        return send(request, reply, { email, next, error: { field: 'password', message } }, 429);
+      }
+    }
+  });
+
+  app.post('/sign-out', async (request, reply) => {
+    const person = await currentPerson(request);
+    if (person) {
+      readPageForm(request, base, person);
+      await people.sessions.end(person.user.id, person.session.id);
+      void reply.header('Set-Cookie', setCookie('latchkey', '', { base, maxAgeSeconds: 0 }));
+    }
+    return reply.header('Cache-Control', 'no-store').redirect('/sign-in?done=signed-out', 303);
+  });
+}
+
+function inWords(seconds: number): string {
+  if (seconds === 1) return 'a second';
+  return seconds < 90 ? `${seconds} seconds` : `${Math.ceil(seconds / 60)} minutes`;
+}

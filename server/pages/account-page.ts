@@ -1,0 +1,72 @@
+import type { EpochSeconds } from '#clock/clock';
+import { accountGrants, type AccountGrant } from './account-grants.ts';
+import { accountPasskeys, type AccountPasskey } from './account-passkeys.ts';
+import { accountSessions, type AccountSession } from './account-sessions.ts';
+import type { FieldError, Page } from './page.ts';
+
+export interface AccountPageData {
+  readonly now: EpochSeconds;
+  readonly email: string;
+  readonly memberships: readonly { readonly organization: string; readonly role: string }[];
+  readonly hasPassword: boolean;
+  readonly sessions: readonly AccountSession[];
+  /** `undefined` where passkeys cannot work: under an IP address. */
+  readonly passkeys: readonly AccountPasskey[] | undefined;
+  /** What the person allowed applications to do; `undefined` shows no such section. */
+  readonly grants: readonly AccountGrant[] | undefined;
+  readonly provider: { readonly name: string; readonly isLinked: boolean } | undefined;
+  readonly errors: readonly FieldError[];
+  readonly notice: string | undefined;
+}
+
+/** Who I am, where I am signed in, and how I prove it. */
+export const accountPage: Page<AccountPageData> = {
+  title: ({ errors }) => (errors.length > 0 ? 'Not changed' : 'Your account'),
+  width: 'text',
+  template: `<div>
+<h1>Your account</h1>
+<p class="lead" dir="auto"><%= it.email %></p>
+</div>
+<%~ include('@notice', { text: it.notice }) %>
+<%~ include('@summary', it) %>
+<ul class="rows">
+<% for (const { organization, role } of it.memberships) { %>
+<li><div dir="auto"><%= organization %></div><span class="badge"><%= role %></span></li>
+<% } %>
+<% if (it.memberships.length === 0) { %><li>You belong to no organization. Ask an owner to add you.</li><% } %>
+</ul>
+${accountGrants}
+${accountPasskeys}
+<section class="section narrow" aria-labelledby="password-heading">
+<h2 id="password-heading">Password</h2>
+<% if (it.hasPassword) { %>
+<p class="help">Changing it signs out every other browser, and every application loses what you allowed it.</p>
+<form method="post" action="/account/password" novalidate>
+<%~ include('@guard', it.frame) %>
+<input type="hidden" name="email" value="<%= it.email %>" autocomplete="username">
+<%~ include('@field', { name: 'current', label: 'Current password', type: 'password',
+  autocomplete: 'current-password', error: it.errors.find(({ field }) => field === 'current')?.message }) %>
+<%~ include('@new-password', { error: it.errors.find(({ field }) => field === 'password')?.message }) %>
+<div class="actions"><button>Change the password</button></div>
+</form>
+<% } else { %>
+<p class="help">You have none. Whoever runs this server can make you a link to set one.</p>
+<% } %>
+</section>
+<% if (it.provider) { %>
+<section class="section" aria-labelledby="provider-heading">
+<h2 id="provider-heading"><%= it.provider.name %></h2>
+<form method="post" action="<%= it.provider.isLinked ? '/account/provider/unlink' : '/account/provider' %>">
+<%~ include('@guard', it.frame) %>
+<% if (it.provider.isLinked) { %>
+<p class="help">You can sign in with your account there.</p>
+<div class="actions"><button class="danger">Unlink it</button></div>
+<% } else { %>
+<p class="help">Link your account there to sign in with it.</p>
+<div class="actions"><button>Link it</button></div>
+<% } %>
+</form>
+</section>
+<% } %>
+${accountSessions}`,
+};

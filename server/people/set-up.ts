@@ -1,0 +1,70 @@
+import type { AuditLog } from '#audit/audit-log';
+import type { Clock } from '#clock/clock';
+import { hashSecret, randomBase62 } from '#credentials/secret-format';
+import type { OrganizationStore } from '#organizations/organization-store';
+import type { OneTimeLinkStore } from './one-time-link-store.ts';
+import type { PasswordHashing } from './password-hashing.ts';
+import type { PasswordStore } from './password-store.ts';
+import { PeopleRefusal } from './people-refusal.ts';
+import type { User, UserStore } from './user.ts';
+import type { Visit } from './visit.ts';
+
+export interface SetUpPorts {
+  readonly users: UserStore;
+  readonly passwords: Pick<PasswordStore, 'set'>;
+  readonly links: OneTimeLinkStore;
+  readonly organizations: Pick<OrganizationStore, 'add' | 'byName'>;
+  readonly audit: Pick<AuditLog, 'append'>;
+  readonly hashing: Pick<PasswordHashing, 'hash'>;
+  readonly clock: Clock;
+}
+
+/** Whether a set-up link still makes the first owner: it is live, and nobody is here yet. */
+export async function isSetUpOpen(
+  linkToken: string,
+  { users, links, clock }: Pick<SetUpPorts, 'users' | 'links' | 'clock'>,
+): Promise<boolean> {
+  const purpose = await links.peek(hashSecret(linkToken), clock.now());
+  return purpose?.type === 'set-up' && (await users.list()).length === 0;
+}
+
+/**
+ * Makes the first owner, and their organization where there is none of that name, by the link that the
+ * first start printed.
+ *
+ * @throws {PeopleRefusal} `link_over`
+ */
+export async function setUp(
+  linkToken: string,
+  chosen: { email: string; password: string; organization: string },
+  { address, requestId }: Visit,
+  ports: SetUpPorts,
+): Promise<User> {
+  const { users, passwords, links, organizations, audit, hashing, clock } = ports;
+  const hash = await hashing.hash(chosen.password);
+  if (!(await isSetUpOpen(linkToken, ports))) throw new PeopleRefusal('link_over');
+  const createdAt = clock.now();
+  if (!(await links.take(hashSecret(linkToken), createdAt))) throw new PeopleRefusal('link_over');
+  const { organization: name } = chosen;
+  await organizations.add({ id: `org_${randomBase62(16)}`, name, createdAt });
+  const organization = await organizations.byName(name);
+  if (!organization) throw new Error(`the organization ${name} was removed while it was made`);
+  const user = { id: newUserId(), email: chosen.email.trim(), createdAt };
+  await users.add(user, { organizationId: organization.id, role: 'owner' });
+  await passwords.set(user.id, hash);
+  await audit.append({
+    at: createdAt,
+    actor: `user:${user.id}`,
+    organization: name,
+    action: 'set-up',
+    target: `user:${user.id}`,
+    address,
+    requestId,
+    outcome: 'done',
+  });
+  return user;
+}
+
+export function newUserId(): string {
+  return `user_${randomBase62(16)}`;
+}

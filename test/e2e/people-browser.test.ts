@@ -1,0 +1,203 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { accessibilityProblems, chromium, pictures, scrollsSideways } from '#support/chromium';
+import { serverProcess, type ServerProcess } from '#support/server-process';
+import { suite } from '#support/suite';
+
+const email = 'dana@example.com';
+const password = 'correct horse battery';
+const account = (url: URL) => url.pathname === '/account';
+
+await suite('browser', 'the first owner in a real browser', () => {
+  let server: ServerProcess;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    server = await serverProcess({ host: 'localhost' });
+    browser = await chromium();
+  });
+  afterAll(async () => {
+    await browser.close();
+    await server[Symbol.asyncDispose]();
+  });
+
+  const setUpLink = () => /http:\S+\/set-up\/\S+/.exec(server.program.stdout)?.[0] ?? '';
+  const newPage = async (options: { javaScriptEnabled?: boolean } = {}): Promise<Page> => {
+    const context = await browser.newContext(options);
+    context.setDefaultTimeout(10_000);
+    return context.newPage();
+  };
+  const fill = async (page: Page, fields: Record<string, string>) => {
+    for (const [label, value] of Object.entries(fields)) {
+      await page.getByLabel(label, { exact: true }).fill(value);
+    }
+  };
+  const signIn = async (page: Page, typed = password) => {
+    await page.goto(`${server.base}/sign-in`);
+    await fill(page, { 'E-mail': email, Password: typed });
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  };
+  /** Each look at a page: what axe says, whether it fits a phone, and pictures for people. */
+  const inspect = async (page: Page, name: string) => {
+    await pictures(page, name);
+    const dark = await accessibilityProblems(page);
+    await page.emulateMedia({ colorScheme: 'light' });
+    await page.setViewportSize({ width: 360, height: 800 });
+    const light = await accessibilityProblems(page);
+    expect([...dark, ...light]).toEqual([]);
+    expect(await scrollsSideways(page)).toBe(false);
+  };
+
+  test('the printed link makes the first owner, who is told what is wrong on the way', async () => {
+    const page = await newPage();
+    await page.goto(setUpLink());
+    await inspect(page, 'set-up');
+    await fill(page, { Organization: 'Not a Name', 'E-mail': 'dana', 'New password': 'short' });
+    await page.getByRole('button', { name: 'Make the account' }).click();
+
+    await inspect(page, 'set-up-wrong');
+    expect(await page.getByLabel('E-mail').inputValue()).toBe('dana');
+    expect(await page.getByLabel('New password', { exact: true }).inputValue()).toBe('');
+    expect(await page.evaluate('document.activeElement.className')).toBe('summary');
+
+    await fill(page, {
+      Organization: 'acme',
+      'E-mail': email,
+      'New password': password,
+      'New password, again': password,
+    });
+    await page.getByRole('button', { name: 'Make the account' }).click();
+
+    await page.waitForURL('**/account?done=set-up');
+    await expect(page.getByText('owner', { exact: true }).count()).resolves.toBe(1);
+    await inspect(page, 'account');
+  });
+
+  test('the link works once', async () => {
+    const page = await newPage();
+
+    const answer = await page.goto(setUpLink());
+
+    expect(answer?.status()).toBe(410);
+    await inspect(page, 'link-over');
+  });
+
+  test('signing out leads to the sign-in page, and back by the password', async () => {
+    const page = await newPage();
+    await signIn(page, 'wrong password');
+    await inspect(page, 'sign-in-wrong');
+    expect(await page.getByLabel('E-mail').inputValue()).toBe(email);
+
+    await fill(page, { Password: password });
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    await page.waitForURL(account);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+
+    await page.waitForURL('**/sign-in?done=signed-out');
+    await inspect(page, 'sign-in');
+    await page.goBack();
+    await page.goto(`${server.base}/account`);
+    expect(new URL(page.url()).pathname).toBe('/sign-in');
+  });
+
+  test('everything works by the keyboard alone', async () => {
+    const page = await newPage();
+    await page.goto(`${server.base}/sign-in?next=/account`);
+    await page.keyboard.type(email);
+    await page.keyboard.press('Tab');
+    await page.keyboard.type(password);
+    await page.keyboard.press('Enter');
+    await page.waitForURL(account);
+
+    const stops: string[] = [];
+    for (let turn = 0; turn < 12; turn += 1) {
+      await page.keyboard.press('Tab');
+      stops.push(
+        String(
+          await page.evaluate('document.activeElement.textContent || document.activeElement.id'),
+        ),
+      );
+    }
+
+    expect(stops.map((stop) => stop.trim())).toEqual(
+      expect.arrayContaining([
+        'Skip to the content',
+        email,
+        'Sign out',
+        'Add a passkey',
+        'current',
+      ]),
+    );
+  });
+
+  test('without scripts one signs in, changes the password and ends sessions', async () => {
+    const other = await newPage({ javaScriptEnabled: false });
+    await signIn(other);
+    const page = await newPage({ javaScriptEnabled: false });
+    await signIn(page);
+    await page.waitForURL(account);
+    await page
+      .getByRole('button', { name: /^End the session/ })
+      .first()
+      .click();
+    await page.waitForURL('**/account?done=session');
+
+    const next = 'another horse battery';
+    await fill(page, {
+      'Current password': password,
+      'New password': next,
+      'New password, again': next,
+    });
+    await page.getByRole('button', { name: 'Change the password' }).click();
+    await page.waitForURL('**/account?done=password');
+    await other.goto(`${server.base}/account`);
+    expect(new URL(other.url()).pathname).toBe('/sign-in');
+
+    await fill(page, {
+      'Current password': next,
+      'New password': password,
+      'New password, again': password,
+    });
+    await page.getByRole('button', { name: 'Change the password' }).click();
+    await page.waitForURL('**/account?done=password');
+  });
+
+  test('a passkey is added, signs in by itself, and is removed', async () => {
+    const page = await newPage();
+    const authenticator = await page.context().newCDPSession(page);
+    await authenticator.send('WebAuthn.enable');
+    await authenticator.send('WebAuthn.addVirtualAuthenticator', {
+      options: {
+        protocol: 'ctap2',
+        transport: 'internal',
+        hasResidentKey: true,
+        hasUserVerification: true,
+        isUserVerified: true,
+        automaticPresenceSimulation: true,
+      },
+    });
+    await signIn(page);
+    await page.waitForURL(account);
+    await page.getByLabel('Name of the new passkey').fill('Laptop <b>\u202e');
+    await page.getByRole('button', { name: 'Add a passkey' }).click();
+    await page.waitForURL('**/account?done=passkey');
+    // In a tab of its own: a second debugging session on the same one ends the virtual authenticator.
+    const beside = await page.context().newPage();
+    await beside.goto(`${server.base}/account?done=passkey`);
+    await inspect(beside, 'account-passkey');
+    await beside.close();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+
+    await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
+    await page.waitForURL(account);
+    expect(await page.getByText('last used just now').count()).toBe(1);
+
+    await page.getByRole('button', { name: /^Remove Laptop/ }).click();
+    await page.waitForURL('**/account?done=passkey-removed');
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
+
+    await expect(page.getByText('was not recognised').textContent()).resolves.toContain('passkey');
+  });
+});

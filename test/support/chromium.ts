@@ -1,0 +1,54 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+import axe from 'axe-core';
+import { chromium as engine, type Browser, type Page } from 'playwright-core';
+
+const out = join(import.meta.dirname, '../out');
+const args = [
+  '--no-sandbox',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--no-first-run',
+];
+
+/** The system's Chromium, as `suite('browser', …)` asks for; ended by `close`. */
+export function chromium(): Promise<Browser> {
+  return engine.launch({ executablePath: '/usr/bin/chromium', args });
+}
+
+/** What axe finds wrong with the page, one line a violation. Runs beside the page's own policy. */
+export async function accessibilityProblems(page: Page): Promise<string[]> {
+  const session = await page.context().newCDPSession(page);
+  await session.send('Runtime.enable');
+  await session.send('Runtime.evaluate', { expression: axe.source });
+  const { result } = await session.send('Runtime.evaluate', {
+    expression: `axe.run().then(({ violations }) => JSON.stringify(violations.map(
+      ({ id, nodes }) => id + ': ' + nodes.map(({ html, any }) => html + ' ' + any.map(({ message }) => message)).join('; '))))`,
+    awaitPromise: true,
+  });
+  await session.detach();
+  const problems: unknown = JSON.parse(String(result.value));
+  return Array.isArray(problems) ? problems.map(String) : [];
+}
+
+/** Pictures of the page for people to look at: phone, tablet and desk, in light and dark. */
+export async function pictures(page: Page, name: string): Promise<void> {
+  mkdirSync(out, { recursive: true });
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    for (const width of [360, 900, 1440]) {
+      await page.setViewportSize({ width, height: 800 });
+      const path = join(out, `${name}-${width}-${colorScheme}.png`);
+      await page.screenshot({ path, fullPage: true });
+    }
+  }
+}
+
+/** Whether anything is wider than the window. */
+export function scrollsSideways(page: Page): Promise<boolean> {
+  return page.evaluate(
+    'document.documentElement.scrollWidth > document.documentElement.clientWidth',
+  );
+}

@@ -1,0 +1,50 @@
+import { join } from 'node:path';
+
+import { startProgram, type Program } from './processes.ts';
+import { freePort } from './loopback.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js');
+
+/** `latchkey-server start` as a process of its own, with a data directory of its own. */
+export interface ServerProcess extends AsyncDisposable {
+  readonly base: string;
+  readonly dataDir: string;
+  readonly program: Program;
+  /** Runs an administrative command on the same data; its stdout, or an error with its stderr. */
+  command(words: readonly string[], input?: string): Promise<string>;
+}
+
+/** `host` is what browsers call it: passkeys need a name, secure cookies an address. */
+export async function serverProcess({
+  host = '127.0.0.1',
+  args = [],
+}: { host?: '127.0.0.1' | 'localhost'; args?: readonly string[] } = {}): Promise<ServerProcess> {
+  const folder = await temporaryFolder('server');
+  const dataDir = join(folder.path, 'data');
+  const port = await freePort();
+  const base = `http://${host}:${port}`;
+  const env = { LATCHKEY_DATA_DIR: dataDir };
+  const program = startProgram(process.execPath, {
+    args: [launcher, 'start', '--port', String(port), '--base-url', base, ...args],
+    env,
+  });
+  await program.line(/^listening on /m);
+  return {
+    base,
+    dataDir,
+    program,
+    async command(words, input = '') {
+      const run = startProgram(process.execPath, { args: [launcher, ...words], env });
+      run.write(input);
+      run.endInput();
+      const { code } = await run.exited;
+      if (code !== 0) throw new Error(`${words.join(' ')}: ${run.stderr}`);
+      return run.stdout;
+    },
+    async [Symbol.asyncDispose]() {
+      await program.end();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}
