@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { commandHelpText, helpText, startHelpText } from '#cli/help';
 import { demoBanner } from '#cli/demo-banner';
 import { checkPositionals, findCommand } from '#cli/find-command';
+import { readPassword } from '#cli/read-password';
 import { systemClock } from '#clock/clock';
 import { checkBaseUrl, listeningUrl } from '#config/base-url';
 import { dataDir, startOptions } from '#config/option';
@@ -14,6 +15,7 @@ import { batchedSink } from '#log/batched-sink';
 import { jsonLog, logLevels } from '#log/log';
 import { redact } from '#log/redact';
 import { firstLink } from '#people/first-link';
+import { passwordHashing } from '#people/password-hashing';
 import { openStores } from './stores.ts';
 import manifest from './package.json' with { type: 'json' };
 import { serve } from './serve.ts';
@@ -50,7 +52,10 @@ async function run(argv: readonly string[]): Promise<void> {
   checkPositionals(command, input.positionals);
   const stores = await openStores(input.must('data-dir'));
   try {
-    await command.run(input, { stores, clock, out });
+    const hashing = passwordHashing();
+    const prompt = (text: string) => void process.stderr.write(text);
+    const password = () => readPassword({ input: process.stdin, prompt });
+    await command.run(input, { stores, clock, out, readPassword: password, hashing });
   } finally {
     await stores.close();
   }

@@ -1,3 +1,4 @@
+import type { AuditLog } from '#audit/audit-log';
 import type { Clock } from '#clock/clock';
 import type { ApiKeyStore } from '#credentials/api-key';
 import type { OAuthClientStore } from '#credentials/oauth-client';
@@ -5,6 +6,10 @@ import type { Input } from '#config/read-options';
 import type { Option } from '#config/option';
 import type { AgentStore } from '#organizations/agent-store';
 import type { OrganizationStore } from '#organizations/organization-store';
+import type { OneTimeLinkStore } from '#people/one-time-link-store';
+import type { PasswordHashing } from '#people/password-hashing';
+import type { PasswordStore } from '#people/password-store';
+import type { UserStore } from '#people/user';
 
 /** The stores that administrative commands work on, beside a running server or without one. */
 export interface Stores {
@@ -12,6 +17,10 @@ export interface Stores {
   readonly agents: AgentStore;
   readonly clients: OAuthClientStore;
   readonly keys: ApiKeyStore;
+  readonly users: UserStore;
+  readonly passwords: PasswordStore;
+  readonly links: OneTimeLinkStore;
+  readonly audit: AuditLog;
 }
 
 export interface CommandPorts {
@@ -19,6 +28,9 @@ export interface CommandPorts {
   readonly clock: Clock;
   /** Writes a line to stdout. */
   readonly out: (line: string) => void;
+  /** A new password, typed twice on a terminal or piped in once. */
+  readonly readPassword: () => Promise<{ password: string; repeated: string }>;
+  readonly hashing: Pick<PasswordHashing, 'hash'>;
 }
 
 /** An administrative command: `latchkey-server client create …`. */

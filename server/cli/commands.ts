@@ -4,6 +4,8 @@ import type { Command } from './command.ts';
 import { keyCreate, keyList, keyRevoke } from './key-commands.ts';
 import { organizationCreate, serverCreate, serverHideTools } from './organization-commands.ts';
 
+import { userCreate, userList, userRemove, userResetLink } from './user-commands.ts';
+
 /** Every administrative command, in the order of the help. */
 export const commands: readonly Command[] = [
   organizationCreate,
@@ -18,4 +20,8 @@ export const commands: readonly Command[] = [
   agentCreate,
   agentList,
   agentRevoke,
+  userCreate,
+  userList,
+  userResetLink,
+  userRemove,
 ];

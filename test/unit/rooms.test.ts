@@ -47,7 +47,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/log': { packages: ['pino'] },
   'server/config': {},
   'server/cli': {
-    enters: ['clock', 'config', 'credentials', 'organizations'],
+    enters: ['audit', 'clock', 'config', 'credentials', 'organizations', 'people'],
     packages: ['zod'],
   },
   'server/credentials': { enters: ['clock'] },
