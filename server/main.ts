@@ -8,6 +8,7 @@ import { checkPositionals, findCommand } from '#cli/find-command';
 import { readPassword } from '#cli/read-password';
 import { systemClock } from '#clock/clock';
 import { checkBaseUrl, listeningUrl } from '#config/base-url';
+import { readOidcOptions } from '#config/oidc-options';
 import { dataDir, startOptions } from '#config/option';
 import { readOptions } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
@@ -79,6 +80,7 @@ async function start(argv: readonly string[]): Promise<void> {
     base,
     trustedProxies: input.list('trust-proxy'),
     firstOrganization: input.flag('demo') ? 'demo' : undefined,
+    oidc: readOidcOptions(input),
     allowedOrigins: input.list('allowed-origin'),
     maxBodyBytes: wholeNumber('max-body-bytes', input.must('max-body-bytes'), 1024 ** 3),
     nodePath: process.execPath,

@@ -6,8 +6,11 @@ import type { Clock } from '#clock/clock';
 import { UsageRecorder } from '#credentials/usage';
 import { openDemoLibrary } from '#demo/demo-library';
 import { Gateway } from '#gateway/gateway';
+import type { OidcOptions } from '#config/oidc-options';
 import { createApp } from '#http/app';
 import { isAllowedOrigin } from '#http/host-guard';
+import { providerCallbackPath } from '#http/provider-routes';
+import { openIdProvider } from '#openid/openid-provider';
 import { passwordHashing } from '#people/password-hashing';
 import type { Logger } from '#log/log';
 import { accessTokens } from '#signing/access-token';
@@ -31,6 +34,8 @@ export interface ServeOptions {
   readonly allowedOrigins: readonly string[];
   /** What the first owner owns; asked for where it is `undefined`. */
   readonly firstOrganization: string | undefined;
+  /** Single sign-on, where it is configured. */
+  readonly oidc: OidcOptions | undefined;
   readonly maxBodyBytes: number;
   readonly requestTimeoutMs?: number;
   /** The Node that runs the demo's queries. */
@@ -111,7 +116,9 @@ async function open(
       ...stores,
       hashing: passwordHashing(),
       endGrants: async () => {},
-      identityProvider: undefined,
+      identityProvider:
+        options.oidc &&
+        openIdProvider({ ...options.oidc, redirectUri: base + providerCallbackPath }),
       clock,
     },
     ready: async () => void (await sql`select 1`.execute(stores.db)),

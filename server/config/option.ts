@@ -49,6 +49,19 @@ export const startOptions: readonly Option[] = [
     doc: 'an origin whose pages may call the MCP endpoints',
   },
   {
+    name: 'oidc-issuer',
+    value: 'URL',
+    doc: 'an OpenID provider that people may sign in with',
+  },
+  { name: 'oidc-client-id', value: 'ID', doc: 'what this server is called there' },
+  { name: 'oidc-client-secret-file', value: 'FILE', doc: 'where its secret there is' },
+  {
+    name: 'oidc-name',
+    value: 'NAME',
+    fallback: 'single sign-on',
+    doc: 'what the provider is called on the sign-in page',
+  },
+  {
     name: 'max-body-bytes',
     value: 'N',
     fallback: '4194304',

@@ -131,6 +131,18 @@ function refusalPage(code: PeopleRefusalCode): ErrorPageAnswer {
         'Not signed in',
         'The answer of the other service does not prove who you are. Try again, or sign in otherwise.',
       );
+    case 'identity_taken':
+      return plainPage(
+        409,
+        'Not linked',
+        'Somebody else here signs in with that account. Unlink it there first, or use another one.',
+      );
+    case 'provider_unreachable':
+      return plainPage(
+        502,
+        'Not signed in',
+        'The other service does not answer at this moment. Try again soon, or sign in otherwise.',
+      );
     case 'identity_unknown':
       return plainPage(
         403,

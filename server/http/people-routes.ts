@@ -6,6 +6,7 @@ import { takeForms } from './page-form.ts';
 import { pageErrors } from './page-errors.ts';
 import { passkeyRoutes } from './passkey-routes.ts';
 import type { PeopleRoutesOptions } from './people-ports.ts';
+import { providerRoutes } from './provider-routes.ts';
 import { signInRoutes } from './sign-in-routes.ts';
 
 /** Every page by which people show who they are and look after that. */
@@ -16,4 +17,5 @@ export function peopleRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
   linkRoutes(app, options);
   accountRoutes(app, options);
   passkeyRoutes(app, options);
+  providerRoutes(app, options);
 }

@@ -37,6 +37,7 @@ export function sendOnward(
   base: string,
 ): FastifyReply {
   const path = ownPath(next, base);
-  if (path.startsWith('/oauth/')) return sendPage(reply, onwardPage, { path });
+  if (path.startsWith('/oauth/'))
+    return sendPage(reply, onwardPage, { heading: 'Signed in', path });
   return reply.header('Cache-Control', 'no-store').redirect(path, 303);
 }

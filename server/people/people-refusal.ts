@@ -10,6 +10,10 @@ export type PeopleRefusalCode =
   | 'passkey_unproven'
   /** The upstream provider's answer does not prove who this is. */
   | 'identity_unproven'
+  /** Somebody else here has linked that account. */
+  | 'identity_taken'
+  /** The upstream provider does not answer. */
+  | 'provider_unreachable'
   /** It proves who this is, but nobody here has that account. */
   | 'identity_unknown';
 

@@ -29,11 +29,13 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/serve': {
     enters: [
       'clock',
+      'config',
       'credentials',
       'demo',
       'gateway',
       'http',
       'log',
+      'openid',
       'people',
       'signing',
       'store',
@@ -83,6 +85,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     ],
     packages: ['fastify'],
   },
+  'server/openid': { enters: ['people'], packages: ['openid-client'] },
   'server/pages': { enters: ['clock'], packages: ['eta'] },
   'server/demo': { packages: ['@modelcontextprotocol/server', 'zod'] },
 };

@@ -1,0 +1,46 @@
+import { readFileSync } from 'node:fs';
+
+import type { Input } from './read-options.ts';
+import { CommandError, UsageError } from './usage-error.ts';
+
+/** The upstream OpenID provider, as the operator configured it. */
+export interface OidcOptions {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly name: string;
+}
+
+const example = 'an example: --oidc-issuer https://idp.example.com --oidc-client-id latchkey …';
+
+/** `undefined` when there is none. @throws {UsageError} @throws {CommandError} */
+export function readOidcOptions(input: Input): OidcOptions | undefined {
+  const issuer = input.text('oidc-issuer');
+  const clientId = input.text('oidc-client-id');
+  const file = input.text('oidc-client-secret-file');
+  if (issuer === undefined && clientId === undefined && file === undefined) return undefined;
+  if (issuer === undefined || clientId === undefined || file === undefined) {
+    const names = '--oidc-issuer, --oidc-client-id and --oidc-client-secret-file';
+    throw new UsageError(`${names} belong together`, example);
+  }
+  const url = URL.canParse(issuer) ? new URL(issuer) : undefined;
+  const isLoopback =
+    url !== undefined && ['127.0.0.1', '[::1]', 'localhost'].includes(url.hostname);
+  if (url?.protocol !== 'https:' && !(url?.protocol === 'http:' && isLoopback)) {
+    throw new UsageError(`--oidc-issuer '${issuer}' is not an https URL`, example);
+  }
+  return { issuer, clientId, clientSecret: readSecret(file), name: input.must('oidc-name') };
+}
+
+function readSecret(file: string): string {
+  let secret: string;
+  try {
+    secret = readFileSync(file, 'utf8').trim();
+  } catch (cause) {
+    throw new CommandError(`--oidc-client-secret-file ${file} cannot be read`, undefined, {
+      cause,
+    });
+  }
+  if (secret === '') throw new CommandError(`--oidc-client-secret-file ${file} is empty`);
+  return secret;
+}

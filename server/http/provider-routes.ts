@@ -1,0 +1,108 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import { onwardPage } from '#pages/onward-page';
+import { ownPath } from '#people/own-path';
+import { PeopleRefusal } from '#people/people-refusal';
+import {
+  beginUpstreamSignIn,
+  finishUpstreamSignIn,
+  upstreamPurpose,
+  type UpstreamPurpose,
+} from '#people/upstream-sign-in';
+import { readCookie } from './cookies.ts';
+import { currentPersonOf } from './current-person.ts';
+import { readPageForm } from './page-form.ts';
+import type { PeopleRoutesOptions } from './people-ports.ts';
+import { queryText } from './query-text.ts';
+import { sendPage } from './send-page.ts';
+import { sendOnward, signInBrowser } from './sign-in-browser.ts';
+import { signedIn } from './signed-in.ts';
+import { visitOf } from './visit.ts';
+
+/** Where the upstream provider sends people back to. */
+export const providerCallbackPath = '/sign-in/provider/callback';
+
+/**
+ * Single sign-on. An account there opens one here only after somebody who was signed in here linked it:
+ * an equal e-mail address proves nothing, as it is the provider's word for whose it is.
+ */
+export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
+  const { base, people } = options;
+  const { identityProvider: provider, identities, challenges, clock, audit } = people;
+  if (!provider) return;
+  const ports = { provider, challenges, clock };
+  const currentPerson = currentPersonOf(base, people);
+  const lead = async (
+    reply: FastifyReply,
+    wish: { purpose: UpstreamPurpose; next: string; cookieToken: string },
+  ) => {
+    const { href } = await beginUpstreamSignIn(wish, ports);
+    return sendPage(reply, onwardPage, { heading: `To ${provider.name}`, path: href });
+  };
+  const note = (
+    request: FastifyRequest,
+    what: { userId: string | undefined; action: string; outcome: 'done' | 'refused' },
+  ) => {
+    const { address, requestId } = visitOf(request);
+    const { userId, action, outcome } = what;
+    const actor = userId === undefined ? 'nobody' : `user:${userId}`;
+    const where = { organization: undefined, target: provider.issuer, address, requestId };
+    return audit.append({ at: clock.now(), actor, action, outcome, ...where });
+  };
+
+  app.post('/sign-in/provider', async (request, reply) => {
+    const form = readPageForm(request, base, undefined);
+    const cookieToken = readCookie(request.headers.cookie, 'latchkey-browser', base) ?? '';
+    const next = ownPath(form.get('next'), base);
+    return lead(reply, { purpose: 'sign-in', next, cookieToken });
+  });
+
+  app.post('/account/provider', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    readPageForm(request, base, person);
+    const { sessionToken: cookieToken } = person;
+    return lead(reply, { purpose: 'link', next: '/account?done=linked', cookieToken });
+  });
+
+  app.post('/account/provider/unlink', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    readPageForm(request, base, person);
+    await identities.unlink(provider.issuer, person.user.id);
+    await note(request, { userId: person.user.id, action: 'identity.unlink', outcome: 'done' });
+    return sendOnward(reply, '/account?done=unlinked', base);
+  });
+
+  app.get(providerCallbackPath, async (request, reply) => {
+    const callback = new URL(request.url, base);
+    const person = await currentPerson(request);
+    const isLink = upstreamPurpose(queryText(request, 'state')) === 'link';
+    const cookieToken = isLink
+      ? person?.sessionToken
+      : readCookie(request.headers.cookie, 'latchkey-browser', base);
+    try {
+      if (cookieToken === undefined) throw new PeopleRefusal('identity_unproven', 'no cookie');
+      const { identity, next } = await finishUpstreamSignIn({ callback, cookieToken }, ports);
+      const { issuer, subject } = identity;
+      if (isLink && person) {
+        const owner = await identities.userOf(issuer, subject);
+        const isMine = owner === person.user.id;
+        if (!isMine && !(await identities.link(issuer, subject, person.user.id))) {
+          throw new PeopleRefusal('identity_taken');
+        }
+        await note(request, { userId: person.user.id, action: 'identity.link', outcome: 'done' });
+        return sendOnward(reply, next, base);
+      }
+      const userId = await identities.userOf(issuer, subject);
+      if (userId === undefined) throw new PeopleRefusal('identity_unknown');
+      await signInBrowser(request, reply, userId, options);
+      await note(request, { userId, action: 'sign-in', outcome: 'done' });
+      return sendOnward(reply, next, base);
+    } catch (error) {
+      const action = isLink ? 'identity.link' : 'sign-in';
+      await note(request, { userId: person?.user.id, action, outcome: 'refused' });
+      throw error;
+    }
+  });
+}

@@ -1,0 +1,81 @@
+import * as client from 'openid-client';
+
+import type { IdentityProvider } from '#people/identity-provider';
+
+const timeoutSeconds = 10;
+
+export interface OpenIdOptions {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly name: string;
+  /** Where the provider sends people back to: registered there, byte for byte. */
+  readonly redirectUri: string;
+}
+
+/**
+ * An OpenID provider that the operator named. It is discovered when the first person signs in by it, so
+ * that its absence keeps nobody from starting the server. ID tokens are verified against its keys.
+ * OpenID Connect Core §3.1, RFC 9700 §2.1.1
+ */
+export function openIdProvider(options: OpenIdOptions): IdentityProvider {
+  const { issuer, name, redirectUri } = options;
+  let discovered: Promise<client.Configuration> | undefined;
+  const configuration = () => {
+    discovered ??= discover(options).catch((error: unknown) => {
+      discovered = undefined;
+      throw error;
+    });
+    return discovered;
+  };
+  return {
+    name,
+    issuer,
+
+    async begin({ state, nonce, codeVerifier }) {
+      return client.buildAuthorizationUrl(await configuration(), {
+        redirect_uri: redirectUri,
+        scope: 'openid email',
+        state,
+        nonce,
+        code_challenge: await client.calculatePKCECodeChallenge(codeVerifier),
+        code_challenge_method: 'S256',
+      });
+    },
+
+    async finish(callback, { state, nonce, codeVerifier }) {
+      const provider = await configuration();
+      const tokens = await client.authorizationCodeGrant(provider, callback, {
+        pkceCodeVerifier: codeVerifier,
+        expectedState: state,
+        expectedNonce: nonce,
+        idTokenExpected: true,
+      });
+      const claims = tokens.claims();
+      if (!claims) throw new Error('the provider sent no ID token');
+      const { email, email_verified: isEmailVerified } =
+        claims['email'] === undefined && provider.serverMetadata().userinfo_endpoint !== undefined
+          ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub)
+          : claims;
+      return {
+        issuer: claims.iss,
+        subject: claims.sub,
+        email: typeof email === 'string' ? email : undefined,
+        isEmailVerified: isEmailVerified === true,
+      };
+    },
+  };
+}
+
+async function discover(options: OpenIdOptions): Promise<client.Configuration> {
+  const { issuer, clientId, clientSecret } = options;
+  const isLoopback = issuer.startsWith('http:');
+  return client.discovery(new URL(issuer), clientId, clientSecret, undefined, {
+    timeout: timeoutSeconds,
+    execute: [
+      // Not only what TLS vouches for: the signature too, by the keys that the provider publishes.
+      client.enableNonRepudiationChecks,
+      ...(isLoopback ? [client.allowInsecureRequests] : []),
+    ],
+  });
+}

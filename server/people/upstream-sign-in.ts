@@ -1,0 +1,80 @@
+import { createHmac } from 'node:crypto';
+
+import type { Clock } from '#clock/clock';
+import { mintChallenge, spendChallenge } from './challenge.ts';
+import type { ChallengeStore } from './challenge-store.ts';
+import type { IdentityProvider, SignInChecks, UpstreamIdentity } from './identity-provider.ts';
+import { PeopleRefusal } from './people-refusal.ts';
+
+/** What somebody wants of the provider: to sign in by it, or to link their account there. */
+export type UpstreamPurpose = 'sign-in' | 'link';
+
+const longestNext = 1500;
+
+export interface UpstreamSignInPorts {
+  readonly provider: IdentityProvider;
+  readonly challenges: ChallengeStore;
+  readonly clock: Clock;
+}
+
+/**
+ * Where to send a browser that signs in at the provider. The state is `{purpose}.{challenge}.{next}`;
+ * nonce and code verifier are derived from it and the browser's cookie, so nothing is kept meanwhile.
+ */
+export async function beginUpstreamSignIn(
+  { purpose, next, cookieToken }: { purpose: UpstreamPurpose; next: string; cookieToken: string },
+  { provider, clock }: UpstreamSignInPorts,
+): Promise<URL> {
+  const place = next.length > longestNext ? '/' : next;
+  const tail = Buffer.from(place).toString('base64url');
+  const challenge = mintChallenge(`provider ${purpose} ${tail}`, cookieToken, clock.now());
+  const checks = checksOf(`${purpose}.${challenge}.${tail}`, cookieToken);
+  try {
+    return await provider.begin(checks);
+  } catch (cause) {
+    throw new PeopleRefusal('provider_unreachable', 'the provider cannot be asked', { cause });
+  }
+}
+
+/** What a state is for; `undefined` when it is none of ours. */
+export function upstreamPurpose(state: string | undefined): UpstreamPurpose | undefined {
+  const [purpose] = (state ?? '').split('.');
+  return purpose === 'sign-in' || purpose === 'link' ? purpose : undefined;
+}
+
+/**
+ * Who came back from the provider, and where they wanted to go.
+ *
+ * @throws {PeopleRefusal} `identity_unproven` unless this browser was sent there, comes back first, and
+ * the provider vouches for a verified address
+ */
+export async function finishUpstreamSignIn(
+  { callback, cookieToken }: { callback: URL; cookieToken: string },
+  { provider, challenges, clock }: UpstreamSignInPorts,
+): Promise<{ identity: UpstreamIdentity; next: string }> {
+  const state = callback.searchParams.get('state') ?? '';
+  const [purpose = '', challenge = '', tail = ''] = state.split('.');
+  const spent = { challenge, purpose: `provider ${purpose} ${tail}`, cookieToken };
+  if (!(await spendChallenge(spent, { challenges, clock }))) {
+    throw new PeopleRefusal('identity_unproven', 'state of another browser, used or too old');
+  }
+  const identity = await identityOf(callback, checksOf(state, cookieToken), provider);
+  if (!identity.isEmailVerified) {
+    throw new PeopleRefusal('identity_unproven', 'the e-mail address is not verified there');
+  }
+  return { identity, next: Buffer.from(tail, 'base64url').toString() };
+}
+
+async function identityOf(callback: URL, checks: SignInChecks, provider: IdentityProvider) {
+  try {
+    return await provider.finish(callback, checks);
+  } catch (cause) {
+    throw new PeopleRefusal('identity_unproven', String(cause), { cause });
+  }
+}
+
+function checksOf(state: string, cookieToken: string): SignInChecks {
+  const derive = (what: string) =>
+    createHmac('sha256', cookieToken).update(`provider ${what}\0${state}`).digest('base64url');
+  return { state, nonce: derive('nonce'), codeVerifier: derive('code verifier') };
+}

@@ -1,0 +1,151 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { lyingProvider, type Lie } from '#support/lying-provider';
+import { serverProcess, type ServerProcess } from '#support/server-process';
+import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
+import { visitor, type Visitor } from '#support/visitor';
+
+const password = 'correct horse battery';
+let folder: TemporaryFolder;
+let provider: Awaited<ReturnType<typeof lyingProvider>>;
+let server: ServerProcess;
+
+beforeAll(async () => {
+  folder = await temporaryFolder('sso');
+  provider = await lyingProvider();
+  const file = join(folder.path, 'secret');
+  writeFileSync(file, `${provider.clientSecret}\n`);
+  const where = ['--oidc-issuer', provider.issuer, '--oidc-client-id', 'latchkey'];
+  server = await serverProcess({
+    args: [...where, '--oidc-client-secret-file', file, '--oidc-name', 'Acme ID'],
+  });
+  await server.command(['organization', 'create', 'acme']);
+  const words = ['user', 'create', 'dana@example.com', '--organization', 'acme', '--role', 'owner'];
+  await server.command(words, password);
+});
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await provider[Symbol.asyncDispose]();
+  await folder[Symbol.asyncDispose]();
+});
+
+/** Presses a button of ours and says where its page leads the browser. */
+const pressed = async (visit: Visitor, page: string, action: string) => {
+  const csrf_token = await visit.csrfToken(page);
+  const html = await (await visit.post(action, { csrf_token, next: '/account' })).text();
+  const href = /content="0; url=([^"]+)"/.exec(html)?.[1] ?? '';
+  return new URL(href.replaceAll('&amp;', '&'));
+};
+const pathOf = ({ pathname, search }: URL) => pathname + search;
+const linked = async () => {
+  const dana = visitor(server.base);
+  await dana.signIn('dana@example.com', password);
+  const request = await pressed(dana, '/account', '/account/provider');
+  return { dana, answer: await dana.get(pathOf(provider.authorize(request))) };
+};
+const signIn = async (visit: Visitor, lie?: Lie) => {
+  const request = await pressed(visit, '/sign-in', '/sign-in/provider');
+  return visit.get(pathOf(provider.authorize(request, lie)));
+};
+const isSignedIn = async (visit: Visitor) => (await visit.get('/account')).status === 200;
+
+test('84 an equal e-mail address opens nothing until its owner has linked the account', async () => {
+  const stranger = visitor(server.base);
+  const before = await signIn(stranger);
+  const text = await before.text();
+  const { answer } = await linked();
+  const dana = visitor(server.base);
+  const after = await signIn(dana);
+
+  expect(before.status).toBe(403);
+  expect(text).toContain('Nobody here has linked that account');
+  expect(await isSignedIn(stranger)).toBe(false);
+  expect(answer.headers.get('location')).toBe('/account?done=linked');
+  expect([after.status, after.headers.get('location')]).toEqual([303, '/account']);
+  expect(await isSignedIn(dana)).toBe(true);
+});
+
+test('84 the request carries state, nonce and an S256 challenge, each fresh', async () => {
+  const visit = visitor(server.base);
+  const [one, two] = [
+    await pressed(visit, '/sign-in', '/sign-in/provider'),
+    await pressed(visit, '/sign-in', '/sign-in/provider'),
+  ];
+
+  expect(one.searchParams.get('code_challenge_method')).toBe('S256');
+  for (const name of ['state', 'nonce', 'code_challenge']) {
+    expect(one.searchParams.get(name)?.length).toBeGreaterThanOrEqual(43);
+    expect(one.searchParams.get(name)).not.toBe(two.searchParams.get(name));
+  }
+});
+
+test.each<[string, Lie]>([
+  ['another nonce', { claims: { nonce: 'x'.repeat(43) } }],
+  ['no nonce', { claims: { nonce: undefined } }],
+  ['another issuer', { claims: { iss: 'https://evil.example' } }],
+  ['another audience', { claims: { aud: 'somebody-else' } }],
+  ['an expired token', { claims: { exp: 1_700_000_000 } }],
+  ['an unverified address', { claims: { email_verified: false } }],
+  ['an address that is verified in words only', { claims: { email_verified: 'true' } }],
+  ['no word about the address', { claims: { email_verified: undefined } }],
+  ['alg none', { signature: 'none' }],
+  ['HS256 by the client secret', { signature: 'hs256' }],
+  ['a key that is not published', { signature: 'other-key' }],
+])('84 an answer with %s is refused', async (_, lie) => {
+  await linked();
+  const visit = visitor(server.base);
+
+  const answer = await signIn(visit, lie);
+
+  expect(answer.status).toBe(403);
+  expect(await answer.text()).toContain('does not prove who you are');
+  expect(await isSignedIn(visit)).toBe(false);
+});
+
+test('84 a state counts once, and only in the browser that was sent away', async () => {
+  await linked();
+  const [mine, theirs] = [visitor(server.base), visitor(server.base)];
+  const request = await pressed(mine, '/sign-in', '/sign-in/provider');
+  await theirs.get('/sign-in');
+  const path = pathOf(provider.authorize(request));
+  const forged = new URL(provider.authorize(request));
+  forged.searchParams.set('state', `${forged.searchParams.get('state')}x`);
+
+  const answers = [
+    await theirs.get(path),
+    await mine.get(pathOf(forged)),
+    await mine.get(path),
+    await mine.get(pathOf(provider.authorize(request))),
+  ];
+
+  expect(answers.map(({ status }) => status)).toEqual([403, 403, 303, 403]);
+});
+
+test('84 a stolen code does not fit another request: PKCE', async () => {
+  await linked();
+  const [mine, theirs] = [visitor(server.base), visitor(server.base)];
+  const stolen = provider.authorize(await pressed(mine, '/sign-in', '/sign-in/provider'));
+  const injected = provider.authorize(await pressed(theirs, '/sign-in', '/sign-in/provider'));
+  injected.searchParams.set('code', stolen.searchParams.get('code') ?? '');
+
+  expect((await theirs.get(pathOf(injected))).status).toBe(403);
+  expect(await isSignedIn(theirs)).toBe(false);
+});
+
+test('84 a link that somebody began ends in their session only, and never takes an account over', async () => {
+  await linked();
+  const words = ['user', 'create', 'eve@example.com', '--organization', 'acme', '--role', 'member'];
+  await server.command(words, password);
+  const eve = visitor(server.base);
+  await eve.signIn('eve@example.com', password);
+  const begun = await pressed(eve, '/account', '/account/provider');
+  const { dana } = await linked();
+
+  const elsewhere = await dana.get(pathOf(provider.authorize(begun)));
+  const taken = await eve.get(pathOf(provider.authorize(begun)));
+
+  expect([elsewhere.status, taken.status]).toEqual([403, 409]);
+});

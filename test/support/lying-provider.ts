@@ -1,0 +1,106 @@
+import { createHash } from 'node:crypto';
+import { createServer, type IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
+
+import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT, type JWTPayload } from 'jose';
+
+import { listen } from './loopback.ts';
+
+/** What an OpenID provider may get wrong about the person who signs in. */
+export interface Lie {
+  readonly claims?: JWTPayload;
+  /** How the ID token is signed; by the published key unless told. */
+  readonly signature?: 'none' | 'hs256' | 'other-key';
+}
+
+/** An OpenID provider that vouches for whatever a test says, and checks PKCE like a good one. */
+export interface LyingProvider extends AsyncDisposable {
+  readonly issuer: string;
+  /** Answers an authorization request: the path of the callback, as the browser would be sent to. */
+  authorize(request: URL, lie?: Lie): URL;
+}
+
+const secret = 'the secret of latchkey there';
+
+export async function lyingProvider(): Promise<LyingProvider & { readonly clientSecret: string }> {
+  const { privateKey, publicKey } = await generateKeyPair('RS256');
+  const other = await generateKeyPair('RS256');
+  const codes = new Map<string, { request: URL; lie: Lie }>();
+  let issuer = '';
+
+  const idToken = async (request: URL, { claims, signature }: Lie): Promise<string> => {
+    const now = Math.floor(Date.now() / 1000);
+    const told: JWTPayload = {
+      iss: issuer,
+      aud: 'latchkey',
+      sub: 'dana there',
+      nonce: request.searchParams.get('nonce'),
+      email: 'dana@example.com',
+      email_verified: true,
+      iat: now,
+      exp: now + 300,
+      ...claims,
+    };
+    if (signature === 'none') return new UnsecuredJWT(told).encode();
+    if (signature === 'hs256') {
+      const key = new TextEncoder().encode(secret.padEnd(32));
+      return new SignJWT(told).setProtectedHeader({ alg: 'HS256' }).sign(key);
+    }
+    const key = signature === 'other-key' ? other.privateKey : privateKey;
+    return new SignJWT(told).setProtectedHeader({ alg: 'RS256', kid: 'one' }).sign(key);
+  };
+
+  const token = async (message: IncomingMessage): Promise<object> => {
+    const form = new URLSearchParams(await text(message));
+    const code = form.get('code') ?? '';
+    const known = codes.get(code);
+    codes.delete(code);
+    const challenge = createHash('sha256').update(form.get('code_verifier') ?? '');
+    if (challenge.digest('base64url') !== known?.request.searchParams.get('code_challenge')) {
+      return { error: 'invalid_grant' };
+    }
+    const id_token = await idToken(known.request, known.lie);
+    return { access_token: 'a', token_type: 'Bearer', id_token };
+  };
+
+  const answer = async (message: IncomingMessage): Promise<object> => {
+    if (message.url === '/jwks') {
+      const jwk = { ...(await exportJWK(publicKey)), kid: 'one', alg: 'RS256', use: 'sig' };
+      return { keys: [jwk] };
+    }
+    if (message.url === '/token') return token(message);
+    return {
+      issuer,
+      authorization_endpoint: `${issuer}/authorize`,
+      token_endpoint: `${issuer}/token`,
+      jwks_uri: `${issuer}/jwks`,
+      id_token_signing_alg_values_supported: ['RS256'],
+      response_types_supported: ['code'],
+      subject_types_supported: ['public'],
+    };
+  };
+
+  const server = createServer((message, response) => {
+    void answer(message).then((body) => {
+      response.statusCode = 'error' in body ? 400 : 200;
+      response.setHeader('Content-Type', 'application/json').end(JSON.stringify(body));
+    });
+  });
+  issuer = `http://127.0.0.1:${await listen(server)}`;
+  return {
+    issuer,
+    clientSecret: secret,
+    authorize(request, lie = {}) {
+      const code = createHash('sha256').update(request.href).digest('hex');
+      codes.set(code, { request, lie });
+      const callback = new URL(request.searchParams.get('redirect_uri') ?? '');
+      callback.searchParams.set('code', code);
+      callback.searchParams.set('state', request.searchParams.get('state') ?? '');
+      return callback;
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
