@@ -1,5 +1,6 @@
 import { checkPositionals, findCommand } from '#server/cli/find-command';
 import { readOptions } from '#server/config/read-options';
+import { passwordHashing } from '#server/people/password-hashing';
 import { openStores, type OpenStores } from '#server/stores';
 import { stillClock, type StillClock } from './still-clock.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -14,6 +15,9 @@ export interface Administration extends AsyncDisposable {
   json(...argv: string[]): Promise<unknown>;
 }
 
+/** What a person types where a password is asked. */
+const typed = 'correct horse battery staple';
+
 export async function administration(): Promise<Administration> {
   const folder = await temporaryFolder();
   const stores = await openStores(folder.path);
@@ -24,7 +28,13 @@ export async function administration(): Promise<Administration> {
     const input = readOptions(command.options, rest, {});
     checkPositionals(command, input.positionals);
     const lines: string[] = [];
-    await command.run(input, { stores, clock, out: (line) => lines.push(line) });
+    await command.run(input, {
+      stores,
+      clock,
+      out: (line) => lines.push(line),
+      readPassword: () => Promise.resolve({ password: typed, repeated: typed }),
+      hashing: passwordHashing(),
+    });
     return lines;
   }
 

@@ -295,6 +295,8 @@ async function inProcess(requestTimeoutMs: number): Promise<{ port: number; key:
     trustedProxies: [],
     allowedOrigins: [],
     maxBodyBytes: maxBytes,
+    firstOrganization: undefined,
+    oidc: undefined,
     requestTimeoutMs,
     nodePath: process.execPath,
     clock: systemClock(),
