@@ -125,6 +125,7 @@ function refusalPage(code: PeopleRefusalCode): ErrorPageAnswer {
         'Not signed in',
         'The passkey was not recognised. Try again, or sign in otherwise.',
       );
+    case 'state_unknown':
     case 'identity_unproven':
       return plainPage(
         403,

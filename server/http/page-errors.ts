@@ -1,15 +1,23 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import type { AuditLog } from '#audit/audit-log';
-import type { Clock } from '#clock/clock';
 import { errorPage } from '#pages/error-page';
 import { PeopleRefusal } from '#people/people-refusal';
+import { currentPersonOf, type CurrentPersonPorts } from './current-person.ts';
 import { pageErrorAnswer } from './errors.ts';
 import { sendPage } from './send-page.ts';
 import { visitOf } from './visit.ts';
 
-/** Answers what went wrong on a page by a page, and to our scripts by its one sentence. */
-export function pageErrors({ audit, clock }: { audit: Pick<AuditLog, 'append'>; clock: Clock }) {
+export type PageErrorsPorts = CurrentPersonPorts & { readonly audit: Pick<AuditLog, 'append'> };
+
+/**
+ * Answers what went wrong on a page by a page, and to our scripts by its one sentence. A forged form is
+ * noted for whom it was meant to harm; without anybody signed in it harms nobody, and could be sent
+ * without end to fill the log.
+ */
+export function pageErrors(base: string, ports: PageErrorsPorts) {
+  const { audit, clock } = ports;
+  const currentPerson = currentPersonOf(base, ports);
   return async (
     error: unknown,
     request: FastifyRequest,
@@ -18,11 +26,13 @@ export function pageErrors({ audit, clock }: { audit: Pick<AuditLog, 'append'>; 
     const { status, headers, page } = pageErrorAnswer(error);
     if (status >= 500) request.log.error({ err: error }, 'page failed');
     else request.log.info({ reason: String(error) }, 'page refused');
-    if (error instanceof PeopleRefusal && error.code === 'forged') {
+    const isForged = error instanceof PeopleRefusal && error.code === 'forged';
+    const person = isForged ? await currentPerson(request) : undefined;
+    if (person) {
       const { address, requestId } = visitOf(request);
       await audit.append({
         at: clock.now(),
-        actor: 'nobody',
+        actor: `user:${person.user.id}`,
         organization: undefined,
         action: 'forged-form',
         target: request.routeOptions.url,

@@ -23,14 +23,11 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     if (!person) throw new PeopleRefusal('forged', 'nobody is signed in');
     return person;
   };
-  const note = (
-    request: FastifyRequest,
-    what: { userId?: string; action: string; ok: boolean },
-  ) => {
+  const note = (request: FastifyRequest, what: { userId: string; action: string; ok: boolean }) => {
     const { address, requestId } = visitOf(request);
     return people.audit.append({
       at: people.clock.now(),
-      actor: what.userId === undefined ? 'nobody' : `user:${what.userId}`,
+      actor: `user:${what.userId}`,
       organization: undefined,
       action: what.action,
       target: 'passkey',
@@ -78,13 +75,12 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     void reply.header('Cache-Control', 'no-store');
     const { next, credential } = readPageJson(request, base, undefined);
     const cookieToken = readCookie(request.headers.cookie, 'latchkey-browser', base) ?? '';
-    const userId = await passkeys.signIn(credential, cookieToken);
-    await note(request, {
-      ...(userId !== undefined && { userId }),
-      action: 'sign-in',
-      ok: userId !== undefined,
-    });
-    if (userId === undefined) throw new PeopleRefusal('passkey_unproven', 'assertion not proven');
+    const { userId, isProven } = await passkeys.signIn(credential, cookieToken);
+    // A passkey that nobody has can be sent without end, to fill the log.
+    if (userId !== undefined) await note(request, { userId, action: 'sign-in', ok: isProven });
+    if (userId === undefined || !isProven) {
+      throw new PeopleRefusal('passkey_unproven', 'assertion not proven');
+    }
     await signInBrowser(request, reply, userId, options);
     return { location: ownPath(typeof next === 'string' ? next : undefined, base) };
   });

@@ -12,7 +12,7 @@ import { signInRoutes } from './sign-in-routes.ts';
 /** Every page by which people show who they are and look after that. */
 export function peopleRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
   takeForms(app);
-  app.setErrorHandler(pageErrors(options.people));
+  app.setErrorHandler(pageErrors(options.base, options.people));
   signInRoutes(app, options);
   linkRoutes(app, options);
   accountRoutes(app, options);

@@ -82,7 +82,7 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
       ? person?.sessionToken
       : readCookie(request.headers.cookie, 'latchkey-browser', base);
     try {
-      if (cookieToken === undefined) throw new PeopleRefusal('identity_unproven', 'no cookie');
+      if (cookieToken === undefined) throw new PeopleRefusal('state_unknown', 'no cookie');
       const { identity, next } = await finishUpstreamSignIn({ callback, cookieToken }, ports);
       const { issuer, subject } = identity;
       if (isLink && person) {
@@ -101,7 +101,9 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
       return sendOnward(reply, next, base);
     } catch (error) {
       const action = isLink ? 'identity.link' : 'sign-in';
-      await note(request, { userId: person?.user.id, action, outcome: 'refused' });
+      // A state that we never gave can be sent without end, to fill the log.
+      const isNoise = error instanceof PeopleRefusal && error.code === 'state_unknown';
+      if (!isNoise) await note(request, { userId: person?.user.id, action, outcome: 'refused' });
       throw error;
     }
   });

@@ -29,12 +29,15 @@ export const accountPage: Page<AccountPageData> = {
 </div>
 <%~ include('@notice', { text: it.notice }) %>
 <%~ include('@summary', it) %>
+<section class="section" aria-labelledby="organizations-heading">
+<h2 id="organizations-heading">Organizations</h2>
 <ul class="rows">
 <% for (const { organization, role } of it.memberships) { %>
 <li><div dir="auto"><%= organization %></div><span class="badge"><%= role %></span></li>
 <% } %>
 <% if (it.memberships.length === 0) { %><li>You belong to no organization. Ask an owner to add you.</li><% } %>
 </ul>
+</section>
 ${accountGrants}
 ${accountPasskeys}
 <section class="section narrow" aria-labelledby="password-heading">

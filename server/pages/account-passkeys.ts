@@ -9,7 +9,7 @@ export interface AccountPasskey {
 
 /** The part of the account page about passkeys. Removing works without scripts, adding cannot. */
 export const accountPasskeys = `<% if (it.passkeys) { %>
-<section class="section" aria-labelledby="passkeys-heading">
+<section class="section narrow" aria-labelledby="passkeys-heading">
 <h2 id="passkeys-heading">Passkeys</h2>
 <p class="help">Sign in by fingerprint, face or PIN of your device instead of the password.</p>
 <ul class="rows">

@@ -111,7 +111,7 @@ form.inline:not([hidden]) { gap: var(--space-3); }
 .rows > li + li { border-top: 1px solid var(--line); }
 .rows > li > div { flex: 1 1 200px; min-width: 0; }
 .rows .help { font-size: var(--size-1); }
-.badge { padding: 1px var(--space-2); border: 1px solid var(--line); border-radius: var(--radius); color: var(--ink-soft); font-size: var(--size-1); font-weight: 400; white-space: nowrap; }
+.badge { padding: 1px var(--space-2); border: 1px solid var(--line); border-radius: var(--radius); color: var(--ink-soft); font-size: var(--size-1); font-weight: 400; display: inline-block; max-width: 100%; }
 .actions { display: flex; flex-wrap: wrap; gap: var(--space-3); }
 
 @media (max-width: 480px) {

@@ -101,34 +101,31 @@ export function passkeys(base: string, ports: PasskeyPorts) {
       });
     },
 
-    /** The id of who signed the challenge; `undefined` when nobody provably did. */
-    async signIn(answer: unknown, cookieToken: string): Promise<string | undefined> {
+    /** Whose passkey answers, and whether it provably does; nobody's has no `userId`. */
+    async signIn(
+      answer: unknown,
+      cookieToken: string,
+    ): Promise<{ userId: string | undefined; isProven: boolean }> {
       const response = assertionSchema.safeParse(answer);
-      if (!response.success) return undefined;
-      const passkey = await kept.byId(response.data.id);
-      if (!passkey) return undefined;
+      const passkey = response.success ? await kept.byId(response.data.id) : undefined;
+      if (!response.success || !passkey) return { userId: undefined, isProven: false };
+      const { id, userId, publicKey, counter } = passkey;
+      const refused = { userId, isProven: false };
       const { userHandle } = response.data.response;
-      if (userHandle !== undefined && textOf(userHandle) !== passkey.userId) return undefined;
-      const { id, publicKey, counter } = passkey;
-      const credential = {
-        id,
-        counter,
-        publicKey: new Uint8Array(Buffer.from(publicKey, 'base64url')),
-      };
-      const expectedChallenge = isOurs('passkey-sign-in', cookieToken);
+      if (userHandle !== undefined && textOf(userHandle) !== userId) return refused;
+      const key = new Uint8Array(Buffer.from(publicKey, 'base64url'));
       const result = await proven(
         verifyAuthenticationResponse({
           ...place,
           response: response.data,
-          expectedChallenge,
-          credential,
+          expectedChallenge: isOurs('passkey-sign-in', cookieToken),
+          credential: { id, counter, publicKey: key },
         }),
       );
-      if (!result?.verified) return undefined;
+      if (!result?.verified) return refused;
       // A counter that somebody else has moved meanwhile is a cloned authenticator or a replay. §6.1.1
       const to = result.authenticationInfo.newCounter;
-      const isFirst = await kept.used(id, { from: counter, to }, clock.now());
-      return isFirst ? passkey.userId : undefined;
+      return { userId, isProven: await kept.used(id, { from: counter, to }, clock.now()) };
     },
   };
 }

@@ -10,6 +10,8 @@ export type PeopleRefusalCode =
   | 'passkey_unproven'
   /** The upstream provider's answer does not prove who this is. */
   | 'identity_unproven'
+  /** Nobody sent this browser to the provider, or it came back before. */
+  | 'state_unknown'
   /** Somebody else here has linked that account. */
   | 'identity_taken'
   /** The upstream provider does not answer. */

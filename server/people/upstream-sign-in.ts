@@ -45,8 +45,8 @@ export function upstreamPurpose(state: string | undefined): UpstreamPurpose | un
 /**
  * Who came back from the provider, and where they wanted to go.
  *
- * @throws {PeopleRefusal} `identity_unproven` unless this browser was sent there, comes back first, and
- * the provider vouches for a verified address
+ * @throws {PeopleRefusal} `state_unknown` unless this browser was sent there and comes back first,
+ * `identity_unproven` unless the provider vouches for a verified address
  */
 export async function finishUpstreamSignIn(
   { callback, cookieToken }: { callback: URL; cookieToken: string },
@@ -56,7 +56,7 @@ export async function finishUpstreamSignIn(
   const [purpose = '', challenge = '', tail = ''] = state.split('.');
   const spent = { challenge, purpose: `provider ${purpose} ${tail}`, cookieToken };
   if (!(await spendChallenge(spent, { challenges, clock }))) {
-    throw new PeopleRefusal('identity_unproven', 'state of another browser, used or too old');
+    throw new PeopleRefusal('state_unknown', 'state of another browser, used or too old');
   }
   const identity = await identityOf(callback, checksOf(state, cookieToken), provider);
   if (!identity.isEmailVerified) {
