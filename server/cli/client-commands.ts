@@ -58,7 +58,7 @@ export const clientList: Command = {
       client_id: client.id,
       client_secret: client.secretHint ?? null,
       name: client.name,
-      server: client.serverPath,
+      server: client.serverPath ?? null,
       scopes: client.scopes,
       created_at: client.createdAt,
       last_used_at: client.lastUsedAt ?? null,

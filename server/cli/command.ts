@@ -4,6 +4,7 @@ import type { ApiKeyStore } from '#credentials/api-key';
 import type { OAuthClientStore } from '#credentials/oauth-client';
 import type { Input } from '#config/read-options';
 import type { Option } from '#config/option';
+import type { SigningKeyRotation, SigningKeyStore } from '#signing/signing-key';
 import type { AgentStore } from '#organizations/agent-store';
 import type { OrganizationStore } from '#organizations/organization-store';
 import type { OneTimeLinkStore } from '#people/one-time-link-store';
@@ -21,6 +22,7 @@ export interface Stores {
   readonly passwords: PasswordStore;
   readonly links: OneTimeLinkStore;
   readonly audit: AuditLog;
+  readonly signingKeys: SigningKeyStore & SigningKeyRotation;
 }
 
 export interface CommandPorts {

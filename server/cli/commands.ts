@@ -3,6 +3,7 @@ import { clientCreate, clientList, clientRevoke } from './client-commands.ts';
 import type { Command } from './command.ts';
 import { keyCreate, keyList, keyRevoke } from './key-commands.ts';
 import { organizationCreate, serverCreate, serverHideTools } from './organization-commands.ts';
+import { signingKeyRotate } from './signing-key-commands.ts';
 
 import { userCreate, userList, userRemove, userResetLink } from './user-commands.ts';
 
@@ -24,4 +25,5 @@ export const commands: readonly Command[] = [
   userList,
   userResetLink,
   userRemove,
+  signingKeyRotate,
 ];

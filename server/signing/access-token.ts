@@ -13,6 +13,8 @@ export interface AccessTokenClaims {
   readonly id: string;
   readonly subject: string;
   readonly clientId: string;
+  /** `grant_id`, our own: what a person granted. Absent when the client acts for itself. */
+  readonly grantId?: string | undefined;
   /** Exactly one MCP endpoint URL. */
   readonly audience: string;
   readonly scopes: readonly Scope[];
@@ -33,12 +35,15 @@ export interface AccessTokens {
 }
 
 const maxTokenLength = 4096;
+/** Asks the store for keys that another process has added; may do nothing when it has just asked. */
+export type RefreshKeys = () => Promise<void>;
+
 const maxRemembered = 10_000;
 const canonicalJwt = /^[\w-]+\.[\w-]+\.[\w-]{85}[AQgw]$/;
 
 export function accessTokens(
   issuer: string,
-  { keys, clock }: { keys: SigningKeys; clock: Clock },
+  { keys, refreshKeys, clock }: { keys: SigningKeys; refreshKeys?: RefreshKeys; clock: Clock },
 ): AccessTokens {
   const verified = new Map<string, AccessTokenClaims>();
 
@@ -50,8 +55,10 @@ export function accessTokens(
     try {
       const { payload } = await jwtVerify(
         token,
-        ({ kid }) => {
-          const key = kid === undefined ? undefined : keys.publicKeys.get(kid);
+        async ({ kid = '' }) => {
+          // A key that is a second old is known to whoever made it, and perhaps not yet here.
+          if (!keys.publicKeys.has(kid)) await refreshKeys?.();
+          const key = keys.publicKeys.get(kid);
           if (!key) throw new Error('unknown kid');
           return key;
         },
@@ -69,8 +76,9 @@ export function accessTokens(
   }
 
   return {
-    issue({ id, subject, clientId, audience, scopes, issuedAt, expiresAt }) {
-      return new SignJWT({ client_id: clientId, scope: formatScopes(scopes) })
+    issue({ id, subject, clientId, grantId, audience, scopes, issuedAt, expiresAt }) {
+      const grant = grantId === undefined ? {} : { grant_id: grantId };
+      return new SignJWT({ client_id: clientId, scope: formatScopes(scopes), ...grant })
         .setProtectedHeader({ typ: 'at+jwt', alg: 'EdDSA', kid: keys.current.kid })
         .setIssuer(issuer)
         .setSubject(subject)
@@ -103,6 +111,7 @@ const claimsSchema = z.object({
   jti: z.string(),
   sub: z.string(),
   client_id: z.string(),
+  grant_id: z.string().optional(),
   aud: z.string(),
   scope: z.string(),
   iat: z.int(),
@@ -110,11 +119,12 @@ const claimsSchema = z.object({
 });
 
 function readClaims(payload: unknown): AccessTokenClaims {
-  const { jti, sub, client_id, aud, scope, iat, exp } = claimsSchema.parse(payload);
+  const { jti, sub, client_id, grant_id, aud, scope, iat, exp } = claimsSchema.parse(payload);
   return {
     id: jti,
     subject: sub,
     clientId: client_id,
+    ...(grant_id !== undefined && { grantId: grant_id }),
     audience: aud,
     scopes: scopeWords(scope).filter(isScope),
     issuedAt: iat,

@@ -21,6 +21,8 @@ export interface StoredSigningKey {
   readonly publicJwk: string;
   readonly encryptedPrivateKey: string;
   readonly createdAt: EpochSeconds;
+  /** When another took its place; it still verifies what it signed. */
+  readonly retiredAt?: EpochSeconds | undefined;
 }
 
 /** Where signing keys are kept. */
@@ -31,7 +33,16 @@ export interface SigningKeyStore {
   add(key: StoredSigningKey): Promise<void>;
 }
 
-/** Ed25519 keys, ready to sign and to verify. The newest signs. */
+/** Where one signing key takes the place of those before it. */
+export interface SigningKeyRotation {
+  /** Adds the key and retires the others, and removes those retired before `forgetBefore`. */
+  rotate(key: StoredSigningKey, forgetBefore: EpochSeconds): Promise<void>;
+}
+
+/** How long a retired key stays known: longer than any token that it signed. */
+export const overlapSeconds = 2 * 3600;
+
+/** Ed25519 keys, ready to sign and to verify. The newest signs. What it says may change at any time. */
 export interface SigningKeys {
   readonly current: { readonly kid: string; readonly privateKey: CryptoKey };
   readonly publicKeys: ReadonlyMap<string, CryptoKey | Uint8Array>;
@@ -45,8 +56,8 @@ export async function readSigningKeys(
   { masterKey, clock }: { masterKey: MasterKey; clock: Clock },
 ): Promise<SigningKeys> {
   if ((await store.list()).length === 0) await store.add(await newSigningKey(masterKey, clock));
-  const stored = await store.list();
-  const [newest] = stored;
+  const stored = keysInUse(await store.list(), clock.now());
+  const newest = stored.find(({ retiredAt }) => retiredAt === undefined) ?? stored[0];
   if (!newest) throw new Error('the signing key that was just stored cannot be read back');
   const pkcs8 = masterKey.open(purpose(newest.kid), newest.encryptedPrivateKey);
   const documents = stored.map(({ publicJwk }) => jwkSchema.parse(JSON.parse(publicJwk)));
@@ -60,7 +71,14 @@ export async function readSigningKeys(
   };
 }
 
-async function newSigningKey(masterKey: MasterKey, clock: Clock): Promise<StoredSigningKey> {
+/** The keys that sign, or that tokens in use may have been signed with. */
+export function keysInUse(keys: readonly StoredSigningKey[], now: EpochSeconds) {
+  return keys.filter(
+    ({ retiredAt }) => retiredAt === undefined || retiredAt > now - overlapSeconds,
+  );
+}
+
+export async function newSigningKey(masterKey: MasterKey, clock: Clock): Promise<StoredSigningKey> {
   const { publicKey, privateKey } = await generateKeyPair('EdDSA', { extractable: true });
   const kid = randomBase62(16);
   const publicJwk = { ...(await exportJWK(publicKey)), kid, alg: 'EdDSA', use: 'sig' };
