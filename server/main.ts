@@ -82,6 +82,8 @@ async function start(argv: readonly string[]): Promise<void> {
     firstOrganization: input.flag('demo') ? 'demo' : undefined,
     oidc: readOidcOptions(input),
     allowedOrigins: input.list('allowed-origin'),
+    dynamicRegistration: input.flag('dynamic-registration'),
+    outboundHosts: input.list('outbound-host'),
     maxBodyBytes: wholeNumber('max-body-bytes', input.must('max-body-bytes'), 1024 ** 3),
     nodePath: process.execPath,
     clock,

@@ -1,3 +1,4 @@
+import { lookup } from 'node:dns/promises';
 import { join } from 'node:path';
 
 import { sql } from 'kysely';
@@ -5,6 +6,7 @@ import { sql } from 'kysely';
 import type { Clock } from '#clock/clock';
 import { UsageRecorder } from '#credentials/usage';
 import { openDemoLibrary } from '#demo/demo-library';
+import type { AdmissionStore } from '#gateway/admission';
 import { Gateway } from '#gateway/gateway';
 import type { OidcOptions } from '#config/oidc-options';
 import { createApp } from '#http/app';
@@ -13,15 +15,20 @@ import { providerCallbackPath } from '#http/provider-routes';
 import { openIdProvider } from '#openid/openid-provider';
 import { passwordHashing } from '#people/password-hashing';
 import type { Logger } from '#log/log';
-import { accessTokens } from '#signing/access-token';
+import { FailedAttempts } from '#oauth/failed-attempts';
+import { findClient } from '#oauth/find-client';
+import { fetchText } from '#outbound/fetch-text';
+import { parseServerPath } from '#organizations/slug';
+import { accessTokens, type AccessTokenClaims } from '#signing/access-token';
+import { KeyRing } from '#signing/key-ring';
 import { readMasterKey } from '#signing/master-key';
-import { readSigningKeys } from '#signing/signing-key';
 import { sqliteAdmissions } from '#store/sqlite/admission-store';
 import { demoUpstream } from '#upstream/demo-upstream';
 import { Upstreams } from '#upstream/upstreams';
 import { openStores, type OpenStores } from './stores.ts';
 
 const drainMs = 10_000;
+const clientDocument = { timeoutMs: 3000, maxBytes: 20 * 1024 };
 
 export interface ServeOptions {
   readonly dataDir: string;
@@ -37,6 +44,12 @@ export interface ServeOptions {
   /** Single sign-on, where it is configured. */
   readonly oidc: OidcOptions | undefined;
   readonly maxBodyBytes: number;
+  /** Whether anybody may register an OAuth client. */
+  readonly dynamicRegistration?: boolean;
+  /** Hosts inside this network that client metadata may be fetched from. */
+  readonly outboundHosts?: readonly string[];
+  /** Fetches a client metadata document; only tests have one of their own. */
+  readonly fetchDocument?: (url: string) => Promise<string>;
   readonly requestTimeoutMs?: number;
   /** The Node that runs the demo's queries. */
   readonly nodePath: string;
@@ -78,8 +91,13 @@ async function open(
   const masterKeyFile = options.masterKeyFile ?? join(dataDir, 'master.key');
   const mayCreate = (await stores.signingKeys.list()).length === 0;
   const masterKey = readMasterKey(masterKeyFile, { mayCreate });
-  const keys = await readSigningKeys(stores.signingKeys, { masterKey, clock });
-  const tokens = accessTokens(base, { keys, clock });
+  const keys = await KeyRing.open(stores.signingKeys, {
+    masterKey,
+    clock,
+    failed: (err) => log.error({ err }, 'signing keys not read'),
+  });
+  closers.push(async () => keys.close());
+  const tokens = accessTokens(base, { keys, refreshKeys: () => keys.refresh(), clock });
   const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
 
   const usage = new UsageRecorder(stores.usage, (err) => log.error({ err }, 'last use not kept'));
@@ -90,13 +108,14 @@ async function open(
   closers.push(() => demo.close());
   const upstreams = new Upstreams({ demo: demoUpstream(demo) });
   closers.push(() => upstreams.close());
+  const admissions = sqliteAdmissions(stores.connection);
   const gateway = new Gateway({
     base,
     endpointUrl,
     tokens,
     clock,
     used,
-    admissions: sqliteAdmissions(stores.connection),
+    admissions,
     upstreamOf: (server) => upstreams.of(server),
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
     refused: ({ code, details }, { id }) => {
@@ -106,20 +125,37 @@ async function open(
   });
   closers.push(() => gateway.close());
 
-  const { clients, revokedTokens } = stores;
+  const fetchDocument =
+    options.fetchDocument ??
+    ((url: string) =>
+      fetchText(url, {
+        ...clientDocument,
+        allowedHosts: options.outboundHosts ?? [],
+        resolve: (host) => lookup(host, { all: true }),
+      }));
   const app = createApp({
     ...options,
     keys,
     gateway,
-    ports: { clients, revokedTokens, tokens, clock, endpointUrl, used },
     people: {
       ...stores,
       hashing: passwordHashing(),
-      endGrants: async () => {},
+      endGrants: (userId) => stores.grants.revokeAll(userId, clock.now()),
       identityProvider:
         options.oidc &&
         openIdProvider({ ...options.oidc, redirectUri: base + providerCallbackPath }),
       clock,
+    },
+    failedAttempts: new FailedAttempts(clock),
+    ports: {
+      ...stores,
+      base,
+      tokens,
+      clock,
+      endpointUrl,
+      used,
+      findClient: findClient({ ...stores, base, clock, fetchDocument }),
+      isAdmitted: isAdmitted(base, admissions),
     },
     ready: async () => void (await sql`select 1`.execute(stores.db)),
   });
@@ -137,5 +173,17 @@ async function open(
       await closeAll(closers);
       clearTimeout(late);
     },
+  };
+}
+
+/** Whether the endpoint that a token is for would let it in, asked as the gateway asks. */
+function isAdmitted(base: string, admissions: AdmissionStore) {
+  return async (claims: AccessTokenClaims): Promise<boolean> => {
+    const { id: tokenId, clientId, grantId, subject: userId, audience } = claims;
+    const at = parseServerPath(audience.slice(`${base}/mcp/`.length));
+    const grant = grantId === undefined ? undefined : { id: grantId, userId };
+    return at
+      ? (await admissions.byClient({ ...at, clientId, tokenId, grant })) !== undefined
+      : false;
   };
 }

@@ -2,10 +2,15 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { agentStore } from '#store/agent-store';
+import { assertionStore } from '#store/assertion-store';
 import { attemptStore } from '#store/attempt-store';
 import { auditLog } from '#store/audit-log';
+import { authorizationCodeStore } from '#store/authorization-code-store';
 import { challengeStore } from '#store/challenge-store';
+import { clientDocumentStore } from '#store/client-document-store';
 import { clientStore } from '#store/client-store';
+import { consentStore } from '#store/consent-store';
+import { grantStore } from '#store/grant-store';
 import { identityStore } from '#store/identity-store';
 import { keyStore } from '#store/key-store';
 import { migrate } from '#store/migrate';
@@ -13,6 +18,8 @@ import { oneTimeLinkStore } from '#store/one-time-link-store';
 import { organizationStore } from '#store/organization-store';
 import { passkeyStore } from '#store/passkey-store';
 import { passwordStore } from '#store/password-store';
+import { pendingRequestStore } from '#store/pending-request-store';
+import { refreshTokenStore } from '#store/refresh-token-store';
 import { revokedTokenStore } from '#store/revoked-token-store';
 import { sessionStore } from '#store/session-store';
 import { signingKeyStore } from '#store/signing-key-store';
@@ -44,6 +51,13 @@ export async function openStores(dataDir: string) {
     challenges: challengeStore(db),
     identities: identityStore(db),
     audit: auditLog(db),
+    grants: grantStore(db),
+    codes: authorizationCodeStore(db),
+    refreshTokens: refreshTokenStore(db),
+    consents: consentStore(db),
+    pendingRequests: pendingRequestStore(db),
+    assertions: assertionStore(db),
+    documents: clientDocumentStore(db),
     close: () => db.destroy(),
   };
 }

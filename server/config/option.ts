@@ -62,6 +62,16 @@ export const startOptions: readonly Option[] = [
     doc: 'what the provider is called on the sign-in page',
   },
   {
+    name: 'dynamic-registration',
+    doc: 'let any application register itself as an OAuth client (RFC 7591)',
+  },
+  {
+    name: 'outbound-host',
+    value: 'HOST',
+    repeated: true,
+    doc: 'a host inside this network that client metadata may be fetched from',
+  },
+  {
     name: 'max-body-bytes',
     value: 'N',
     fallback: '4194304',

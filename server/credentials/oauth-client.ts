@@ -1,14 +1,18 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { Scope } from './scope.ts';
 
-/** An application that may ask for tokens to one MCP server. */
+/**
+ * An application that may ask for tokens: to the one MCP server it was made for, or, when it registered
+ * itself, to any server that a person lets it use.
+ */
 export interface OAuthClient {
-  /** `client_` and 24 base62 characters. */
+  /** `client_` and 24 base62 characters, or the https URL of a client ID metadata document. */
   readonly id: string;
   readonly name: string;
-  readonly serverId: string;
+  /** `undefined` for one that registered itself, by document or dynamically. */
+  readonly serverId: string | undefined;
   /** The one MCP endpoint its tokens are for, as `{organization}/{server}`. */
-  readonly serverPath: string;
+  readonly serverPath: string | undefined;
   /** The most it may ever get. */
   readonly scopes: readonly Scope[];
   readonly redirectUris: readonly string[];
@@ -25,16 +29,16 @@ export interface ListedOAuthClient extends OAuthClient {
   readonly secretHint: string | undefined;
 }
 
-/** What a client is made of, its secret as a hash and a hint. */
+/** What a client is made of, its secret as a hash and a hint; a public one has none. */
 export interface NewOAuthClient {
   readonly id: string;
   readonly name: string;
-  readonly serverId: string;
+  readonly serverId: string | undefined;
   readonly scopes: readonly Scope[];
   readonly redirectUris: readonly string[];
   readonly jwks: string | undefined;
-  readonly secretHash: string;
-  readonly secretHint: string;
+  readonly secretHash: string | undefined;
+  readonly secretHint: string | undefined;
   readonly createdAt: EpochSeconds;
 }
 

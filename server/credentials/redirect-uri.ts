@@ -9,6 +9,8 @@ const dangerousSchemes = new Set(['javascript:', 'data:', 'file:', 'vbscript:', 
  */
 export function checkRedirectUri(text: string): string | undefined {
   if (!/^[\x21-\x7e]+$/.test(text)) return 'holds blanks or characters beyond ASCII';
+  if (/["<>\\^`{|}]|\$\(|\*/.test(text))
+    return 'holds characters that a redirect URI does not need';
   if (!URL.canParse(text)) return 'is not an absolute URI';
   const url = new URL(text);
   if (dangerousSchemes.has(url.protocol)) return `may not use ${url.protocol}`;
@@ -18,4 +20,9 @@ export function checkRedirectUri(text: string): string | undefined {
     return 'is http, which is for 127.0.0.1, [::1] and localhost only';
   }
   return undefined;
+}
+
+/** Whether a redirect URI goes to a program by its scheme, rather than to a site or this computer. */
+export function isPrivateScheme(text: string): boolean {
+  return !/^https?:/i.test(text);
 }

@@ -25,13 +25,14 @@ export interface AdmittedKey {
 
 export interface AdmittedClient {
   readonly server: ServerRecord;
-  /** The most that the client may have now. */
+  /** The most that the client, and the person it acts for, may have now. */
   readonly scopes: readonly Scope[];
 }
 
 /**
  * Says whether a credential opens a server at this moment. `undefined` covers unknown, revoked, expired,
- * another server's, and a server or organization that is not there or disabled: nobody learns which.
+ * another server's, a grant that was withdrawn, a person who left, and a server or organization that is
+ * not there or disabled: nobody learns which.
  */
 export interface AdmissionStore {
   byKey(at: {
@@ -46,5 +47,7 @@ export interface AdmissionStore {
     server: string;
     clientId: string;
     tokenId: string;
+    /** Of a token that a person granted: the grant, and the person. */
+    grant?: { id: string; userId: string } | undefined;
   }): Promise<AdmittedClient | undefined>;
 }

@@ -64,11 +64,12 @@ async function admitToken(
   if (verdict.outcome === 'invalid') {
     throw new GatewayRefusal('bad_credential', { cause: verdict.reason });
   }
-  const { id: tokenId, audience, clientId, subject, scopes, expiresAt } = verdict.claims;
+  const { id: tokenId, audience, clientId, grantId, subject, scopes, expiresAt } = verdict.claims;
   if (audience !== endpointUrl(`${at.organization}/${at.server}`)) {
     throw new GatewayRefusal('bad_credential', { cause: 'for another server' });
   }
-  const ask = () => admissions.byClient({ ...at, clientId, tokenId });
+  const grant = grantId === undefined ? undefined : { id: grantId, userId: subject };
+  const ask = () => admissions.byClient({ ...at, clientId, tokenId, grant });
   const found = await asked(ask());
   if (!found) throw new GatewayRefusal('bad_credential', { cause: 'revoked' });
   return {

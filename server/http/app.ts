@@ -5,6 +5,8 @@ import { fastify, LogController, type FastifyBaseLogger, type FastifyInstance } 
 import type { Logger } from '#log/log';
 import { framingGuard } from './framing-guard.ts';
 import { isOwnHost, namedHost } from './host-guard.ts';
+import type { AskConsentPorts } from '#oauth/ask-consent';
+import type { RegistrationEndpointPorts } from '#oauth/registration-endpoint';
 import { assetRoutes } from './asset-routes.ts';
 import { healthRoutes, type HealthOptions } from './health-routes.ts';
 import { mcpRoute, type McpRouteOptions } from './mcp-route.ts';
@@ -12,6 +14,7 @@ import { peopleRoutes } from './people-routes.ts';
 import type { PeopleRoutesOptions } from './people-ports.ts';
 import { oauthRoutes, type OAuthRoutesOptions } from './oauth-routes.ts';
 import { unreadableRequests } from './unreadable-request.ts';
+import { registrationRoute } from './registration-route.ts';
 
 const requestTimeoutMs = 60_000;
 const headersTimeoutMs = 20_000;
@@ -21,6 +24,7 @@ const nothingHere = { error: 'not_found', error_description: 'there is nothing a
 export interface AppOptions
   extends OAuthRoutesOptions, McpRouteOptions, HealthOptions, PeopleRoutesOptions {
   readonly log: Logger;
+  readonly ports: OAuthRoutesOptions['ports'] & RegistrationEndpointPorts & AskConsentPorts;
   readonly trustedProxies: readonly string[];
   /** How long a request may take to arrive, in ms; 60,000 unless given. */
   readonly requestTimeoutMs?: number;
@@ -82,6 +86,9 @@ export function createApp(options: AppOptions): FastifyInstance {
   void app.register(async (routes) => assetRoutes(routes));
   void app.register(async (routes) => peopleRoutes(routes, options));
   void app.register(async (routes) => oauthRoutes(routes, options));
+  if (options.dynamicRegistration) {
+    void app.register(async (routes) => registrationRoute(routes, options.ports));
+  }
   void app.register(async (routes) => mcpRoute(routes, options));
   void app.register(async (routes) => healthRoutes(routes, options));
   return app;

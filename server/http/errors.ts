@@ -15,9 +15,11 @@ export interface ErrorAnswer {
  */
 export function oauthErrorAnswer(error: unknown): ErrorAnswer {
   if (error instanceof OAuthRefusal) {
-    const { code, message, challenge } = error;
-    const headers: Record<string, string> =
-      challenge === undefined ? {} : { 'WWW-Authenticate': `${challenge} realm="latchkey"` };
+    const { code, message, challenge, retryAfterSeconds: after } = error;
+    const headers: Record<string, string> = {
+      ...(challenge !== undefined && { 'WWW-Authenticate': `${challenge} realm="latchkey"` }),
+      ...(after !== undefined && { 'Retry-After': String(after) }),
+    };
     return answer(statusOf(code), code, message, headers);
   }
   const status = frameworkStatus(error);
@@ -45,9 +47,15 @@ function statusOf(code: OAuthErrorCode): number {
     case 'invalid_grant':
     case 'unauthorized_client':
     case 'unsupported_grant_type':
+    case 'unsupported_response_type':
+    case 'access_denied':
     case 'invalid_scope':
     case 'invalid_target':
+    case 'invalid_redirect_uri':
+    case 'invalid_client_metadata':
       return 400;
+    case 'slow_down':
+      return 429;
   }
 }
 

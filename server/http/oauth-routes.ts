@@ -1,8 +1,15 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
+import { claimedClient } from '#oauth/claimed-client';
+import type { FailedAttempts } from '#oauth/failed-attempts';
 import { parseForm, type Form } from '#oauth/form';
+import {
+  introspectionEndpoint,
+  type IntrospectionEndpointPorts,
+} from '#oauth/introspection-endpoint';
 import { authorizationServerMetadata, protectedResourceMetadata } from '#oauth/metadata';
 import { OAuthRefusal } from '#oauth/oauth-refusal';
+import { ownClientDocument } from '#oauth/own-client-document';
 import { revocationEndpoint, type RevocationEndpointPorts } from '#oauth/revocation-endpoint';
 import { tokenEndpoint, type TokenEndpointPorts } from '#oauth/token-endpoint';
 import { isSlug } from '#organizations/slug';
@@ -14,11 +21,14 @@ const maxFormBytes = 16 * 1024;
 export interface OAuthRoutesOptions {
   readonly base: string;
   readonly keys: SigningKeys;
-  readonly ports: TokenEndpointPorts & RevocationEndpointPorts;
+  readonly dynamicRegistration?: boolean;
+  readonly failedAttempts: FailedAttempts;
+  readonly ports: TokenEndpointPorts & RevocationEndpointPorts & IntrospectionEndpointPorts;
 }
 
 /** The OAuth endpoints and the documents that lead a client to them. */
-export function oauthRoutes(app: FastifyInstance, { base, keys, ports }: OAuthRoutesOptions): void {
+export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): void {
+  const { base, keys, ports, failedAttempts, dynamicRegistration = false } = options;
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
     '*',
@@ -34,18 +44,33 @@ export function oauthRoutes(app: FastifyInstance, { base, keys, ports }: OAuthRo
 
   app.post('/api/oauth/token', async (request, reply) => {
     void reply.headers({ 'Cache-Control': 'no-store', Pragma: 'no-cache' });
-    return tokenEndpoint(formOf(request), request.headers.authorization, ports);
+    return guarded(request, failedAttempts, (form, proof) =>
+      tokenEndpoint(form, proof, audited(request, ports)),
+    );
+  });
+
+  app.post('/api/oauth/introspect', async (request, reply) => {
+    void reply.header('Cache-Control', 'no-store');
+    return guarded(request, failedAttempts, (form, proof) =>
+      introspectionEndpoint(form, proof, ports),
+    );
   });
 
   app.post('/api/oauth/revoke', async (request, reply) => {
-    await revocationEndpoint(formOf(request), request.headers.authorization, ports);
+    await guarded(request, failedAttempts, (form, proof) =>
+      revocationEndpoint(form, proof, audited(request, ports)),
+    );
     return reply.header('Cache-Control', 'no-store').send();
   });
 
   publicDocument(app, '/.well-known/oauth-authorization-server', () =>
-    authorizationServerMetadata(base),
+    authorizationServerMetadata(base, { dynamicRegistration }),
   );
   publicDocument(app, '/.well-known/jwks.json', () => keys.jwks);
+  app.get('/oauth/clients/latchkey.json', async (_request, reply) => {
+    void reply.header('Cache-Control', 'public, max-age=3600');
+    return ownClientDocument(base);
+  });
   publicDocument(
     app,
     '/.well-known/oauth-protected-resource/mcp/:organization/:server',
@@ -58,6 +83,27 @@ export function oauthRoutes(app: FastifyInstance, { base, keys, ports }: OAuthRo
 
 /** Headers that decide who is asking, and what; sent twice, a proxy might heed the other one. */
 const singleHeaders = ['authorization', 'content-type'];
+
+/** What a client asks for, unless it or its address has failed to prove itself too often. */
+async function guarded<Answer>(
+  request: FastifyRequest,
+  failedAttempts: FailedAttempts,
+  act: (form: Form, authorization: string | undefined) => Promise<Answer>,
+): Promise<Answer> {
+  const form = formOf(request);
+  const { authorization } = request.headers;
+  const attempt = { address: request.ip, clientId: claimedClient(form, authorization) };
+  return failedAttempts.guard(attempt, () => act(form, authorization));
+}
+
+/** The same ports, with an audit log that knows where a request came from. */
+function audited<Ports extends Pick<TokenEndpointPorts, 'audit'>>(
+  { ip: address, id: requestId }: FastifyRequest,
+  ports: Ports,
+): Ports {
+  const { audit } = ports;
+  return { ...ports, audit: { append: (event) => audit.append({ ...event, address, requestId }) } };
+}
 
 function formOf(request: FastifyRequest): Form {
   // A secret in a URL ends up in histories and logs, so nothing is taken from there. RFC 6749 §2.3.1

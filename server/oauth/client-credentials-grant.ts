@@ -6,17 +6,9 @@ import type { AccessTokens } from '#signing/access-token';
 import type { Form } from './form.ts';
 import { OAuthRefusal } from './oauth-refusal.ts';
 import { requestedScopes } from './requested-scopes.ts';
+import type { TokenResponse } from './token-response.ts';
 
 const accessTokenLifeSeconds = 3600;
-
-/** The token endpoint's answer. RFC 6749 §5.1 */
-export interface TokenResponse {
-  readonly access_token: string;
-  readonly token_type: 'Bearer';
-  /** Seconds. */
-  readonly expires_in: number;
-  readonly scope: string;
-}
 
 export interface ClientCredentialsGrantPorts {
   readonly tokens: AccessTokens;
@@ -31,13 +23,16 @@ export interface ClientCredentialsGrantPorts {
  *
  * RFC 6749 §4.4, RFC 8707 §2, RFC 9068 §2.2
  *
- * @throws {OAuthRefusal} `invalid_scope`, `invalid_target`
+ * @throws {OAuthRefusal} `unauthorized_client`, `invalid_scope`, `invalid_target`
  */
 export async function clientCredentialsGrant(
   client: OAuthClient,
   form: Form,
   { tokens, clock, endpointUrl }: ClientCredentialsGrantPorts,
 ): Promise<TokenResponse> {
+  if (client.serverPath === undefined) {
+    throw new OAuthRefusal('unauthorized_client', 'this client acts for people only');
+  }
   const audience = endpointUrl(client.serverPath);
   const resource = form.get('resource');
   if (resource !== undefined && resource !== audience) {

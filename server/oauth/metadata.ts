@@ -1,18 +1,33 @@
 import { allScopes, ordinaryScopes } from '#credentials/scope';
+import { assertionAlgorithms } from './private-key-jwt.ts';
 
 /** `/.well-known/oauth-authorization-server`. RFC 8414 §2 */
-export function authorizationServerMetadata(base: string): object {
-  const authMethods = ['client_secret_basic', 'client_secret_post'];
+export function authorizationServerMetadata(
+  base: string,
+  { dynamicRegistration = false }: { dynamicRegistration?: boolean } = {},
+): object {
+  const proofs = ['client_secret_basic', 'client_secret_post', 'private_key_jwt'];
   return {
     issuer: base,
+    authorization_endpoint: `${base}/oauth/consent`,
     token_endpoint: `${base}/api/oauth/token`,
-    token_endpoint_auth_methods_supported: authMethods,
+    token_endpoint_auth_methods_supported: ['none', ...proofs],
+    token_endpoint_auth_signing_alg_values_supported: assertionAlgorithms,
     revocation_endpoint: `${base}/api/oauth/revoke`,
-    revocation_endpoint_auth_methods_supported: authMethods,
+    revocation_endpoint_auth_methods_supported: ['none', ...proofs],
+    revocation_endpoint_auth_signing_alg_values_supported: assertionAlgorithms,
+    introspection_endpoint: `${base}/api/oauth/introspect`,
+    introspection_endpoint_auth_methods_supported: proofs,
+    introspection_endpoint_auth_signing_alg_values_supported: assertionAlgorithms,
+    ...(dynamicRegistration && { registration_endpoint: `${base}/api/oauth/register` }),
     jwks_uri: `${base}/.well-known/jwks.json`,
     scopes_supported: allScopes,
-    response_types_supported: [],
-    grant_types_supported: ['client_credentials'],
+    response_types_supported: ['code'],
+    response_modes_supported: ['query'],
+    grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials'],
+    code_challenge_methods_supported: ['S256'],
+    authorization_response_iss_parameter_supported: true,
+    client_id_metadata_document_supported: true,
   };
 }
 

@@ -8,8 +8,8 @@ import type { Schema } from './schema.ts';
 export function clientStore(db: Kysely<Schema>): OAuthClientStore {
   const clients = db
     .selectFrom('oauth_client')
-    .innerJoin('mcp_server', 'mcp_server.id', 'oauth_client.server_id')
-    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .leftJoin('mcp_server', 'mcp_server.id', 'oauth_client.server_id')
+    .leftJoin('organization', 'organization.id', 'mcp_server.organization_id')
     .selectAll('oauth_client')
     .select(['organization.name as organization', 'mcp_server.name as server']);
 
@@ -20,22 +20,24 @@ export function clientStore(db: Kysely<Schema>): OAuthClientStore {
           .insertInto('oauth_client')
           .values({
             id: client.id,
-            server_id: client.serverId,
+            server_id: client.serverId ?? null,
             name: client.name,
             scopes: JSON.stringify(client.scopes),
             redirect_uris: JSON.stringify(client.redirectUris),
             jwks: client.jwks ?? null,
+            fetched_at: null,
             created_at: client.createdAt,
             last_used_at: null,
             revoked_at: null,
           })
           .execute();
+        if (secretHash === undefined) return;
         await transaction
           .insertInto('client_secret')
           .values({
             hash: secretHash,
             client_id: client.id,
-            hint: secretHint,
+            hint: secretHint ?? '',
             created_at: client.createdAt,
             revoked_at: null,
           })
@@ -93,14 +95,17 @@ export function clientStore(db: Kysely<Schema>): OAuthClientStore {
   };
 }
 
-type ClientRow = Selectable<Schema['oauth_client']> & { organization: string; server: string };
+type ClientRow = Selectable<Schema['oauth_client']> & {
+  organization: string | null;
+  server: string | null;
+};
 
-function readClient(row: ClientRow): OAuthClient {
+export function readClient(row: ClientRow): OAuthClient {
   return {
     id: row.id,
     name: row.name,
-    serverId: row.server_id,
-    serverPath: `${row.organization}/${row.server}`,
+    serverId: row.server_id ?? undefined,
+    serverPath: row.server_id === null ? undefined : `${row.organization}/${row.server}`,
     scopes: readScopes(row.scopes),
     redirectUris: readStrings(row.redirect_uris),
     jwks: row.jwks ?? undefined,

@@ -2,12 +2,14 @@ import { sql, type Kysely } from 'kysely';
 
 import { credentials } from './migrations/0001-credentials.ts';
 import { people } from './migrations/0002-people.ts';
+import { grants } from './migrations/0003-grants.ts';
 import type { Schema } from './schema.ts';
 
 /** Every migration there ever was, oldest first; a name, once released, keeps its statements. */
 const migrations: ReadonlyArray<{ name: string; statements: readonly string[] }> = [
   { name: '0001-credentials', statements: credentials },
   { name: '0002-people', statements: people },
+  { name: '0003-grants', statements: grants },
 ];
 
 /**

@@ -21,11 +21,14 @@ export interface Schema {
   };
   oauth_client: {
     id: string;
-    server_id: string;
+    /** Null for a client that registered itself. */
+    server_id: string | null;
     name: string;
     scopes: string;
     redirect_uris: string;
     jwks: string | null;
+    /** When its metadata document was read, for a client that has one. */
+    fetched_at: number | null;
     created_at: number;
     last_used_at: number | null;
     revoked_at: number | null;
@@ -50,6 +53,56 @@ export interface Schema {
     last_used_at: number | null;
     revoked_at: number | null;
   };
+  oauth_grant: {
+    id: string;
+    person_id: string;
+    client_id: string;
+    server_id: string;
+    scopes: string;
+    redirect_host: string;
+    /** 1 when its code was redeemed with client authentication. */
+    authenticated: number;
+    created_at: number;
+    expires_at: number;
+    revoked_at: number | null;
+  };
+  authorization_code: {
+    hash: string;
+    grant_id: string;
+    person_id: string;
+    client_id: string;
+    server_id: string;
+    scopes: string;
+    redirect_uri: string;
+    code_challenge: string;
+    expires_at: number;
+    spent_at: number | null;
+  };
+  refresh_token: {
+    hash: string;
+    grant_id: string;
+    expires_at: number;
+    spent_at: number | null;
+    successor_hash: string | null;
+    sealed_successor: string | null;
+  };
+  consent: {
+    person_id: string;
+    client_id: string;
+    server_id: string;
+    redirect_host: string;
+    scopes: string;
+    expires_at: number;
+  };
+  authorization_request: {
+    id_hash: string;
+    session_id: string;
+    person_id: string;
+    client_id: string;
+    request: string;
+    expires_at: number;
+  };
+  used_assertion: { client_id: string; jti: string; expires_at: number };
   revoked_token: { jti: string; expires_at: number };
   signing_key: {
     kid: string;

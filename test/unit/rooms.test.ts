@@ -35,7 +35,10 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'gateway',
       'http',
       'log',
+      'oauth',
+      'organizations',
       'openid',
+      'outbound',
       'people',
       'signing',
       'store',
@@ -49,7 +52,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/log': { packages: ['pino'] },
   'server/config': {},
   'server/cli': {
-    enters: ['audit', 'clock', 'config', 'credentials', 'organizations', 'people'],
+    enters: ['audit', 'clock', 'config', 'credentials', 'organizations', 'people', 'signing'],
     packages: ['zod'],
   },
   'server/credentials': { enters: ['clock'] },
@@ -60,11 +63,15 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   },
   'server/audit': { enters: ['clock'] },
   'server/signing': { enters: ['clock', 'credentials'], packages: ['jose', 'zod'] },
-  'server/oauth': { enters: ['clock', 'credentials', 'signing'] },
+  'server/oauth': {
+    enters: ['audit', 'clock', 'credentials', 'organizations', 'people', 'signing'],
+    packages: ['jose', 'zod'],
+  },
   'server/gateway': {
     enters: ['clock', 'credentials', 'oauth', 'organizations', 'signing'],
     packages: ['zod'],
   },
+  'server/outbound': { packages: ['undici'] },
   'server/upstream': { enters: ['gateway', 'organizations'], packages: ['undici'] },
   'server/store': {
     enters: ['audit', 'credentials', 'gateway', 'oauth', 'organizations', 'people', 'signing'],

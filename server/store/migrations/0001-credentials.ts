@@ -28,11 +28,12 @@ export const credentials: readonly string[] = [
   )`,
   `create table oauth_client (
     id text primary key,
-    server_id text not null references mcp_server (id) on delete cascade,
+    server_id text references mcp_server (id) on delete cascade,
     name text not null,
     scopes text not null,
     redirect_uris text not null,
     jwks text,
+    fetched_at bigint,
     created_at bigint not null,
     last_used_at bigint,
     revoked_at bigint

@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 
 import type { AdmissionStore } from '#gateway/admission';
+import { isRole, roleScopes } from '#people/role';
 import { readScopes } from '#store/json-column';
 import { readServer, type ServerRow } from '#store/organization-store';
 
@@ -24,6 +25,16 @@ const byClient = `select ${server}, c.scopes
   where c.id = :client and c.revoked_at is null and ${enabled}
     and not exists (select 1 from revoked_token r where r.jti = :token)`;
 
+const byGrant = `select ${server}, c.scopes, m.role
+  from oauth_grant g
+  join oauth_client c on c.id = g.client_id
+  join mcp_server s on s.id = g.server_id
+  join organization o on o.id = s.organization_id
+  join membership m on m.person_id = g.person_id and m.organization_id = o.id
+  where g.id = :grant and g.person_id = :person and c.id = :client
+    and g.revoked_at is null and c.revoked_at is null and ${enabled}
+    and not exists (select 1 from revoked_token r where r.jti = :token)`;
+
 /**
  * Admissions from SQLite by bare prepared statements, as every call to every MCP server asks one.
  * Read anew each time, so that a revocation by any process counts at the next request.
@@ -31,6 +42,7 @@ const byClient = `select ${server}, c.scopes
 export function sqliteAdmissions(connection: DatabaseSync): AdmissionStore {
   const key = connection.prepare(byKey);
   const client = connection.prepare(byClient);
+  const granted = connection.prepare(byGrant);
   return {
     async byKey({ organization, server: name, keyHash, now }) {
       const row = key.get({ organization, server: name, hash: keyHash, now }) as
@@ -39,11 +51,19 @@ export function sqliteAdmissions(connection: DatabaseSync): AdmissionStore {
       return row && { server: readServer(row), keyId: row.key_id, scopes: readScopes(row.scopes) };
     },
 
-    async byClient({ organization, server: name, clientId, tokenId }) {
-      const row = client.get({ organization, server: name, client: clientId, token: tokenId }) as
-        | (ServerRow & { scopes: string })
+    async byClient({ organization, server: name, clientId, tokenId, grant }) {
+      const asked = { organization, server: name, client: clientId, token: tokenId };
+      if (!grant) {
+        const row = client.get(asked) as (ServerRow & { scopes: string }) | undefined;
+        return row && { server: readServer(row), scopes: readScopes(row.scopes) };
+      }
+      const row = granted.get({ ...asked, grant: grant.id, person: grant.userId }) as
+        | (ServerRow & { scopes: string; role: string })
         | undefined;
-      return row && { server: readServer(row), scopes: readScopes(row.scopes) };
+      if (!row || !isRole(row.role)) return undefined;
+      const most = roleScopes(row.role);
+      const scopes = readScopes(row.scopes).filter((scope) => most.includes(scope));
+      return { server: readServer(row), scopes };
     },
   };
 }

@@ -1,0 +1,56 @@
+import type { FastifyInstance } from 'fastify';
+
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { OAuthRefusal } from '#oauth/oauth-refusal';
+import { registrationEndpoint, type RegistrationEndpointPorts } from '#oauth/registration-endpoint';
+import { oauthErrorAnswer } from './errors.ts';
+
+const maxMetadataBytes = 16 * 1024;
+const maxPerHour = 30;
+const hourSeconds = 3600;
+
+/** `POST {base}/api/oauth/register`, thirty an hour for each address. RFC 7591 §3 */
+export function registrationRoute(
+  app: FastifyInstance,
+  ports: RegistrationEndpointPorts & { readonly clock: Clock },
+): void {
+  const recent = new Map<string, EpochSeconds[]>();
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(
+    '*',
+    { parseAs: 'string', bodyLimit: maxMetadataBytes },
+    (_request, body, done) => done(null, body),
+  );
+  app.setErrorHandler((error, request, reply) => {
+    const { status, headers, body } = oauthErrorAnswer(error);
+    if (status >= 500) request.log.error({ err: error }, 'request failed');
+    else request.log.info({ code: body.error, reason: body.error_description }, 'request refused');
+    return reply.code(status).headers(headers).header('Cache-Control', 'no-store').send(body);
+  });
+
+  app.post('/api/oauth/register', async (request, reply) => {
+    const type = request.headers['content-type']?.split(';')[0]?.trim().toLowerCase();
+    if (type !== 'application/json') {
+      throw new OAuthRefusal('invalid_client_metadata', 'the body must be application/json');
+    }
+    const now = ports.clock.now();
+    const before = (recent.get(request.ip) ?? []).filter((at) => at > now - hourSeconds);
+    if (before.length >= maxPerHour) {
+      throw new OAuthRefusal('slow_down', 'too many registrations from this address', {
+        retryAfterSeconds: Math.max(1, (before[0] ?? now) + hourSeconds - now),
+      });
+    }
+    if (recent.size > 10_000) recent.clear();
+    recent.set(request.ip, [...before, now]);
+    const registration = await registrationEndpoint(parseJson(request.body), ports);
+    return reply.code(201).header('Cache-Control', 'no-store').send(registration);
+  });
+}
+
+function parseJson(body: unknown): unknown {
+  try {
+    return JSON.parse(String(body));
+  } catch {
+    throw new OAuthRefusal('invalid_client_metadata', 'the body is not JSON');
+  }
+}

@@ -1,0 +1,80 @@
+import type { EpochSeconds } from '#clock/clock';
+import { hashSecret, randomBase62 } from '#credentials/secret-format';
+import { errorUrl } from './answer-url.ts';
+import type { AuthorizationRequest } from './authorization-request.ts';
+import type { ConsentStore } from './consent-store.ts';
+import { consentTerms, type ConsentTerms, type ConsentTermsPorts } from './consent-terms.ts';
+import { grantLifeSeconds } from './grant-store.ts';
+import { issueCode, type IssueCodePorts } from './issue-code.ts';
+import { OAuthRefusal } from './oauth-refusal.ts';
+import type { PendingRequestStore } from './pending-request-store.ts';
+import { redirectPlace, type RedirectPlace } from './redirect-match.ts';
+
+const pendingLifeSeconds = 1800;
+
+/** The person who is asked, in the session in which they are asked. */
+export interface AskedPerson {
+  readonly userId: string;
+  readonly sessionId: string;
+}
+
+/** What the consent page says. */
+export interface ConsentQuestion {
+  /** Comes back with the decision, once. */
+  readonly requestId: string;
+  readonly request: AuthorizationRequest;
+  readonly terms: ConsentTerms;
+  readonly place: RedirectPlace;
+  readonly until: EpochSeconds;
+}
+
+export type ConsentOutcome =
+  | { readonly outcome: 'stranger' }
+  | { readonly outcome: 'redirect'; readonly location: string }
+  | { readonly outcome: 'ask'; readonly question: ConsentQuestion };
+
+export interface AskConsentPorts extends ConsentTermsPorts, IssueCodePorts {
+  readonly consents: Pick<ConsentStore, 'allowed'>;
+  readonly pendingRequests: Pick<PendingRequestStore, 'add'>;
+}
+
+/**
+ * Asks a person for what a client wants, unless the same was allowed before: at most these scopes, at
+ * this server, for the same site. Whatever listens on this computer or has a scheme could be another
+ * program each time, so there the question is always put.
+ *
+ * RFC 6749 §10.2, RFC 8252 §8.6
+ *
+ * @throws {OAuthRefusal} `invalid_client`
+ */
+export async function askConsent(
+  request: AuthorizationRequest,
+  { userId, sessionId }: AskedPerson,
+  ports: AskConsentPorts,
+): Promise<ConsentOutcome> {
+  const { base, clock, consents, pendingRequests } = ports;
+  const found = await consentTerms(request, userId, ports);
+  if (found.outcome === 'stranger') return found;
+  if (found.outcome === 'nothing') {
+    const refusal = new OAuthRefusal('access_denied', 'the role of this person does not cover it');
+    return { outcome: 'redirect', location: errorUrl({ ...request, issuer: base }, refusal) };
+  }
+  const { terms } = found;
+  const { serverId, scopes } = terms;
+  const place = redirectPlace(request.redirectUri);
+  const now = clock.now();
+  if (place.kind === 'site') {
+    const subject = { userId, clientId: request.clientId, serverId, redirectHost: place.host };
+    const allowed = await consents.allowed(subject, now);
+    if (scopes.every((scope) => allowed.includes(scope))) {
+      const location = await issueCode(request, { userId, serverId, scopes }, ports);
+      return { outcome: 'redirect', location };
+    }
+  }
+  const requestId = randomBase62(30);
+  const expiresAt = now + pendingLifeSeconds;
+  const idHash = hashSecret(requestId);
+  await pendingRequests.add({ idHash, sessionId, userId, request, expiresAt }, now);
+  const until = now + grantLifeSeconds;
+  return { outcome: 'ask', question: { requestId, request, terms, place, until } };
+}

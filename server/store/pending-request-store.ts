@@ -1,0 +1,44 @@
+import type { Kysely } from 'kysely';
+
+import type { AuthorizationRequest } from '#oauth/authorization-request';
+import type { PendingRequestStore } from '#oauth/pending-request-store';
+import type { Schema } from './schema.ts';
+
+/** Authorization requests that wait for a decision, in SQL. */
+export function pendingRequestStore(db: Kysely<Schema>): PendingRequestStore {
+  return {
+    async add({ idHash, sessionId, userId, request, expiresAt }, now) {
+      await db.deleteFrom('authorization_request').where('expires_at', '<=', now).execute();
+      await db
+        .insertInto('authorization_request')
+        .values({
+          id_hash: idHash,
+          session_id: sessionId,
+          person_id: userId,
+          client_id: request.clientId,
+          request: JSON.stringify(request),
+          expires_at: expiresAt,
+        })
+        .execute();
+    },
+
+    async take(idHash, sessionId, now) {
+      const row = await db
+        .deleteFrom('authorization_request')
+        .where('id_hash', '=', idHash)
+        .where('session_id', '=', sessionId)
+        .where('expires_at', '>', now)
+        .returningAll()
+        .executeTakeFirst();
+      return (
+        row && {
+          idHash,
+          sessionId,
+          userId: row.person_id,
+          request: JSON.parse(row.request) as AuthorizationRequest,
+          expiresAt: row.expires_at,
+        }
+      );
+    },
+  };
+}
