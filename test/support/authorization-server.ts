@@ -1,0 +1,173 @@
+import { createHash, randomBytes } from 'node:crypto';
+
+import type { AccessTokenClaims } from '#server/signing/access-token';
+import { createClient } from '#server/credentials/create-client';
+import { ordinaryScopes, type Scope } from '#server/credentials/scope';
+import { masterKey } from '#server/signing/master-key';
+import { accessTokens } from '#server/signing/access-token';
+import { readSigningKeys } from '#server/signing/signing-key';
+import { issueCode } from '#server/oauth/issue-code';
+import type { OAuthRefusal } from '#server/oauth/oauth-refusal';
+import { tokenEndpoint } from '#server/oauth/token-endpoint';
+import type { TokenResponse } from '#server/oauth/token-response';
+import { sqliteAdmissions } from '#server/store/sqlite/admission-store';
+import { openStores, type OpenStores } from '#server/stores';
+import { fakeClock, type FakeClock } from './fake-clock.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+type Fields = Readonly<Record<string, string | undefined>>;
+
+/** A code verifier and its S256 challenge. RFC 7636 §4 */
+export function pkcePair(verifier = randomBytes(32).toString('base64url')) {
+  return { verifier, challenge: createHash('sha256').update(verifier).digest('base64url') };
+}
+
+export interface SignedIn {
+  readonly accessToken: string;
+  readonly refreshToken: string;
+  readonly scope: string;
+}
+
+/**
+ * The decisions of our authorization server over a database of its own and a clock that a test turns:
+ * `acme/sales`, its client, and Dana, who is a member.
+ */
+export interface AuthorizationServer extends AsyncDisposable {
+  readonly base: string;
+  readonly clock: FakeClock;
+  readonly stores: OpenStores;
+  readonly ports: Parameters<typeof tokenEndpoint>[2];
+  readonly client: { readonly id: string; readonly secret: string };
+  readonly redirectUri: string;
+
+  /** A code for what Dana allowed, with the verifier that redeems it. */
+  code(but?: {
+    scopes?: readonly Scope[];
+    challenge?: string;
+    clientId?: string;
+  }): Promise<{ code: string; verifier: string }>;
+
+  /** Brings a code with everything right but what `but` says; `undefined` leaves out. */
+  redeem(issued: { code: string; verifier: string }, but?: Fields): Promise<SignedIn>;
+
+  /** A code, redeemed without a secret. */
+  signIn(but?: { scopes?: readonly Scope[] } & { form?: Fields }): Promise<SignedIn>;
+
+  refresh(refreshToken: string, but?: Fields): Promise<SignedIn>;
+
+  /** Whether `acme/sales` lets this token in now, and with which scopes. */
+  admitted(accessToken: string): Promise<readonly Scope[] | undefined>;
+
+  claims(accessToken: string): Promise<AccessTokenClaims>;
+
+  /** What the audit log says, the newest first. */
+  audited(): Promise<string[]>;
+}
+
+export async function authorizationServer(): Promise<AuthorizationServer> {
+  const base = 'https://latchkey.example';
+  const redirectUri = 'http://127.0.0.1:49152/callback';
+  const folder = await temporaryFolder('authorization');
+  const stores = await openStores(folder.path);
+  const clock = fakeClock();
+  const now = clock.now();
+  await stores.organizations.add({ id: 'org_acme', name: 'acme', createdAt: now });
+  const upstream = { kind: 'demo' } as const;
+  const server = { id: 'srv_sales', organizationId: 'org_acme', name: 'sales', upstream };
+  await stores.organizations.addServer({ ...server, createdAt: now });
+  await stores.users.add(
+    { id: 'user_dana', email: 'dana@example.com', createdAt: now },
+    { organizationId: 'org_acme', role: 'member' },
+  );
+  const scopes = [...ordinaryScopes, 'mcp:server:manage'] as const;
+  const chosen = { name: 'Claude', serverId: server.id, jwks: undefined };
+  const client = await createClient(
+    { ...chosen, scopes, redirectUris: ['http://127.0.0.1/callback'] },
+    { clients: stores.clients, clock },
+  );
+  const keys = await readSigningKeys(stores.signingKeys, {
+    masterKey: masterKey(randomBytes(32)),
+    clock,
+  });
+  const tokens = accessTokens(base, { keys, clock });
+  const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
+  const ports = { ...stores, base, clock, tokens, endpointUrl, used: () => {} };
+  const admissions = sqliteAdmissions(stores.connection);
+
+  const ask = async (fields: Fields): Promise<SignedIn> => {
+    const form = new Map(
+      Object.entries(fields).filter((entry): entry is [string, string] => entry[1] !== undefined),
+    );
+    return signedIn(await tokenEndpoint(form, undefined, ports));
+  };
+  const claims = async (accessToken: string) => {
+    const verdict = await tokens.verify(accessToken);
+    if (verdict.outcome === 'invalid') throw new Error(verdict.reason);
+    return verdict.claims;
+  };
+
+  const made: AuthorizationServer = {
+    base,
+    clock,
+    stores,
+    ports,
+    client,
+    redirectUri,
+    async code({ scopes: granted = ordinaryScopes, challenge, clientId = client.id } = {}) {
+      const pair = pkcePair();
+      const request = {
+        clientId,
+        clientName: 'Claude',
+        serverPath: 'acme/sales',
+        scopes: granted,
+        redirectUri,
+        state: undefined,
+        codeChallenge: challenge ?? pair.challenge,
+      };
+      const allowed = { userId: 'user_dana', serverId: server.id, scopes: granted };
+      const location = new URL(await issueCode(request, allowed, ports));
+      return { code: location.searchParams.get('code') ?? '', verifier: pair.verifier };
+    },
+    redeem: ({ code, verifier }, but = {}) =>
+      ask({
+        grant_type: 'authorization_code',
+        code,
+        code_verifier: verifier,
+        client_id: client.id,
+        redirect_uri: redirectUri,
+        ...but,
+      }),
+    async signIn({ scopes: granted = ordinaryScopes, form = {} } = {}) {
+      return made.redeem(await made.code({ scopes: granted }), form);
+    },
+    refresh: (refreshToken, but = {}) =>
+      ask({
+        grant_type: 'refresh_token',
+        refresh_token: refreshToken,
+        client_id: client.id,
+        ...but,
+      }),
+    async admitted(accessToken) {
+      const { id: tokenId, clientId, grantId, subject } = await claims(accessToken);
+      const grant = grantId === undefined ? undefined : { id: grantId, userId: subject };
+      const place = { organization: 'acme', server: 'sales' };
+      return (await admissions.byClient({ ...place, clientId, tokenId, grant }))?.scopes;
+    },
+    claims,
+    audited: async () => (await stores.audit.newest(20)).map(({ action }) => action),
+    async [Symbol.asyncDispose]() {
+      await stores.close();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+  return made;
+}
+
+function signedIn({ access_token, refresh_token = '', scope }: TokenResponse): SignedIn {
+  return { accessToken: access_token, refreshToken: refresh_token, scope };
+}
+
+/** For `rejects.toMatchObject`: a refusal with this code. */
+export function refusal(code: OAuthRefusal['code']) {
+  return { name: 'OAuthRefusal', code };
+}
