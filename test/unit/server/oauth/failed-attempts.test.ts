@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest';
+
+import { FailedAttempts } from '#server/oauth/failed-attempts';
+import { OAuthRefusal } from '#server/oauth/oauth-refusal';
+import { fakeClock } from '#support/fake-clock';
+import { refusal } from '#support/authorization-server';
+
+const fail = () => Promise.reject(new OAuthRefusal('invalid_client', 'no'));
+const succeed = () => Promise.resolve('yes');
+
+async function afterFailures(count: number, address = '192.0.2.1', clientId = 'client_a') {
+  const clock = fakeClock();
+  const attempts = new FailedAttempts(clock);
+  for (let n = 0; n < count; n += 1) {
+    await attempts.guard({ address, clientId }, fail).catch(() => undefined);
+  }
+  return { clock, attempts };
+}
+
+test('after twenty failures an address is not listened to, and is told when to come again', async () => {
+  const { attempts } = await afterFailures(20);
+
+  await expect(
+    attempts.guard({ address: '192.0.2.1', clientId: 'client_b' }, succeed),
+  ).rejects.toMatchObject({ ...refusal('slow_down'), retryAfterSeconds: 300 });
+});
+
+test('nineteen failures change nothing', async () => {
+  const { attempts } = await afterFailures(19);
+
+  expect(await attempts.guard({ address: '192.0.2.1', clientId: 'client_a' }, succeed)).toBe('yes');
+});
+
+test('a client that was guessed at is heard from elsewhere, and a wrong secret slowed down', async () => {
+  const { attempts } = await afterFailures(20);
+  const elsewhere = { address: '192.0.2.2', clientId: 'client_a' };
+
+  expect(await attempts.guard(elsewhere, succeed)).toBe('yes');
+  await expect(attempts.guard(elsewhere, fail)).rejects.toMatchObject(refusal('slow_down'));
+});
+
+test('five minutes later all is forgotten', async () => {
+  const { attempts, clock } = await afterFailures(25);
+  await clock.advance(300);
+
+  expect(await attempts.guard({ address: '192.0.2.1', clientId: 'client_a' }, succeed)).toBe('yes');
+});
