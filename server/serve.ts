@@ -9,6 +9,7 @@ import { openDemoLibrary } from '#demo/demo-library';
 import type { AdmissionStore } from '#gateway/admission';
 import { Gateway } from '#gateway/gateway';
 import type { OidcOptions } from '#config/oidc-options';
+import { accountGrantsOf } from '#http/account-grants';
 import { createApp } from '#http/app';
 import { isAllowedOrigin } from '#http/host-guard';
 import { providerCallbackPath } from '#http/provider-routes';
@@ -144,6 +145,7 @@ async function open(
       identityProvider:
         options.oidc &&
         openIdProvider({ ...options.oidc, redirectUri: base + providerCallbackPath }),
+      grantsOf: accountGrantsOf(stores.grants, clock),
       clock,
     },
     failedAttempts: new FailedAttempts(clock),

@@ -5,9 +5,10 @@ import { fastify, LogController, type FastifyBaseLogger, type FastifyInstance } 
 import type { Logger } from '#log/log';
 import { framingGuard } from './framing-guard.ts';
 import { isOwnHost, namedHost } from './host-guard.ts';
-import type { AskConsentPorts } from '#oauth/ask-consent';
 import type { RegistrationEndpointPorts } from '#oauth/registration-endpoint';
+import { accountGrantRoutes, type AccountGrantRoutesOptions } from './account-grants.ts';
 import { assetRoutes } from './asset-routes.ts';
+import { consentRoutes, type ConsentRoutesOptions } from './consent-routes.ts';
 import { healthRoutes, type HealthOptions } from './health-routes.ts';
 import { mcpRoute, type McpRouteOptions } from './mcp-route.ts';
 import { peopleRoutes } from './people-routes.ts';
@@ -24,7 +25,10 @@ const nothingHere = { error: 'not_found', error_description: 'there is nothing a
 export interface AppOptions
   extends OAuthRoutesOptions, McpRouteOptions, HealthOptions, PeopleRoutesOptions {
   readonly log: Logger;
-  readonly ports: OAuthRoutesOptions['ports'] & RegistrationEndpointPorts & AskConsentPorts;
+  readonly ports: OAuthRoutesOptions['ports'] &
+    ConsentRoutesOptions['ports'] &
+    AccountGrantRoutesOptions['ports'] &
+    RegistrationEndpointPorts;
   readonly trustedProxies: readonly string[];
   /** How long a request may take to arrive, in ms; 60,000 unless given. */
   readonly requestTimeoutMs?: number;
@@ -85,6 +89,8 @@ export function createApp(options: AppOptions): FastifyInstance {
 
   void app.register(async (routes) => assetRoutes(routes));
   void app.register(async (routes) => peopleRoutes(routes, options));
+  void app.register(async (routes) => accountGrantRoutes(routes, options));
+  void app.register(async (routes) => consentRoutes(routes, options));
   void app.register(async (routes) => oauthRoutes(routes, options));
   if (options.dynamicRegistration) {
     void app.register(async (routes) => registrationRoute(routes, options.ports));

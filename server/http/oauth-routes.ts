@@ -14,6 +14,7 @@ import { revocationEndpoint, type RevocationEndpointPorts } from '#oauth/revocat
 import { tokenEndpoint, type TokenEndpointPorts } from '#oauth/token-endpoint';
 import { isSlug } from '#organizations/slug';
 import type { SigningKeys } from '#signing/signing-key';
+import { audited } from './audited.ts';
 import { oauthErrorAnswer } from './errors.ts';
 
 const maxFormBytes = 16 * 1024;
@@ -94,15 +95,6 @@ async function guarded<Answer>(
   const { authorization } = request.headers;
   const attempt = { address: request.ip, clientId: claimedClient(form, authorization) };
   return failedAttempts.guard(attempt, () => act(form, authorization));
-}
-
-/** The same ports, with an audit log that knows where a request came from. */
-function audited<Ports extends Pick<TokenEndpointPorts, 'audit'>>(
-  { ip: address, id: requestId }: FastifyRequest,
-  ports: Ports,
-): Ports {
-  const { audit } = ports;
-  return { ...ports, audit: { append: (event) => audit.append({ ...event, address, requestId }) } };
 }
 
 function formOf(request: FastifyRequest): Form {

@@ -85,12 +85,14 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
 
   app.post('/sign-out', async (request, reply) => {
     const person = await currentPerson(request);
+    let next = '/';
     if (person) {
-      readPageForm(request, base, person);
+      next = ownPath(readPageForm(request, base, person).get('next'), base);
       await people.sessions.end(person.user.id, person.session.id);
       void reply.header('Set-Cookie', setCookie('latchkey', '', { base, maxAgeSeconds: 0 }));
     }
-    return reply.header('Cache-Control', 'no-store').redirect('/sign-in?done=signed-out', 303);
+    const to = `/sign-in?done=signed-out${next === '/' ? '' : `&next=${encodeURIComponent(next)}`}`;
+    return reply.header('Cache-Control', 'no-store').redirect(to, 303);
   });
 }
 

@@ -93,7 +93,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     packages: ['fastify'],
   },
   'server/openid': { enters: ['people'], packages: ['openid-client'] },
-  'server/pages': { enters: ['clock'], packages: ['eta'] },
+  'server/pages': { enters: ['clock', 'credentials'], packages: ['eta'] },
   'server/demo': { packages: ['@modelcontextprotocol/server', 'zod'] },
 };
 

@@ -39,7 +39,9 @@ function ask(but: Record<string, string | undefined> = {}, more: readonly Parame
   const changed = Object.entries(but).filter(
     (one): one is [string, string] => one[1] !== undefined,
   );
-  const query = new URLSearchParams([...kept, ...changed, ...more].map(([k, v]) => [k, v]));
+  const query = new URLSearchParams(
+    [...kept, ...changed, ...more].map(([k, v]) => [k, v] as [string, string]),
+  );
   return askRaw(query.toString());
 }
 

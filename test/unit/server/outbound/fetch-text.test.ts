@@ -9,7 +9,7 @@ let port: string;
 beforeAll(async () => {
   site = await countedServer((request, response) => {
     const json = { 'content-type': 'application/json' };
-    switch (request.url) {
+    switch (request.url ?? '') {
       case '/slow':
         return response.writeHead(200, json).write('{');
       case '/endless':

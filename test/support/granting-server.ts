@@ -1,0 +1,256 @@
+import { join } from 'node:path';
+
+import { serve } from '#server/serve';
+import { createClient } from '#server/credentials/create-client';
+import { hashSecret } from '#server/credentials/secret-format';
+import { ordinaryScopes } from '#server/credentials/scope';
+import { cookieName } from '#server/http/cookies';
+import { jsonLog } from '#server/log/log';
+import { startSession } from '#server/people/start-session';
+import type { Role } from '#server/people/role';
+import { openStores, type OpenStores } from '#server/stores';
+import { pkcePair } from './authorization-server.ts';
+import type { FakeClock } from './fake-clock.ts';
+import { freePort } from './loopback.ts';
+import { startProgram } from './processes.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+type Fields = Readonly<Record<string, string | undefined>>;
+type RequestHeaders = Readonly<Record<string, string>>;
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly json: Record<string, unknown>;
+}
+
+/** The browser of somebody who is signed in, as far as a server sees it. */
+export interface Browser {
+  readonly cookie: string;
+  readonly userId: string;
+}
+
+export interface GrantingServerOptions {
+  /** With a clock the server runs in this process, and the test turns the time. */
+  readonly clock?: FakeClock;
+  /** Of the server that runs in this process. */
+  readonly fetchDocument?: (url: string) => Promise<string>;
+  readonly args?: readonly string[];
+}
+
+/**
+ * A server that listens, with `acme/sales` (the demo), an OAuth client of it, and people of acme. It is a
+ * process of its own unless the test brings a clock.
+ */
+export interface GrantingServer extends AsyncDisposable {
+  readonly base: string;
+  /** The same database, as an administrative command has it. */
+  readonly stores: OpenStores;
+  readonly client: { readonly id: string; readonly secret: string };
+  readonly redirectUri: string;
+
+  /** Signs in somebody of acme. */
+  browser(role?: Role): Promise<Browser>;
+
+  /** `GET /oauth/consent` with everything right but what `but` says; no redirect is followed. */
+  authorize(browser: Browser | undefined, but?: Fields, more?: string): Promise<Response>;
+
+  /** Presses a button of a consent page. */
+  decide(browser: Browser, page: string, decision: 'allow' | 'deny'): Promise<Response>;
+
+  /** Asks, allows, and takes the code. */
+  code(browser: Browser, but?: Fields): Promise<{ code: string; verifier: string }>;
+
+  post(path: string, fields: Fields, headers?: RequestHeaders): Promise<Answer>;
+
+  /** Redeems a code with everything right but what `but` says. */
+  redeem(issued: { code: string; verifier: string }, but?: Fields): Promise<Answer>;
+
+  /** A code, allowed and redeemed. */
+  signIn(browser: Browser, but?: Fields): Promise<{ accessToken: string; refreshToken: string }>;
+
+  refresh(refreshToken: string, but?: Fields): Promise<Answer>;
+
+  /** The status of `tools/list` with this token. */
+  call(accessToken: string): Promise<number>;
+}
+
+const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js');
+
+export async function grantingServer(options: GrantingServerOptions = {}): Promise<GrantingServer> {
+  await using stack = new AsyncDisposableStack();
+  const folder = stack.use(await temporaryFolder('granting'));
+  const { base, stores } = await started(folder.path, options, stack);
+  const redirectUri = 'http://127.0.0.1:49152/callback';
+  const { clock = { now: () => Math.floor(Date.now() / 1000) } } = options;
+  const createdAt = clock.now();
+  await stores.organizations.add({ id: 'org_acme', name: 'acme', createdAt });
+  for (const name of ['sales', 'support']) {
+    const place = { id: `srv_${name}`, organizationId: 'org_acme', name };
+    await stores.organizations.addServer({ ...place, upstream: { kind: 'demo' }, createdAt });
+  }
+  const client = await createClient(
+    {
+      name: 'Claude',
+      serverId: 'srv_sales',
+      scopes: [...ordinaryScopes],
+      redirectUris: [
+        'http://127.0.0.1/callback',
+        'http://[::1]/callback',
+        'https://app.example/cb',
+      ],
+      jwks: undefined,
+    },
+    { clients: stores.clients, clock },
+  );
+  const { challenge, verifier } = pkcePair();
+  let people = 0;
+  const opened = stack.move();
+
+  const made: GrantingServer = {
+    base,
+    stores,
+    client,
+    redirectUri,
+    async browser(role = 'member') {
+      people += 1;
+      const userId = `user_${people}`;
+      const user = { id: userId, email: `person${people}@example.com`, createdAt };
+      await stores.users.add(user, { organizationId: 'org_acme', role });
+      const visit = { address: '127.0.0.1', userAgent: 'test', requestId: 'test' };
+      const { sessionToken } = await startSession(userId, visit, { ...stores, clock });
+      return { userId, cookie: `${cookieName('latchkey', base)}=${sessionToken}` };
+    },
+    authorize(browser, but = {}, more = '') {
+      const query = new URLSearchParams(
+        entries({
+          client_id: client.id,
+          response_type: 'code',
+          redirect_uri: redirectUri,
+          scope: 'mcp:tools:read,mcp:tools:execute',
+          state: 'st/ate',
+          code_challenge: challenge,
+          code_challenge_method: 'S256',
+          ...but,
+        }),
+      );
+      const headers = browser ? { cookie: browser.cookie } : {};
+      const url = `${base}/oauth/consent?${query.toString()}${more}`;
+      return fetch(url, { headers, redirect: 'manual' });
+    },
+    decide(browser, page, decision) {
+      const fields = { ...hiddenFields(page, '/oauth/consent'), decision };
+      return fetch(`${base}/oauth/consent`, {
+        method: 'POST',
+        headers: { cookie: browser.cookie, origin: base },
+        body: new URLSearchParams(fields),
+        redirect: 'manual',
+      });
+    },
+    async code(browser, but) {
+      const page = await made.authorize(browser, but);
+      const answer = await made.decide(browser, await page.text(), 'allow');
+      const location = new URL(answer.headers.get('location') ?? 'none:');
+      return { code: location.searchParams.get('code') ?? '', verifier };
+    },
+    async post(path, fields, headers = {}) {
+      const body = new URLSearchParams(entries(fields));
+      return answerOf(await fetch(base + path, { method: 'POST', headers, body }));
+    },
+    redeem: ({ code, verifier: proof }, but = {}) =>
+      made.post('/api/oauth/token', {
+        grant_type: 'authorization_code',
+        code,
+        code_verifier: proof,
+        client_id: client.id,
+        redirect_uri: redirectUri,
+        ...but,
+      }),
+    async signIn(browser, but) {
+      const { status, json } = await made.redeem(await made.code(browser, but));
+      if (status !== 200) throw new Error(JSON.stringify(json));
+      return {
+        accessToken: String(json['access_token']),
+        refreshToken: String(json['refresh_token']),
+      };
+    },
+    refresh: (refreshToken, but = {}) =>
+      made.post('/api/oauth/token', {
+        grant_type: 'refresh_token',
+        refresh_token: refreshToken,
+        client_id: client.id,
+        ...but,
+      }),
+    async call(accessToken) {
+      const answer = await fetch(`${base}/mcp/acme/sales`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${accessToken}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
+      });
+      await answer.arrayBuffer();
+      return answer.status;
+    },
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  };
+  return made;
+}
+
+async function started(
+  dataDir: string,
+  { clock, fetchDocument, args = [] }: GrantingServerOptions,
+  stack: AsyncDisposableStack,
+): Promise<{ base: string; stores: OpenStores }> {
+  if (!clock) {
+    const program = startProgram(process.execPath, {
+      args: [launcher, 'start', '--port', '0', '--data-dir', dataDir, ...args],
+    });
+    stack.use(program);
+    const [, base = ''] = await program.line(/^listening on (\S+)/m);
+    const stores = await openStores(dataDir);
+    stack.defer(() => stores.close());
+    return { base, stores };
+  }
+  const port = await freePort();
+  const base = `http://127.0.0.1:${port}`;
+  const server = await serve({
+    dataDir,
+    masterKeyFile: undefined,
+    host: '127.0.0.1',
+    port,
+    base,
+    trustedProxies: [],
+    firstOrganization: undefined,
+    oidc: undefined,
+    allowedOrigins: [],
+    dynamicRegistration: args.includes('--dynamic-registration'),
+    ...(fetchDocument && { fetchDocument }),
+    maxBodyBytes: 65_536,
+    nodePath: process.execPath,
+    clock,
+    log: jsonLog('silent', { write: () => true }),
+  });
+  stack.defer(() => server.close());
+  return { base, stores: server.stores };
+}
+
+/** The hidden fields of the form of a page that posts to `action`. */
+export function hiddenFields(page: string, action: string): Record<string, string> {
+  const from = page.indexOf(`action="${action}"`);
+  const form = page.slice(from, page.indexOf('</form>', from));
+  const inputs = form.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g);
+  if (from < 0) throw new Error(`no form for ${action} in:\n${page}`);
+  return Object.fromEntries([...inputs].map(([, name = '', value = '']) => [name, value]));
+}
+
+/** The id under which a session's cookie is kept. */
+export const cookieHash = ({ cookie }: Browser) => hashSecret(cookie.split('=')[1] ?? '');
+
+function entries(fields: Fields): [string, string][] {
+  return Object.entries(fields).filter((one): one is [string, string] => one[1] !== undefined);
+}
+
+async function answerOf(response: Response): Promise<Answer> {
+  const text = await response.text();
+  const json: Record<string, unknown> = text.startsWith('{') ? JSON.parse(text) : {};
+  return { status: response.status, headers: response.headers, json };
+}
