@@ -44,6 +44,7 @@ export interface GrantingServerOptions {
  */
 export interface GrantingServer extends AsyncDisposable {
   readonly base: string;
+  readonly dataDir: string;
   /** The same database, as an administrative command has it. */
   readonly stores: OpenStores;
   readonly client: { readonly id: string; readonly secret: string };
@@ -75,7 +76,8 @@ export interface GrantingServer extends AsyncDisposable {
   call(accessToken: string): Promise<number>;
 }
 
-const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js');
+/** What `node` runs to be `latchkey-server`. */
+export const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js');
 
 export async function grantingServer(options: GrantingServerOptions = {}): Promise<GrantingServer> {
   await using stack = new AsyncDisposableStack();
@@ -109,6 +111,7 @@ export async function grantingServer(options: GrantingServerOptions = {}): Promi
 
   const made: GrantingServer = {
     base,
+    dataDir: folder.path,
     stores,
     client,
     redirectUri,

@@ -1,0 +1,169 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+import { fetchText } from '#server/outbound/fetch-text';
+import { countedServer, type CountedServer } from '#support/counted-server';
+import { fakeClock, type FakeClock } from '#support/fake-clock';
+import { grantingServer, type Browser, type GrantingServer } from '#support/granting-server';
+
+const origin = 'https://client.test';
+const redirectUri = 'https://client.test/cb';
+let site: CountedServer;
+let clock: FakeClock;
+let server: GrantingServer;
+let dana: Browser;
+const documents: Record<string, unknown> = {};
+
+/** What a document says when everything in it is right but what `but` says. */
+const described = (path: string, but: object = {}) => ({
+  client_id: origin + path,
+  client_name: 'Described',
+  redirect_uris: [redirectUri],
+  token_endpoint_auth_method: 'none',
+  ...but,
+});
+
+beforeAll(async () => {
+  site = await countedServer((request, response) => {
+    const path = request.url ?? '';
+    const json = { 'content-type': 'application/json' };
+    if (path === '/slow.json') return response.writeHead(200, json).write('{');
+    if (path === '/moved.json') return response.writeHead(302, { location: '/right.json' }).end();
+    const document = documents[path];
+    const text = typeof document === 'string' ? document : JSON.stringify(document ?? null);
+    return response.writeHead(document === undefined ? 404 : 200, json).end(text);
+  });
+  clock = fakeClock();
+  // The guard itself, with the site standing in for the one on the web.
+  const fetchDocument = (url: string) =>
+    fetchText(url.replace(origin, site.origin), {
+      timeoutMs: 500,
+      maxBytes: 20 * 1024,
+      allowedHosts: ['127.0.0.1'],
+      resolve: async () => [],
+    });
+  server = await grantingServer({ clock, fetchDocument });
+  dana = await server.browser();
+});
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await site[Symbol.asyncDispose]();
+});
+
+const ask = (path: string, but = {}) =>
+  server.authorize(dana, {
+    client_id: origin + path,
+    redirect_uri: redirectUri,
+    resource: `${server.base}/mcp/acme/sales`,
+    ...but,
+  });
+
+test('a client is who its document says, for the server that the request names', async () => {
+  documents['/right.json'] = described('/right.json');
+  const but = {
+    client_id: `${origin}/right.json`,
+    redirect_uri: redirectUri,
+    resource: `${server.base}/mcp/acme/sales`,
+  };
+  const page = await (await ask('/right.json')).text();
+  const { json } = await server.redeem(await server.code(dana, but), {
+    client_id: but.client_id,
+    redirect_uri: redirectUri,
+  });
+
+  expect(page).toContain('Described');
+  expect(await server.call(String(json['access_token']))).toBe(200);
+  expect(json['refresh_token']).toMatch(/^rt_/);
+});
+
+test('76: nothing is fetched before somebody has signed in', async () => {
+  const before = site.seen.length;
+  const answer = await server.authorize(undefined, { client_id: `${origin}/unseen.json` });
+
+  expect(answer.status).toBe(303);
+  expect(answer.headers.get('location')).toMatch(/^\/sign-in\?next=/);
+  expect(site.seen).toHaveLength(before);
+});
+
+describe('76: an address that is not on the public internet is not a client', () => {
+  test.each([
+    'https://127.0.0.1/c.json',
+    'https://2130706433/c.json',
+    'https://0177.0.0.1/c.json',
+    'https://[::1]/c.json',
+    'https://[::ffff:127.0.0.1]/c.json',
+    'https://10.0.0.1/c.json',
+    'https://169.254.169.254/latest/meta-data',
+    'https://0.0.0.0/c.json',
+    'https://localhost/c.json',
+    'http://client.test/c.json',
+  ])('%s', async (clientId) => {
+    await using guarded = await grantingServer();
+    const answer = await guarded.authorize(await guarded.browser(), { client_id: clientId });
+
+    expect(answer.status).toBe(400);
+    expect(answer.headers.has('location')).toBe(false);
+  });
+});
+
+describe('77: a document is refused', () => {
+  test.each<[string, string, unknown]>([
+    ['above 20 KB', '/long.json', described('/long.json', { padding: 'x'.repeat(20_480) })],
+    ['that is slow', '/slow.json', undefined],
+    ['that redirects', '/moved.json', undefined],
+    ['that is no JSON', '/text.json', 'not json'],
+    ['of another client', '/other.json', described('/right.json')],
+    ['with a secret', '/secret.json', described('/secret.json', { client_secret: 'x' })],
+    [
+      'that asks for a secret',
+      '/basic.json',
+      described('/basic.json', { token_endpoint_auth_method: 'client_secret_basic' }),
+    ],
+    [
+      'with a wildcard redirect',
+      '/wild.json',
+      described('/wild.json', { redirect_uris: ['https://*.client.test/cb'] }),
+    ],
+    [
+      'with script for a logo',
+      '/logo.json',
+      described('/logo.json', { logo_uri: 'javascript:alert(1)' }),
+    ],
+    ['that is not there', '/missing.json', undefined],
+  ])('%s', async (_, path, document) => {
+    if (document !== undefined) documents[path] = document;
+    const answer = await ask(path);
+
+    expect(answer.status).toBe(400);
+    expect(answer.headers.has('location')).toBe(false);
+  });
+});
+
+test('77: a document is read again after an hour, and a changed redirect list then counts', async () => {
+  documents['/moving.json'] = described('/moving.json');
+  expect((await ask('/moving.json')).status).toBe(200);
+  documents['/moving.json'] = described('/moving.json', {
+    redirect_uris: ['https://client.test/new'],
+  });
+  const cached = (await ask('/moving.json')).status;
+  await clock.advance(3600);
+
+  expect(cached).toBe(200);
+  expect((await ask('/moving.json')).status).toBe(400);
+  expect((await ask('/moving.json', { redirect_uri: 'https://client.test/new' })).status).toBe(200);
+});
+
+test("the proxy's own document is published, and a client without being fetched", async () => {
+  const url = `${server.base}/oauth/clients/latchkey.json`;
+  const document: Record<string, unknown> = JSON.parse(await (await fetch(url)).text());
+  const answer = await server.authorize(dana, {
+    client_id: url,
+    redirect_uri: 'http://127.0.0.1:50123/callback',
+    resource: `${server.base}/mcp/acme/sales`,
+  });
+  const elsewhere = await server.authorize(dana, { client_id: `${server.base}/healthz` });
+
+  expect(document).toMatchObject({ client_id: url, token_endpoint_auth_method: 'none' });
+  expect(answer.status).toBe(200);
+  expect(await answer.text()).toContain('Latchkey');
+  expect(elsewhere.status).toBe(400);
+});

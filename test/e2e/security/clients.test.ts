@@ -1,0 +1,249 @@
+import { generateKeyPairSync, randomUUID } from 'node:crypto';
+import { request } from 'node:http';
+
+import { exportJWK, SignJWT, UnsecuredJWT } from 'jose';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+import { createClient } from '#server/credentials/create-client';
+import { runProgram } from '#support/processes';
+import {
+  grantingServer,
+  launcher,
+  type Browser,
+  type GrantingServer,
+} from '#support/granting-server';
+
+let server: GrantingServer;
+let dana: Browser;
+beforeAll(async () => {
+  server = await grantingServer({ args: ['--dynamic-registration'] });
+  dana = await server.browser();
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+const register = async (metadata: object, headers: Record<string, string> = {}) => {
+  const answer = await fetch(`${server.base}/api/oauth/register`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(metadata),
+  });
+  const json: Record<string, unknown> = JSON.parse(await answer.text());
+  return { status: answer.status, json };
+};
+
+describe('23: registration refuses', () => {
+  test.each([
+    'javascript:alert(1)',
+    'data:text/html,x',
+    'file:///etc/passwd',
+    'vbscript:x',
+    'https://app.example/$(id)',
+    'https://app.example/a\r\nb',
+    'http://app.example/cb',
+    'cursor://callback',
+    'https://*.example/cb',
+    'https://app.example/cb#x',
+  ])('the redirect URI %j', async (uri) => {
+    expect(await register({ redirect_uris: [uri] })).toMatchObject({
+      status: 400,
+      json: { error: 'invalid_redirect_uri' },
+    });
+  });
+
+  test.each(['client_uri', 'logo_uri', 'tos_uri', 'policy_uri'])('script in %s', async (member) => {
+    const answer = await register({
+      redirect_uris: ['https://app.example/cb'],
+      [member]: 'javascript:alert(1)',
+    });
+
+    expect(answer).toMatchObject({ status: 400, json: { error: 'invalid_client_metadata' } });
+  });
+});
+
+test('a client that registers itself belongs to no server and needs a resource', async () => {
+  const { status, json } = await register({
+    redirect_uris: ['http://127.0.0.1/callback'],
+    client_name: 'Registered',
+    token_endpoint_auth_method: 'none',
+  });
+  const but = { client_id: String(json['client_id']) };
+  const without = await server.authorize(dana, but);
+  const resource = `${server.base}/mcp/acme/support`;
+  const { json: tokens } = await server.redeem(await server.code(dana, { ...but, resource }), but);
+  const [, payload = ''] = String(tokens['access_token']).split('.');
+
+  expect(status).toBe(201);
+  expect(json).not.toHaveProperty('client_secret');
+  expect(without.headers.get('location')).toContain('error=invalid_target');
+  expect(Buffer.from(payload, 'base64url').toString()).toContain(`"aud":"${resource}"`);
+});
+
+test('a client that registers itself gets nothing by client credentials', async () => {
+  const { json } = await register({ redirect_uris: ['https://app.example/cb'] });
+
+  const answer = await server.post('/api/oauth/token', {
+    grant_type: 'client_credentials',
+    client_id: String(json['client_id']),
+    client_secret: String(json['client_secret']),
+  });
+
+  expect(answer).toMatchObject({ status: 400, json: { error: 'unauthorized_client' } });
+});
+
+test('without the option nobody registers', async () => {
+  await using closed = await grantingServer();
+  const { status } = await fetch(`${closed.base}/api/oauth/register`, { method: 'POST' });
+  const metadata = await fetch(`${closed.base}/.well-known/oauth-authorization-server`);
+
+  expect(status).toBe(404);
+  expect(await metadata.text()).not.toContain('registration_endpoint');
+});
+
+describe('43: private_key_jwt', () => {
+  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  let id: string;
+  beforeAll(async () => {
+    const jwks = JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: 'k' }] });
+    const clock = { now: () => Math.floor(Date.now() / 1000) };
+    const chosen = { name: 'Keyed', serverId: 'srv_sales', jwks };
+    const made = await createClient(
+      { ...chosen, scopes: ['mcp:tools:read'], redirectUris: ['http://127.0.0.1/callback'] },
+      { clients: server.stores.clients, clock },
+    );
+    ({ id } = made);
+  });
+  const sign = (but: Record<string, unknown> = {}, life = '60s') =>
+    new SignJWT({ jti: randomUUID(), iss: id, sub: id, aud: server.base, ...but })
+      .setProtectedHeader({ alg: 'ES256', kid: 'k' })
+      .setIssuedAt()
+      .setExpirationTime(life)
+      .sign(privateKey);
+  const bring = (assertion: string, but: Record<string, string> = {}) =>
+    server.post('/api/oauth/token', {
+      grant_type: 'client_credentials',
+      client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
+      client_assertion: assertion,
+      ...but,
+    });
+  const invalidClient = { status: 401, json: { error: 'invalid_client' } };
+
+  test('a right assertion counts once', async () => {
+    const assertion = await sign();
+
+    expect((await bring(assertion)).status).toBe(200);
+    expect(await bring(assertion)).toMatchObject(invalidClient);
+  });
+
+  test.each([
+    ['another audience', { aud: 'https://other.example' }],
+    ['another issuer', { iss: 'client_other' }],
+    ['another subject', { sub: 'client_other' }],
+    ['no jti', { jti: undefined }],
+    ['several audiences', { aud: ['https://other.example', 'x'] }],
+  ])('with %s it is refused', async (_, but) => {
+    expect(await bring(await sign(but))).toMatchObject(invalidClient);
+  });
+
+  test('with more than five minutes to live it is refused', async () => {
+    expect(await bring(await sign({}, '10 minutes'))).toMatchObject(invalidClient);
+  });
+
+  test('unsigned, or signed with what everybody knows, it is refused', async () => {
+    const claims = { jti: randomUUID(), iss: id, sub: id, aud: server.base };
+    const unsigned = new UnsecuredJWT(claims).setExpirationTime('60s').encode();
+    const shared = await new SignJWT(claims)
+      .setProtectedHeader({ alg: 'HS256' })
+      .setExpirationTime('60s')
+      .sign(Buffer.from(JSON.stringify(await exportJWK(publicKey))));
+
+    expect(await bring(unsigned)).toMatchObject(invalidClient);
+    expect(await bring(shared)).toMatchObject(invalidClient);
+  });
+
+  test('a code of such a client is redeemed with an assertion only', async () => {
+    const but = { client_id: id, scope: 'mcp:tools:read' };
+    const issued = await server.code(dana, but);
+    const bare = await server.redeem(issued, { client_id: id });
+    const proved = await server.redeem(issued, {
+      client_id: id,
+      client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
+      client_assertion: await sign(),
+    });
+
+    expect(bare).toMatchObject(invalidClient);
+    expect(proved.status).toBe(200);
+  });
+});
+
+test('44: after twenty wrong secrets an address waits, and a right one counts from elsewhere', async () => {
+  await using own = await grantingServer();
+  const ask = (secret: string, localAddress: string) =>
+    new Promise<{ status: number; retryAfter: string | undefined }>((resolve, reject) => {
+      const outgoing = request(`${own.base}/api/oauth/token`, {
+        method: 'POST',
+        localAddress,
+        agent: false,
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      });
+      outgoing.on('error', reject).on('response', (answer) => {
+        answer.resume();
+        const { statusCode: status = 0, headers } = answer;
+        answer.on('end', () => resolve({ status, retryAfter: headers['retry-after'] }));
+      });
+      const form = { grant_type: 'client_credentials', client_id: own.client.id };
+      outgoing.end(new URLSearchParams({ ...form, client_secret: secret }).toString());
+    });
+  const wrong = `secret_${'0'.repeat(36)}`;
+  for (let n = 0; n < 20; n += 1) expect((await ask(wrong, '127.0.0.1')).status).toBe(401);
+  const blocked = await ask(own.client.secret, '127.0.0.1');
+
+  expect(blocked.status).toBe(429);
+  expect(Number(blocked.retryAfter)).toBeGreaterThan(0);
+  expect((await ask(wrong, '127.0.0.2')).status).toBe(429);
+  expect((await ask(own.client.secret, '127.0.0.3')).status).toBe(200);
+});
+
+test('51: the metadata names every endpoint and method that there is', async () => {
+  const answer = await fetch(`${server.base}/.well-known/oauth-authorization-server`);
+
+  expect(answer.headers.get('access-control-allow-origin')).toBe('*');
+  expect(JSON.parse(await answer.text())).toMatchObject({
+    issuer: server.base,
+    authorization_endpoint: `${server.base}/oauth/consent`,
+    token_endpoint: `${server.base}/api/oauth/token`,
+    introspection_endpoint: `${server.base}/api/oauth/introspect`,
+    registration_endpoint: `${server.base}/api/oauth/register`,
+    response_types_supported: ['code'],
+    grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials'],
+    code_challenge_methods_supported: ['S256'],
+    token_endpoint_auth_methods_supported: expect.arrayContaining(['none', 'private_key_jwt']),
+    client_id_metadata_document_supported: true,
+    authorization_response_iss_parameter_supported: true,
+  });
+});
+
+test('52: after a rotation old tokens count, new ones name the new key, and both are published', async () => {
+  const { accessToken, refreshToken } = await server.signIn(dana);
+  const rotated = await runProgram(process.execPath, {
+    args: [launcher, 'signing-key', 'rotate', '--json', '--data-dir', server.dataDir],
+  });
+  const { kid }: { kid: string } = JSON.parse(rotated.stdout);
+  const published = async () => (await fetch(`${server.base}/.well-known/jwks.json`)).text();
+  for (let n = 0; n < 50 && !(await published()).includes(kid); n += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  const { json } = await server.refresh(refreshToken);
+  const kidOf = (token: string) => {
+    const header: { kid: string } = JSON.parse(
+      Buffer.from(token.split('.')[0] ?? '', 'base64url').toString(),
+    );
+    return header.kid;
+  };
+  const document: { keys: Record<string, string>[] } = JSON.parse(await published());
+
+  expect(kidOf(String(json['access_token']))).toBe(kid);
+  expect(await server.call(accessToken)).toBe(200);
+  expect(await server.call(String(json['access_token']))).toBe(200);
+  expect(document.keys.map((key) => key['kid'])).toEqual([kid, kidOf(accessToken)]);
+  expect(document.keys.every((key) => !('d' in key))).toBe(true);
+});
