@@ -1,0 +1,182 @@
+import * as oauth from 'oauth4webapi';
+import * as openid from 'openid-client';
+import { auth, type OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type {
+  OAuthClientInformationMixed,
+  OAuthTokens,
+} from '@modelcontextprotocol/sdk/shared/auth.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { hiddenFields } from '#support/granting-server';
+import { serverProcess, type ServerProcess } from '#support/server-process';
+import { visitor } from '#support/visitor';
+
+const email = 'dana@example.com';
+const password = 'correct horse battery staple';
+const redirectUri = 'http://127.0.0.1:49152/callback';
+const scope = 'mcp:tools:read mcp:tools:execute';
+
+let server: ServerProcess;
+let client: { client_id: string; client_secret: string };
+beforeAll(async () => {
+  server = await serverProcess({ args: ['--demo', '--dynamic-registration'] });
+  const add = ['user', 'create', email, '--organization', 'demo', '--role', 'member'];
+  await server.command(add, `${password}\n`);
+  const scopes = scope.split(' ').flatMap((word) => ['--scope', word]);
+  const uris = ['--redirect-uri', 'http://127.0.0.1/callback'];
+  const made = ['client', 'create', 'demo/library', '--name', 'Independent', '--json'];
+  client = JSON.parse(await server.command([...made, ...scopes, ...uris]));
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+/** What Dana does in a browser: signs in, reads what is asked, and allows it. Where that leads. */
+async function danaAllows(url: URL): Promise<URL> {
+  const { base } = server;
+  const dana = visitor(base);
+  const path = `${url.pathname}${url.search}`;
+  const asked = await dana.get(path);
+  const signIn = new URL(asked.headers.get('location') ?? '', base);
+  const next = signIn.searchParams.get('next') ?? '';
+  const onward = await dana.signIn(email, password, next);
+  expect([signIn.pathname, onward.status]).toEqual(['/sign-in', 200]);
+  const page = await (await dana.get(next)).text();
+  expect(page).toContain(email);
+  const fields = { ...hiddenFields(page, '/oauth/consent'), decision: 'allow' };
+  const decided = await dana.post('/oauth/consent', fields);
+  expect(decided.status).toBe(303);
+  return new URL(decided.headers.get('location') ?? '');
+}
+
+async function callStatus(accessToken: string): Promise<number> {
+  const answer = await fetch(`${server.base}/mcp/demo/library`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${accessToken}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
+  });
+  await answer.arrayBuffer();
+  return answer.status;
+}
+
+test('oauth4webapi: code with PKCE, refresh, introspect, revoke', async () => {
+  const insecure = { [oauth.allowInsecureRequests]: true };
+  const issuer = new URL(server.base);
+  const found = await oauth.discoveryRequest(issuer, { algorithm: 'oauth2', ...insecure });
+  const as = await oauth.processDiscoveryResponse(issuer, found);
+  const me: oauth.Client = { client_id: client.client_id };
+  const proof = oauth.ClientSecretBasic(client.client_secret);
+  const verifier = oauth.generateRandomCodeVerifier();
+  const url = new URL(as.authorization_endpoint ?? '');
+  url.search = new URLSearchParams({
+    client_id: me.client_id,
+    redirect_uri: redirectUri,
+    response_type: 'code',
+    scope,
+    state: 'the state',
+    code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
+    code_challenge_method: 'S256',
+  }).toString();
+
+  const callback = oauth.validateAuthResponse(as, me, await danaAllows(url), 'the state');
+  const exchange = [as, me, proof, callback, redirectUri, verifier, insecure] as const;
+  const answer = await oauth.authorizationCodeGrantRequest(...exchange);
+  const first = await oauth.processAuthorizationCodeResponse(as, me, answer);
+  const again = [as, me, proof, first.refresh_token ?? '', insecure] as const;
+  const refreshed = await oauth.refreshTokenGrantRequest(...again);
+  const second = await oauth.processRefreshTokenResponse(as, me, refreshed);
+  const { access_token: token, refresh_token: successor = '' } = second;
+  const asked = await oauth.introspectionRequest(as, me, proof, token, insecure);
+  const told = await oauth.processIntrospectionResponse(as, me, asked);
+  const before = await callStatus(token);
+  const revoked = await oauth.revocationRequest(as, me, proof, successor, insecure);
+  await oauth.processRevocationResponse(revoked);
+
+  expect(first.scope).toBe(scope);
+  expect(told).toMatchObject({ active: true, client_id: me.client_id });
+  expect([before, await callStatus(token)]).toEqual([200, 401]);
+});
+
+test('openid-client: code with PKCE without a secret, refresh, revoke', async () => {
+  const config = await openid.discovery(
+    new URL(server.base),
+    client.client_id,
+    undefined,
+    openid.None(),
+    { algorithm: 'oauth2', execute: [openid.allowInsecureRequests] },
+  );
+  const verifier = openid.randomPKCECodeVerifier();
+  const state = openid.randomState();
+  const url = openid.buildAuthorizationUrl(config, {
+    redirect_uri: redirectUri,
+    scope,
+    state,
+    code_challenge: await openid.calculatePKCECodeChallenge(verifier),
+    code_challenge_method: 'S256',
+    resource: `${server.base}/mcp/demo/library`,
+  });
+
+  const checks = { pkceCodeVerifier: verifier, expectedState: state };
+  const first = await openid.authorizationCodeGrant(config, await danaAllows(url), checks);
+  const second = await openid.refreshTokenGrant(config, first.refresh_token ?? '');
+  const before = await callStatus(second.access_token);
+  await openid.tokenRevocation(config, second.refresh_token ?? '');
+
+  expect(second.refresh_token).not.toBe(first.refresh_token);
+  expect([before, await callStatus(second.access_token)]).toEqual([200, 401]);
+});
+
+/** What an assistant keeps of its registration and its tokens, in memory. */
+class Assistant implements OAuthClientProvider {
+  readonly redirectUrl = redirectUri;
+  readonly clientMetadata = { redirect_uris: [redirectUri], client_name: 'SDK assistant' };
+  readonly clientMetadataUrl?: string;
+  #information: OAuthClientInformationMixed | undefined;
+  #tokens: OAuthTokens | undefined;
+  #verifier = '';
+  sentTo: URL | undefined;
+
+  clientInformation() {
+    return this.#information;
+  }
+  saveClientInformation(information: OAuthClientInformationMixed) {
+    this.#information = information;
+  }
+  tokens() {
+    return this.#tokens;
+  }
+  saveTokens(tokens: OAuthTokens) {
+    this.#tokens = tokens;
+  }
+  redirectToAuthorization(url: URL) {
+    this.sentTo = url;
+  }
+  saveCodeVerifier(verifier: string) {
+    this.#verifier = verifier;
+  }
+  codeVerifier() {
+    return this.#verifier;
+  }
+}
+
+test('the v1 SDK discovers, registers, asks, connects and refreshes', async () => {
+  const serverUrl = `${server.base}/mcp/demo/library`;
+  const assistant = new Assistant();
+
+  const started = await auth(assistant, { serverUrl });
+  const callback = await danaAllows(assistant.sentTo ?? new URL('none:'));
+  const authorizationCode = callback.searchParams.get('code') ?? '';
+  const finished = await auth(assistant, { serverUrl, authorizationCode });
+  const before = assistant.tokens()?.refresh_token;
+  const refreshed = await auth(assistant, { serverUrl });
+  const connected = new Client({ name: 'sdk', version: '1' });
+  await connected.connect(
+    new StreamableHTTPClientTransport(new URL(serverUrl), { authProvider: assistant }),
+  );
+  const { tools } = await connected.listTools();
+  await connected.close();
+
+  expect([started, finished, refreshed]).toEqual(['REDIRECT', 'AUTHORIZED', 'AUTHORIZED']);
+  expect(assistant.tokens()?.refresh_token).not.toBe(before);
+  expect(tools.map(({ name }) => name)).toContain('query');
+});
