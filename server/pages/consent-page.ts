@@ -31,11 +31,11 @@ export const consentPage: Page<ConsentPageData> = {
 <% } else { %>
 <p class="notice warning"><strong>The answer goes to whatever program opens <code><%= it.place.host %></code> links</strong>, and any program can take this name. Allow it only if you have just started to connect it yourself.</p>
 <% } %>
-<section aria-labelledby="scopes-heading">
+<section class="group" aria-labelledby="scopes-heading">
 <h2 id="scopes-heading">It will be able to</h2>
 <ul class="rows">
 <% for (const { text, risk } of it.scopes) { %>
-<li><div><%= text %><% if (risk) { %><p class="help"><%= risk %></p><% } %></div><% if (risk) { %><span class="badge">take care</span><% } %></li>
+<li><div><%= text %><% if (risk) { %><p class="help"><%= risk %></p><% } %></div><% if (risk) { %><span class="badge care">take care</span><% } %></li>
 <% } %>
 </ul>
 <% for (const { text } of it.withheld) { %>
@@ -46,9 +46,9 @@ export const consentPage: Page<ConsentPageData> = {
 <form method="post" action="/oauth/consent">
 <%~ include('@guard', it.frame) %>
 <input type="hidden" name="request" value="<%= it.requestId %>">
-<div class="actions">
+<div class="actions even">
 <button class="primary" name="decision" value="allow">Allow</button>
-<button class="primary plain" name="decision" value="deny">Deny</button>
+<button name="decision" value="deny">Deny</button>
 </div>
 </form>
 <form method="post" action="/sign-out">

@@ -112,7 +112,10 @@ form.inline:not([hidden]) { gap: var(--space-3); }
 .rows > li > div { flex: 1 1 200px; min-width: 0; }
 .rows .help { font-size: var(--size-1); }
 .badge { padding: 1px var(--space-2); border: 1px solid var(--line); border-radius: var(--radius); color: var(--ink-soft); font-size: var(--size-1); font-weight: 400; display: inline-block; max-width: 100%; }
+.badge.care { border-color: var(--warn); color: var(--warn); }
+.group { display: flex; flex-direction: column; gap: var(--space-3); }
 .actions { display: flex; flex-wrap: wrap; gap: var(--space-3); }
+.actions.even button { flex: 1; min-height: max(40px, var(--target)); font-size: var(--size-3); }
 
 @media (max-width: 480px) {
   .top, main, .small { padding-left: var(--space-4); padding-right: var(--space-4); }
