@@ -13,7 +13,15 @@ const clockToleranceSeconds = 30;
 const maxLength = 8192;
 
 /** Signatures that only the holder of a private key can make. */
-export const assertionAlgorithms = ['EdDSA', 'ES256', 'ES384', 'ES512', 'PS256', 'RS256'];
+export const assertionAlgorithms = [
+  'EdDSA',
+  'Ed25519',
+  'ES256',
+  'ES384',
+  'ES512',
+  'PS256',
+  'RS256',
+];
 
 export interface PrivateKeyJwtPorts {
   readonly base: string;

@@ -42,6 +42,10 @@ export function grantStore(db: Kysely<Schema>): GrantStore {
             sealed_successor: null,
           })
           .execute();
+        await transaction
+          .deleteFrom('oauth_grant')
+          .where('expires_at', '<', grant.createdAt)
+          .execute();
         return true;
       });
     },

@@ -44,6 +44,11 @@ export function refreshTokenStore(db: Kysely<Schema>): RefreshTokenStore {
               sealed_successor: null,
             })
             .execute();
+          await transaction
+            .deleteFrom('refresh_token')
+            .where('grant_id', '=', spent.grant_id)
+            .where('expires_at', '<', now)
+            .execute();
           return { outcome: 'spent' };
         }
         const before = await transaction

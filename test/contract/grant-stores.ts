@@ -155,6 +155,17 @@ export function grantStoresContract(name: string, open: () => Promise<Opened>): 
       expect(await stores.refreshTokens.byHash(winner?.hash ?? '')).toBeDefined();
     });
 
+    test('what has expired is forgotten when a token of the same grant is spent', async () => {
+      const { refreshToken } = await grant();
+      const [second, third] = [successor(), successor()];
+      await stores.refreshTokens.spend(refreshToken.hash, second, now);
+      await stores.refreshTokens.spend(second.hash, third, refreshToken.expiresAt + 1);
+
+      expect(await stores.refreshTokens.byHash(refreshToken.hash)).toBeUndefined();
+      expect(await stores.refreshTokens.byHash(second.hash)).toBeDefined();
+      expect(await stores.refreshTokens.byHash(third.hash)).toBeDefined();
+    });
+
     test('a successor that was used is said to be', async () => {
       const { refreshToken } = await grant();
       const second = successor();

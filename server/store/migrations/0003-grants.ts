@@ -13,6 +13,7 @@ export const grants: readonly string[] = [
     revoked_at bigint
   )`,
   `create index oauth_grant_by_person on oauth_grant (person_id)`,
+  `create index oauth_grant_by_expiry on oauth_grant (expires_at)`,
   `create index oauth_grant_by_client on oauth_grant (client_id)`,
   `create index oauth_grant_by_server on oauth_grant (server_id)`,
   `create table authorization_code (
