@@ -15,7 +15,7 @@ import { legacyMessage, type LegacyRooms } from './legacy-message.ts';
 import { LegacySessions } from './legacy-sessions.ts';
 import { legacyStream } from './legacy-stream.ts';
 import { modernMessage } from './modern-message.ts';
-import { OpenAnswers } from './open-answers.ts';
+import { countedFor, OpenAnswers } from './open-answers.ts';
 import { PlainLinks } from './plain-links.ts';
 import { presentedCredential } from './presented-credential.ts';
 import type { Upstream } from './upstream.ts';
@@ -99,7 +99,7 @@ export class Gateway {
     const admission = await admit(presentedCredential(request.rawHeaders), request, this.#ports);
     const { credential, principal, server } = admission;
     used(credential, clock.now());
-    if (this.#open.count(credential.id) >= maxOpenPerCredential) {
+    if (this.#open.count(countedFor(admission)) >= maxOpenPerCredential) {
       throw new GatewayRefusal('too_many_requests', {
         detail: `this credential has ${maxOpenPerCredential} of them open`,
         retryAfterSeconds: 1,

@@ -8,6 +8,14 @@ interface OpenAnswer {
   endless: boolean;
 }
 
+/**
+ * Whom an exchange is counted for: a key, or what a client does for one person. A client that many
+ * people use is no reason for one of them to wait for another.
+ */
+export function countedFor({ credential, principal }: Admission): string {
+  return credential.type === 'key' ? credential.id : principal;
+}
+
 /** What an exchange tells of itself. */
 export interface OpenAnswerHandle {
   /** It listens: its answer has no end of its own. */
@@ -28,13 +36,13 @@ export class OpenAnswers {
     this.#timer = setInterval(() => void this.#check(), checkEveryMs).unref();
   }
 
-  /** How many exchanges this credential has open. */
-  count(credentialId: string): number {
-    return this.#open.get(credentialId)?.size ?? 0;
+  /** How many exchanges are open for one whom `countedFor` names. */
+  count(id: string): number {
+    return this.#open.get(id)?.size ?? 0;
   }
 
   add(admission: Admission, controller: AbortController): OpenAnswerHandle {
-    const { id } = admission.credential;
+    const id = countedFor(admission);
     const answers = this.#open.get(id) ?? new Set();
     this.#open.set(id, answers);
     const answer: OpenAnswer = { admission, controller, endless: false };
