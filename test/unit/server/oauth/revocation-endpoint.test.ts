@@ -3,6 +3,7 @@ import { revocationEndpoint } from '#server/oauth/revocation-endpoint';
 import { accessTokens, type AccessTokens } from '#server/signing/access-token';
 import { stillClock, type StillClock } from '#support/still-clock';
 import { memoryClients, someClient, type MemoryClients } from '#support/memory-clients';
+import { unasked } from '#support/unasked';
 import { freshSigningKeys } from '#support/memory-signing-keys';
 
 const base = 'https://latchkey.example.com';
@@ -40,6 +41,11 @@ function ask(parameters: Record<string, string>) {
     clock,
     tokens,
     revokedTokens,
+    base,
+    assertions: unasked('assertions'),
+    refreshTokens: unasked('refreshTokens'),
+    grants: unasked('grants'),
+    audit: { append: () => Promise.resolve() },
   });
 }
 

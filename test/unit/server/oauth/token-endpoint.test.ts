@@ -1,8 +1,9 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import { tokenEndpoint } from '#server/oauth/token-endpoint';
+import { tokenEndpoint, type TokenEndpointPorts } from '#server/oauth/token-endpoint';
 import { accessTokens, type AccessTokens } from '#server/signing/access-token';
 import { stillClock, type StillClock } from '#support/still-clock';
 import { memoryClients, someClient, type MemoryClients } from '#support/memory-clients';
+import { unasked } from '#support/unasked';
 import { freshSigningKeys } from '#support/memory-signing-keys';
 
 const base = 'https://latchkey.example.com';
@@ -12,6 +13,16 @@ let clock: StillClock;
 let clients: MemoryClients;
 let tokens: AccessTokens;
 let secret: string;
+
+/** Client credentials concern no person. */
+const nothingGranted = {
+  assertions: unasked<TokenEndpointPorts['assertions']>('assertions'),
+  codes: unasked<TokenEndpointPorts['codes']>('codes'),
+  grants: unasked<TokenEndpointPorts['grants']>('grants'),
+  refreshTokens: unasked<TokenEndpointPorts['refreshTokens']>('refreshTokens'),
+  audit: unasked<TokenEndpointPorts['audit']>('audit'),
+  users: unasked<TokenEndpointPorts['users']>('users'),
+};
 
 beforeEach(async () => {
   clock = stillClock();
@@ -33,7 +44,15 @@ function ask(but: Record<string, string | undefined> = {}) {
     Object.entries(right).filter((pair): pair is [string, string] => pair[1] !== undefined),
   );
   const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
-  return tokenEndpoint(form, undefined, { clients, clock, tokens, endpointUrl, used });
+  return tokenEndpoint(form, undefined, {
+    base,
+    clients,
+    clock,
+    tokens,
+    endpointUrl,
+    used,
+    ...nothingGranted,
+  });
 }
 
 test('client credentials give a bearer token for an hour with all scopes of the client', async () => {
