@@ -4,6 +4,7 @@ import { UsageError } from '#config/usage-error';
 import type { Failure } from '#jsonrpc/answer';
 import { SecretStoreError } from '#keychain/secret-store';
 import { redact } from '#log/redact';
+import { LoopbackError } from '#loopback/loopback-error';
 import { OAuthError } from '#oauth/oauth-error';
 import { TokenError } from '#token/token-source';
 import { UpstreamError } from '#upstream/upstream';
@@ -61,6 +62,20 @@ export function words(error: unknown, connection?: Connection): Words {
         };
       case 'unreachable':
         return { message: `no access token: ${error.message}`, hint: 'try again later', data };
+      case 'client':
+        return {
+          message: `no access token: ${error.message}`,
+          hint: `set oauth.clientId of ${who}; whoever runs the server can tell it`,
+          data,
+        };
+      case 'redirect':
+        return {
+          message: `not signed in: ${error.message}`,
+          hint: `begin again with ${login(connection)}; if it happens twice, tell whoever runs the server`,
+          data,
+        };
+      case 'denied':
+        return { message: `not signed in: ${error.message}`, hint: login(connection), data };
     }
   }
   if (error instanceof TokenError) {
@@ -71,6 +86,31 @@ export function words(error: unknown, connection?: Connection): Words {
         return { message: error.message, hint: 'try again, or end the other process' };
       case 'no_lock':
         return { message: error.message, hint: 'name a directory of your own with --state-dir' };
+      case 'signed_out':
+        return {
+          message: `sign-in needed: ${error.message}`,
+          hint: login(connection),
+          data: { remedy: login(connection) },
+        };
+      case 'signing_in':
+        return {
+          message: `sign-in needed: ${error.message}`,
+          hint: 'finish it there, then repeat',
+        };
+    }
+  }
+  if (error instanceof LoopbackError) {
+    switch (error.code) {
+      case 'port':
+        return {
+          message: error.message,
+          hint: `end what holds it, or change oauth.redirectPort of ${who}`,
+        };
+      case 'timeout':
+      case 'pasted':
+        return { message: `not signed in: ${error.message}`, hint: login(connection) };
+      case 'aborted':
+        return { message: `not signed in: ${error.message}`, hint: '' };
     }
   }
   if (error instanceof UpstreamError) {
@@ -80,10 +120,7 @@ export function words(error: unknown, connection?: Connection): Words {
       case 'unauthorized':
         return {
           ...said,
-          hint:
-            connection?.credentials.kind === 'none'
-              ? 'give LATCHKEY_API_KEY, or LATCHKEY_OAUTH with a client secret'
-              : `check the credential of ${who}; it may have been revoked`,
+          hint: `check the credential of ${who}; it may have been revoked`,
         };
       case 'forbidden':
         return { ...said, hint: `the credential of ${who} lacks a scope for this` };
@@ -103,6 +140,11 @@ export function words(error: unknown, connection?: Connection): Words {
     }
   }
   throw error;
+}
+
+function login(connection: Connection | undefined): string {
+  const file = connection?.configFile === undefined ? '' : ` --config ${connection.configFile}`;
+  return `latchkey login ${connection?.name ?? 'NAME'}${file}`;
 }
 
 /** The same as the JSON-RPC error of a request. Without a keychain the next one would fail too. */

@@ -8,7 +8,10 @@ export function help(): string {
   });
   return `latchkey connects an AI assistant to an MCP server, as somebody.
 
-usage: latchkey [connect] NAME|URL [options]
+usage: latchkey [connect] NAME|URL [options]   what an assistant starts
+       latchkey login  NAME|URL [options]      sign in with the browser
+       latchkey logout NAME|URL [options]      revoke and forget what login brought
+       latchkey status [NAME|URL] [--json]     how the connections stand
 
 NAME is an entry in the configuration of Claude, Gemini CLI, Cursor or VS Code.
 
@@ -18,8 +21,10 @@ environment only, as they are secrets:
   LATCHKEY_OAUTH          {"clientId":"…","clientSecret":"…","scopes":["…"]}
   LATCHKEY_CLIENT_SECRET  the client secret alone
   LATCHKEY_API_KEY        an API key, sent as X-API-Key
+  LATCHKEY_PRIVATE_KEY_PASSPHRASE  opens an encrypted oauth.privateKeyFile
 
 examples:
+  latchkey login acme
   latchkey acme --config ./mcp.json
   LATCHKEY_API_KEY=mcp_… latchkey https://cloud.example.com/mcp/acme/sales
 `;

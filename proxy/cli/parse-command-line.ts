@@ -3,7 +3,10 @@ import { UsageError } from '#config/usage-error';
 
 export type Command =
   | { command: 'help' | 'version' }
-  | { command: 'connect'; target: string; options: OptionTexts };
+  | { command: 'connect' | 'login' | 'logout'; target: string; options: OptionTexts }
+  | { command: 'status'; target: string | undefined; json: boolean; options: OptionTexts };
+
+const commands = ['connect', 'login', 'logout', 'status'] as const;
 
 /**
  * What the words after `latchkey` ask for.
@@ -14,9 +17,14 @@ export function parseCommandLine(words: readonly string[]): Command {
   const options: OptionTexts = {};
   const operands: string[] = [];
   const rest = [...words];
+  let json = false;
   for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
     if (word === '--help' || word === '-h') return { command: 'help' };
     if (word === '--version' || word === '-v') return { command: 'version' };
+    if (word === '--json') {
+      json = true;
+      continue;
+    }
     if (!word.startsWith('-')) {
       operands.push(word);
       continue;
@@ -28,11 +36,14 @@ export function parseCommandLine(words: readonly string[]): Command {
     if (!value) throw new UsageError(`${flag} needs a value`);
     options[name] = value;
   }
-  const [first, ...others] = operands[0] === 'connect' ? operands.slice(1) : operands;
-  if (first === undefined) throw new UsageError('which server? give its name or its URL');
+  const command = commands.find((known) => known === operands[0]);
+  const [first, ...others] = command ? operands.slice(1) : operands;
   // A secret may have been typed here, so the surplus is not repeated.
   if (others.length > 0) throw new UsageError(`one server at a time; ${others.length + 1} given`);
-  return { command: 'connect', target: first, options };
+  if (command === 'status') return { command, target: first, json, options };
+  if (json) throw new UsageError('--json belongs to latchkey status');
+  if (first === undefined) throw new UsageError('which server? give its name or its URL');
+  return { command: command ?? 'connect', target: first, options };
 }
 
 function splitOnce(text: string, separator: string): [string, string?] {

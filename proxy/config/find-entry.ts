@@ -53,6 +53,16 @@ export async function findEntry(
   );
 }
 
+/** What stands in these files, of those that can be read. */
+export async function findDocuments(
+  files: readonly string[],
+  readText: ReadText,
+): Promise<unknown[]> {
+  const problems: Problem[] = [];
+  const documents = files.map(async (file) => readDocument(file, readText, false, problems));
+  return (await Promise.all(documents)).filter((document) => document !== undefined);
+}
+
 async function readDocument(
   source: string,
   readText: ReadText,

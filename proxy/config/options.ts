@@ -1,6 +1,10 @@
 import { UsageError } from './usage-error.ts';
 import { logLevels, type LogLevel } from '#log/log';
 
+/** When the proxy may open the browser by itself. */
+export const signInModes = ['auto', 'always', 'never'] as const;
+export type SignInMode = (typeof signInModes)[number];
+
 type Declaration = {
   env: string;
   /** What stands for the value in the help. */
@@ -38,6 +42,12 @@ export const declarations = {
     fallback: 'warn',
     doc: 'what is written to stderr, as JSON lines',
   },
+  'sign-in': {
+    env: 'LATCHKEY_SIGN_IN',
+    value: signInModes.join('|'),
+    fallback: 'auto',
+    doc: 'open the browser by itself: at first use, whenever needed, never',
+  },
   'max-message-bytes': {
     env: 'LATCHKEY_MAX_MESSAGE_BYTES',
     value: 'N',
@@ -55,6 +65,7 @@ export type Options = {
   secretStore: 'os' | 'file' | 'memory';
   secretStoreKeyFile?: string;
   stateDir?: string;
+  signIn: SignInMode;
   logLevel: LogLevel;
   maxMessageBytes: number;
 };
@@ -92,6 +103,7 @@ export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options
     ...(stateDir !== undefined && { stateDir }),
     ...(secretStoreKeyFile !== undefined && { secretStoreKeyFile }),
     secretStore,
+    signIn: choice('sign-in', signInModes),
     logLevel: choice('log-level', logLevels),
     maxMessageBytes,
   };

@@ -54,7 +54,9 @@ export async function readConnection(
     problems,
   );
   if (problems.length > 0) throw new ConfigurationError(problems);
-  return { name: target, url: entry.url, source: entry.source, credentials };
+  const { url, source } = entry;
+  const named = source === configFile ? { configFile } : {};
+  return { name: target, url, source, ...named, credentials };
 }
 
 function parse(text: string, { source }: Entry, problems: Problem[]): unknown {

@@ -13,6 +13,9 @@ export type CredentialTexts = {
   clientSecret?: string;
 };
 
+/** Nothing is configured: the server says whether a person has to sign in. */
+const nobody: Credentials = { kind: 'authorization_code' };
+
 /** How to prove who we are. Everything wrong goes into `problems`, never with the value itself. */
 export function readCredentials(
   { oauth, at, apiKey, clientSecret }: CredentialTexts,
@@ -28,12 +31,12 @@ export function readCredentials(
       key: 'apiKey',
       problem: 'is not an API key; expected mcp_…',
     });
-    return { kind: 'none' };
+    return nobody;
   }
-  if (oauth === undefined && clientSecret === undefined) return { kind: 'none' };
+  if (oauth === undefined && clientSecret === undefined) return nobody;
   if (oauth !== undefined && !isObject(oauth)) {
     complain('', 'is not an object with clientId, clientSecret and scopes');
-    return { kind: 'none' };
+    return nobody;
   }
   const values: Json = { ...oauth, ...(clientSecret !== undefined && { clientSecret }) };
   const text = (name: string): string | undefined => {
@@ -45,32 +48,39 @@ export function readCredentials(
   };
   const clientId = text('clientId');
   const secret = text('clientSecret');
+  const privateKeyFile = text('privateKeyFile');
   const issuer = text('issuer');
+  const clientMetadataUrl = text('clientMetadataUrl');
+  const redirectPort = values['redirectPort'] ?? undefined;
   const grant =
-    text('grant') ?? (secret === undefined ? 'authorization_code' : 'client_credentials');
+    text('grant') ?? ((secret ?? privateKeyFile) ? 'client_credentials' : 'authorization_code');
   const scopes = readScopes(values, complain);
-  if (text('privateKeyFile') !== undefined)
-    complain('privateKeyFile', 'is not supported yet; use clientSecret');
-  else if (grant === 'authorization_code')
-    complain(
-      values['grant'] === undefined ? 'clientSecret' : 'grant',
-      'signing in with the browser is not supported yet; give a clientSecret or LATCHKEY_CLIENT_SECRET',
-    );
-  else if (grant !== 'client_credentials')
+  if (grant !== 'client_credentials' && grant !== 'authorization_code')
     complain('grant', 'is neither client_credentials nor authorization_code');
-  else if (secret === undefined)
+  if (grant === 'client_credentials' && secret === undefined && privateKeyFile === undefined)
     complain('clientSecret', 'is missing; set it here or in LATCHKEY_CLIENT_SECRET');
-  else if (secret === 'keychain')
-    complain('clientSecret', 'a secret kept in the keychain is not supported yet');
   if (clientId === undefined && grant === 'client_credentials')
     complain('clientId', 'is missing; the dashboard shows it as client_…');
-  return {
-    kind: 'client_credentials',
-    clientId: clientId ?? '',
-    clientSecret: secret ?? '',
+  if (secret !== undefined && privateKeyFile !== undefined)
+    complain('privateKeyFile', 'and clientSecret exclude each other; remove one');
+  if (clientMetadataUrl !== undefined && URL.parse(clientMetadataUrl)?.protocol !== 'https:')
+    complain('clientMetadataUrl', 'is not an https URL');
+  if (redirectPort !== undefined && !isPort(redirectPort))
+    complain('redirectPort', 'is not a port between 1 and 65535');
+  const settings = {
+    ...(secret !== undefined && { clientSecret: secret }),
+    ...(privateKeyFile !== undefined && { privateKeyFile }),
+    ...(clientMetadataUrl !== undefined && { clientMetadataUrl }),
+    ...(isPort(redirectPort) && { redirectPort }),
     ...(scopes && { scopes }),
     ...(issuer !== undefined && { issuer }),
   };
+  if (grant === 'client_credentials') return { kind: grant, clientId: clientId ?? '', ...settings };
+  return { kind: 'authorization_code', ...(clientId !== undefined && { clientId }), ...settings };
+}
+
+function isPort(value: unknown): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value > 0 && value < 65_536;
 }
 
 /** A list, or one string with spaces or commas; `scope` is taken for the same. */

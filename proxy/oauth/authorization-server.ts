@@ -8,6 +8,16 @@ export type AuthorizationServer = {
   issuer: string;
   tokenEndpoint: string;
   tokenEndpointAuthMethods: string[];
+  authorizationEndpoint?: string;
+  registrationEndpoint?: string;
+  revocationEndpoint?: string;
+  /** Whether it announces PKCE with S256. RFC 7636 §4.2 */
+  takesS256: boolean;
+  /** Whether every authorization response carries `iss`. RFC 9207 §3 */
+  sendsIssuer: boolean;
+  /** Whether an https URL may stand for a client id. OAuth Client ID Metadata Document §5 */
+  takesMetadataUrls: boolean;
+  serverScopesSupported?: string[];
 };
 
 /** RFC 8414 §2: what a server accepts that does not say. */
@@ -63,25 +73,42 @@ function readMetadata(
   if (document['issuer'] !== issuer)
     throw new OAuthError(
       'issuer',
-      `${endpoint} calls itself ${String(document['issuer'])}, not ${issuer}`,
+      `${endpoint} calls itself ${JSON.stringify(document['issuer'])}, not ${issuer}`,
       { endpoint },
     );
   const tokenEndpoint = document['token_endpoint'];
   if (typeof tokenEndpoint !== 'string')
     throw new OAuthError('metadata', `${endpoint} names no token endpoint`, { endpoint });
   safeUrl(tokenEndpoint, resource, endpoint);
-  const methods: unknown = document['token_endpoint_auth_methods_supported'];
+  const optional = (name: string) => {
+    const value = document[name];
+    return typeof value === 'string' ? safeUrl(value, resource, endpoint) && value : undefined;
+  };
+  const authorizationEndpoint = optional('authorization_endpoint');
+  const registrationEndpoint = optional('registration_endpoint');
+  const revocationEndpoint = optional('revocation_endpoint');
+  const serverScopesSupported = strings(document['scopes_supported']);
   return {
     issuer,
     tokenEndpoint,
-    tokenEndpointAuthMethods: Array.isArray(methods)
-      ? methods.filter((method) => typeof method === 'string')
-      : defaultAuthMethods,
+    tokenEndpointAuthMethods:
+      strings(document['token_endpoint_auth_methods_supported']) ?? defaultAuthMethods,
+    ...(authorizationEndpoint !== undefined && { authorizationEndpoint }),
+    ...(registrationEndpoint !== undefined && { registrationEndpoint }),
+    ...(revocationEndpoint !== undefined && { revocationEndpoint }),
+    takesS256: strings(document['code_challenge_methods_supported'])?.includes('S256') ?? false,
+    sendsIssuer: document['authorization_response_iss_parameter_supported'] === true,
+    takesMetadataUrls: document['client_id_metadata_document_supported'] === true,
+    ...(serverScopesSupported && { serverScopesSupported }),
   };
+}
+
+function strings(value: unknown): string[] | undefined {
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : undefined;
 }
 
 function safeUrl(text: string, resource: URL, endpoint: string): URL {
   const url = webUrl(text);
   if (url && (url.protocol === 'https:' || isLoopback(resource))) return url;
-  throw new OAuthError('metadata', `${text} is not an https URL`, { endpoint });
+  throw new OAuthError('metadata', `${JSON.stringify(text)} is not an https URL`, { endpoint });
 }

@@ -9,6 +9,8 @@ import { protectedResource } from './protected-resource.ts';
 export type Discovery = AuthorizationServer & {
   /** RFC 8707's `resource` parameter. */
   resource: string;
+  /** What the resource's challenge asked for. RFC 6750 §3 */
+  challengedScopes?: string[];
   scopesSupported?: string[];
   /** Whether the resource published metadata; once it did, the unpublished paths are closed. */
   published: boolean;
@@ -27,7 +29,7 @@ export type DiscoverOptions = {
 
 /**
  * Finds the authorization server of an MCP server. A resource that never published metadata has
- * its authorization server under its own origin, if need be at `/api/oauth/token`.
+ * its authorization server under its own origin, if need be at the unpublished paths.
  *
  * RFC 9728 §5, RFC 8414 §3
  *
@@ -40,13 +42,16 @@ export async function discover(
   const url = new URL(configured);
   const asked =
     challenge === undefined ? await askForChallenge(url, http) : parseChallenge(challenge);
+  const challengedScopes = asked.scope?.split(/\s+/).filter(Boolean);
+  const challenged = challengedScopes?.length ? { challengedScopes } : {};
   const resource = await protectedResource(url, asked, http);
   if (!resource) {
     if (publishedBefore)
       throw new OAuthError('metadata', `${configured} no longer publishes its metadata`, {
         endpoint: configured,
       });
-    return { ...(await ownServer(url, issuer, http)), resource: configured, published: false };
+    const own = await ownServer(url, issuer, http);
+    return { ...own, ...challenged, resource: configured, published: false };
   }
   const { authorizationServers, scopesSupported } = resource;
   const chosen = issuer ?? authorizationServers[0] ?? url.origin;
@@ -63,6 +68,7 @@ export async function discover(
     });
   return {
     ...server,
+    ...challenged,
     resource: resource.resource,
     ...(scopesSupported && { scopesSupported }),
     published: true,
@@ -83,8 +89,13 @@ async function ownServer(
     });
   return {
     issuer: chosen,
+    authorizationEndpoint: `${url.origin}/oauth/consent`,
     tokenEndpoint: `${url.origin}/api/oauth/token`,
-    tokenEndpointAuthMethods: ['client_secret_post'],
+    tokenEndpointAuthMethods: ['client_secret_post', 'none'],
+    revocationEndpoint: `${url.origin}/api/oauth/revoke`,
+    takesS256: true,
+    sendsIssuer: false,
+    takesMetadataUrls: false,
   };
 }
 

@@ -1,29 +1,24 @@
 import type { Clock } from '#clock/clock';
 import type { HttpClient } from '#http/http-client';
-import { clientCredentialsGrant, type OAuthClient } from './client-credentials-grant.ts';
+import { clientCredentialsGrant } from './client-credentials-grant.ts';
 import { discover } from './discover.ts';
+import type { OAuthClient } from './oauth-client.ts';
 import { OAuthError } from './oauth-error.ts';
-
-/** A token and what has to be remembered of where it came from. */
-export type FetchedToken = {
-  accessToken: string;
-  obtainedAt: number;
-  expiresAt?: number;
-  issuer: string;
-  published: boolean;
-};
+import { tokenOf, type FetchedToken } from './fetched-token.ts';
 
 export type FetchClientTokenInput = {
   /** The MCP server's URL, exactly as configured. */
   url: string;
-  credentials: OAuthClient & { issuer?: string };
+  credentials: OAuthClient & { scopes?: readonly string[]; issuer?: string };
   challenge?: string | undefined;
   /** The token before this one. */
-  previous?: Pick<FetchedToken, 'issuer' | 'published'> | undefined;
+  previous?: Pick<FetchedToken, 'issuer' | 'published' | 'scope'> | undefined;
+  /** Ask for what the challenge names besides what there was. */
+  wider?: boolean;
 };
 
 /**
- * From an MCP server's URL and a client's secret to an access token. The secret never goes to
+ * From an MCP server's URL and a client's secret or key to an access token. The secret never goes to
  * another authorization server than the last time, unless the user names that one.
  *
  * MCP 2026-07-28 authorization
@@ -31,10 +26,10 @@ export type FetchClientTokenInput = {
  * @throws {OAuthError}
  */
 export async function fetchClientToken(
-  { url, credentials, challenge, previous }: FetchClientTokenInput,
+  { url, credentials, challenge, previous, wider = false }: FetchClientTokenInput,
   { http, clock }: { http: HttpClient; clock: Clock },
 ): Promise<FetchedToken> {
-  const { issuer } = credentials;
+  const { issuer, scopes, ...client } = credentials;
   const discovery = await discover(
     {
       url,
@@ -50,17 +45,11 @@ export async function fetchClientToken(
       `${url} now trusts ${discovery.issuer}, until now it was ${previous.issuer}`,
       { endpoint: url },
     );
-  const { accessToken, expiresInSeconds } = await clientCredentialsGrant(
-    credentials,
-    discovery,
+  const before = [...(scopes ?? []), ...(previous?.scope?.split(' ') ?? [])];
+  const asked = wider ? [...new Set([...before, ...(discovery.challengedScopes ?? [])])] : scopes;
+  const granted = await clientCredentialsGrant({ client, scopes: asked }, discovery, {
     http,
-  );
-  const obtainedAt = clock.now();
-  return {
-    accessToken,
-    obtainedAt,
-    ...(expiresInSeconds !== undefined && { expiresAt: obtainedAt + expiresInSeconds }),
-    issuer: discovery.issuer,
-    published: discovery.published,
-  };
+    clock,
+  });
+  return tokenOf(granted, discovery, clock.now());
 }

@@ -14,10 +14,20 @@ export type OAuthErrorDetails = {
  * `unreachable`: no answer, or a fault of the server, so later may help. `refused`: the
  * authorization server said no to this client. `metadata`: a discovery document is missing what we
  * need or contradicts itself. `issuer`: the authorization server is not the one it should be.
+ * `client`: we have no client id that it takes, or no key for it. `redirect`: a browser brought
+ * something that is not the answer to our question. `denied`: the person, or the server for them,
+ * said no.
  */
 export class OAuthError extends Error {
   override readonly name = 'OAuthError';
-  readonly code: 'unreachable' | 'refused' | 'metadata' | 'issuer';
+  readonly code:
+    | 'unreachable'
+    | 'refused'
+    | 'metadata'
+    | 'issuer'
+    | 'client'
+    | 'redirect'
+    | 'denied';
   readonly details: OAuthErrorDetails;
 
   constructor(

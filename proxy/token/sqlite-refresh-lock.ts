@@ -5,19 +5,22 @@ import type { RefreshLock } from './refresh-lock.ts';
 import { TokenError } from './token-source.ts';
 
 const retryMs = 50;
-const patienceSeconds = 60;
 const sqliteBusy = 5;
 
 /**
  * A lock made of an exclusive SQLite transaction on an empty file in `directory`: Node has no
  * `flock`, and the operating system ends the transaction with its process, however it dies.
  */
-export function sqliteRefreshLock(directory: string, clock: Clock): RefreshLock {
+export function sqliteRefreshLock(
+  directory: string,
+  clock: Clock,
+  patienceSeconds = 60,
+): RefreshLock {
   return {
     async hold(account, work) {
       const database = await open(directory, account);
       try {
-        await begin(database, clock);
+        await begin(database, clock, patienceSeconds);
         return await work();
       } finally {
         database.close();
@@ -43,7 +46,7 @@ async function open(directory: string, account: string): Promise<DatabaseSync> {
   }
 }
 
-async function begin(database: DatabaseSync, clock: Clock): Promise<void> {
+async function begin(database: DatabaseSync, clock: Clock, patienceSeconds: number): Promise<void> {
   const deadline = clock.now() + patienceSeconds;
   for (;;) {
     try {

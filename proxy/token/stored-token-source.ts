@@ -1,22 +1,43 @@
 import type { Clock } from '#clock/clock';
-import type { SecretStore } from '#keychain/secret-store';
 import type { Log } from '#log/log';
 import type { RefreshLock } from './refresh-lock.ts';
-import { isDue, isExpired, parseTokenRecord, type TokenRecord } from './token-record.ts';
+import { isDue, isExpired, type TokenRecord } from './token-record.ts';
 import { TokenError, type RejectedToken, type TokenSource } from './token-source.ts';
+import type { Granted, TokenVault } from './token-vault.ts';
 
-/** Fetches a new token, knowing the challenge that made it necessary and what was there before. */
-export type Grant = (known: { challenge?: string; previous?: TokenRecord }) => Promise<TokenRecord>;
+/** Why a new token is wanted, and what was there before. */
+export type Known = {
+  challenge?: string;
+  previous?: TokenRecord;
+  /** The challenge asks for scopes that the token before lacks. */
+  wider: boolean;
+};
+
+/**
+ * Fetches a new token, without a person.
+ *
+ * @throws {TokenError} `signed_out` when only a person can bring one
+ */
+export type Grant = (known: Known) => Promise<Granted>;
+
+/** Lets a person sign in; the token it brings is safely stored. `isGood` tells one found there. */
+export type SignIn = (
+  known: Known,
+  isGood: (record: TokenRecord | undefined) => boolean,
+) => Promise<TokenRecord>;
 
 export type StoredTokenSourceOptions = {
-  /** Where the token stands in the store; one for each server, client and set of scopes. */
-  account: string;
-  store: SecretStore;
+  vault: TokenVault;
   lock: RefreshLock;
   grant: Grant;
+  signIn?: SignIn;
+  /** Whether to read the store before anyone asks; a keychain takes as long as starting up does. */
+  readAhead?: boolean;
   clock: Clock;
   log: Log;
 };
+
+const mostWidenings = 8;
 
 /**
  * Tokens that outlive the process: read from the store at once, renewed ahead of expiry, by one
@@ -24,45 +45,84 @@ export type StoredTokenSourceOptions = {
  * the next one may depend on it.
  */
 export function storedTokenSource(options: StoredTokenSourceOptions): TokenSource {
-  const { account, store, lock, grant, clock, log } = options;
+  const { vault, lock, grant, signIn, readAhead = true, clock, log } = options;
   const rejected = new Set<string>();
+  const asked = new Set<string>();
   let current: TokenRecord | undefined;
   let renewal: Promise<string> | undefined;
+  let widening: Promise<string> | undefined;
 
-  const read = async () => parseTokenRecord(await store.get(account));
-  // Begun before anyone asks: a keychain takes as long as starting up does.
-  let firstRead: Promise<TokenRecord | undefined> | undefined = read();
-  firstRead.catch(() => undefined);
+  let firstRead: Promise<TokenRecord | undefined> | undefined = readAhead
+    ? vault.access()
+    : undefined;
+  firstRead?.catch(() => undefined);
 
   const usable = (record: TokenRecord | undefined): record is TokenRecord =>
     record !== undefined && !rejected.has(record.accessToken) && !isExpired(record, clock.now());
   const fresh = (record: TokenRecord | undefined): record is TokenRecord =>
     usable(record) && !isDue(record, clock.now());
 
+  const before = (known: Known, previous = current): Known =>
+    previous ? { ...known, previous } : known;
+
   async function renew(challenge: string | undefined): Promise<string> {
-    return lock.hold(account, async () => {
-      const previous = await read();
-      if (fresh(previous)) {
-        current = previous;
-        return previous.accessToken;
-      }
-      const granted = await grantOrKeep(challenge, previous ?? current);
-      if (granted === current) return granted.accessToken;
-      if (rejected.has(granted.accessToken))
-        throw new TokenError('rejected', `${granted.issuer} hands out the rejected token again`);
-      await store.set(account, JSON.stringify(granted));
-      current = granted;
-      return granted.accessToken;
-    });
+    const known = { ...(challenge !== undefined && { challenge }), wider: false };
+    return withPerson(before(known), fresh, () =>
+      lock.hold(vault.account, async () => {
+        const previous = await vault.access();
+        if (fresh(previous)) {
+          current = previous;
+          return previous.accessToken;
+        }
+        const granted = await grantOrKeep(before(known, previous ?? current));
+        if (granted === current) return granted.accessToken;
+        return keep(granted);
+      }),
+    );
+  }
+
+  async function widen(narrow: string, challenge: string): Promise<string> {
+    const known = { challenge, wider: true };
+    const isGood = (record: TokenRecord | undefined): record is TokenRecord =>
+      fresh(record) && record.accessToken !== narrow;
+    return withPerson(before(known), isGood, () =>
+      lock.hold(vault.account, async () => {
+        const previous = await vault.access();
+        if (isGood(previous)) {
+          current = previous;
+          return previous.accessToken;
+        }
+        return keep(await grant(before(known, previous ?? current)));
+      }),
+    );
+  }
+
+  async function keep(granted: Granted): Promise<string> {
+    if (rejected.has(granted.accessToken))
+      throw new TokenError('rejected', `${granted.issuer} hands out the rejected token again`);
+    current = await vault.save(granted);
+    return current.accessToken;
+  }
+
+  /** The lock is not held while somebody reads a page. */
+  async function withPerson(
+    known: Known,
+    isGood: (record: TokenRecord | undefined) => boolean,
+    alone: () => Promise<string>,
+  ): Promise<string> {
+    try {
+      return await alone();
+    } catch (error) {
+      if (!signIn || !(error instanceof TokenError && error.code === 'signed_out')) throw error;
+      current = await signIn(known, isGood);
+      return current.accessToken;
+    }
   }
 
   /** A token that is merely due still serves while its issuer is away. */
-  async function grantOrKeep(challenge: string | undefined, previous: TokenRecord | undefined) {
+  async function grantOrKeep(known: Known): Promise<Granted> {
     try {
-      return await grant({
-        ...(challenge !== undefined && { challenge }),
-        ...(previous && { previous }),
-      });
+      return await grant(known);
     } catch (error) {
       if (!usable(current)) throw error;
       log.warn('token not renewed yet', { reason: error instanceof Error ? error.message : '' });
@@ -71,7 +131,7 @@ export function storedTokenSource(options: StoredTokenSourceOptions): TokenSourc
   }
 
   async function accessToken(refused?: RejectedToken): Promise<string> {
-    if (refused) rejected.add(refused.accessToken);
+    if (refused?.accessToken !== undefined) rejected.add(refused.accessToken);
     if (firstRead) {
       const reading = firstRead;
       try {
@@ -87,5 +147,24 @@ export function storedTokenSource(options: StoredTokenSourceOptions): TokenSourc
     return renewal;
   }
 
-  return { accessToken };
+  return {
+    accessToken,
+    async widened({ accessToken: narrow, challenge }) {
+      if (usable(current) && current.accessToken !== narrow) return current.accessToken;
+      if (widening) return widening;
+      // Somebody may have signed in elsewhere since, and with more.
+      const kept = await vault.access();
+      if (fresh(kept) && kept.accessToken !== narrow) {
+        current = kept;
+        return kept.accessToken;
+      }
+      // A server that is never content must not send a person to the browser again and again.
+      if (asked.has(challenge) || asked.size >= mostWidenings) return undefined;
+      asked.add(challenge);
+      widening = widen(narrow, challenge).finally(() => {
+        widening = undefined;
+      });
+      return widening;
+    },
+  };
 }

@@ -9,16 +9,24 @@ export type TokenRecord = {
   issuer: string;
   /** Whether the resource published metadata when the token was fetched. */
   published: boolean;
+  /** What it is good for, where the server said. */
+  scope?: string;
 };
 
 /** The record in `text`; `undefined` when an older or foreign program wrote something else. */
 export function parseTokenRecord(text: string | undefined): TokenRecord | undefined {
   try {
     const value: Record<string, unknown> | null = JSON.parse(text ?? 'null');
-    const { accessToken, obtainedAt, expiresAt, issuer, published } = value ?? {};
+    const { accessToken, obtainedAt, expiresAt, issuer, published, scope } = value ?? {};
     if (typeof accessToken !== 'string' || typeof obtainedAt !== 'number') return undefined;
     if (typeof issuer !== 'string' || typeof published !== 'boolean') return undefined;
-    const record = { accessToken, obtainedAt, issuer, published };
+    const record = {
+      accessToken,
+      obtainedAt,
+      issuer,
+      published,
+      ...(typeof scope === 'string' && { scope }),
+    };
     return typeof expiresAt === 'number' ? { ...record, expiresAt } : record;
   } catch {
     return undefined;

@@ -4,7 +4,8 @@ import type { Credential } from './credential.ts';
 import { UpstreamError } from './upstream.ts';
 
 /**
- * Sends a request with a credential; a 401 renews the credential and repeats the request, once.
+ * Sends a request with a credential; a 401 renews the credential and repeats the request, once, and
+ * so does a 403 that names a missing scope.
  *
  * @throws {UpstreamError} `unauthorized`, `unreachable`, `aborted`
  */
@@ -20,19 +21,33 @@ export async function authorizedRequest(
           ? new UpstreamError(error.code, `cannot reach ${error.message}`, { cause: error })
           : error;
       });
-  const proof = await credential.headers();
-  const first = await send(proof);
-  if (first.statusCode !== 401) return first;
-  first.resume();
-  const renewed = await credential.renewed(proof, first.headers['www-authenticate']);
-  const second = renewed && (await send(renewed));
-  if (second && second.statusCode !== 401) return second;
-  second?.resume();
-  throw new UpstreamError(
+  let proof = await credential.headers();
+  let response = await send(proof);
+  if (response.statusCode === 401) {
+    response.resume();
+    const renewed = await credential.renewed(proof, response.headers['www-authenticate']);
+    if (!renewed) throw unauthorized(request.url, proof);
+    proof = renewed;
+    response = await send(proof);
+  }
+  const challenge = response.headers['www-authenticate'] ?? '';
+  if (response.statusCode === 403 && /\binsufficient_scope\b/.test(challenge)) {
+    const widened = await credential.widened(proof, challenge);
+    if (!widened) return response;
+    response.resume();
+    response = await send(widened);
+  }
+  if (response.statusCode !== 401) return response;
+  response.resume();
+  throw unauthorized(request.url, proof);
+}
+
+function unauthorized(url: URL, proof: Record<string, string>): UpstreamError {
+  return new UpstreamError(
     'unauthorized',
     Object.keys(proof).length === 0
-      ? `${request.url.href} wants to know who is asking`
-      : `${request.url.href} does not accept the credential`,
+      ? `${url.href} wants to know who is asking`
+      : `${url.href} does not accept the credential`,
     { status: 401 },
   );
 }

@@ -11,24 +11,49 @@ export interface Credential {
    * be had.
    */
   renewed(refused: Headers, challenge: string | undefined): Promise<Headers | undefined>;
+
+  /** The same after 403 for lack of a scope that `challenge` names. RFC 6750 §3.1 */
+  widened(narrow: Headers, challenge: string): Promise<Headers | undefined>;
 }
 
 /** A key in `X-API-Key`, or nothing at all: what is refused once stays refused. */
 export function staticCredential(headers: Headers): Credential {
-  return { headers: () => Promise.resolve(headers), renewed: () => Promise.resolve(undefined) };
+  return {
+    headers: () => Promise.resolve(headers),
+    renewed: () => Promise.resolve(undefined),
+    widened: () => Promise.resolve(undefined),
+  };
 }
 
-/** RFC 6750 §2.1 */
-export function bearerCredential(tokens: TokenSource): Credential {
-  const header = (accessToken: string) => ({ authorization: `Bearer ${accessToken}` });
+const bearer = 'Bearer ';
+
+/**
+ * RFC 6750 §2.1. Where no token is `expected`, as nobody has ever signed in, the server is first asked
+ * without one: it may want none, and the keychain is left alone.
+ */
+export function bearerCredential(
+  tokens: TokenSource,
+  expected: () => boolean = () => true,
+): Credential {
+  const header = (accessToken: string) => ({ authorization: `${bearer}${accessToken}` });
+  let challenged = false;
   return {
-    headers: async () => header(await tokens.accessToken()),
-    renewed: async ({ authorization = '' }, challenge) =>
-      header(
-        await tokens.accessToken({
-          accessToken: authorization.slice('Bearer '.length),
-          ...(challenge !== undefined && { challenge }),
-        }),
-      ),
+    headers: async () => (challenged || expected() ? header(await tokens.accessToken()) : {}),
+    async renewed({ authorization }, challenge) {
+      const renewed = await tokens.accessToken({
+        ...(authorization !== undefined && { accessToken: authorization.slice(bearer.length) }),
+        ...(challenge !== undefined && { challenge }),
+      });
+      challenged = true;
+      return header(renewed);
+    },
+    async widened({ authorization }, challenge) {
+      if (authorization === undefined) return undefined;
+      const accessToken = await tokens.widened({
+        accessToken: authorization.slice(bearer.length),
+        challenge,
+      });
+      return accessToken === undefined ? undefined : header(accessToken);
+    },
   };
 }

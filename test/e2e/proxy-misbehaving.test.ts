@@ -13,7 +13,10 @@ async function answered(handler: Handler, env: Record<string, string> = {}) {
     await bodyOf(request);
     return handler(response, request);
   });
-  const proxy = proxyProcess({ args: [`${server.origin}/mcp`], env });
+  const proxy = proxyProcess({
+    args: [`${server.origin}/mcp`],
+    env: { LATCHKEY_API_KEY: 'mcp_0123', ...env },
+  });
   const lines = async () => {
     proxy.send('{"jsonrpc":"2.0","id":12345678901234567890,"method":"tools/list"}');
     return proxy.nextLine();

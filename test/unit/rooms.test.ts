@@ -11,14 +11,18 @@ const root = join(import.meta.dirname, '../..');
 const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/main': {},
   'proxy/errors': {
-    enters: ['config', 'jsonrpc', 'keychain', 'log', 'oauth', 'token', 'upstream'],
+    enters: ['config', 'jsonrpc', 'keychain', 'log', 'loopback', 'oauth', 'token', 'upstream'],
   },
-  'proxy/cli': { enters: ['config'] },
+  'proxy/cli': { enters: ['accounts', 'clock', 'config', 'loopback', 'token'] },
+  'proxy/accounts': {
+    enters: ['clock', 'config', 'http', 'keychain', 'log', 'loopback', 'oauth', 'token'],
+  },
   'proxy/config': { enters: ['http', 'log'] },
   'proxy/bridge': { enters: ['upstream', 'jsonrpc', 'clock', 'log'] },
   'proxy/upstream': { enters: ['token', 'jsonrpc', 'http', 'clock', 'log'] },
   'proxy/token': { enters: ['keychain', 'clock', 'log'] },
   'proxy/oauth': { enters: ['http', 'clock', 'log'] },
+  'proxy/loopback': {},
   'proxy/keychain': { packages: ['@napi-rs/keyring'] },
   'proxy/jsonrpc': {},
   'proxy/http': {},

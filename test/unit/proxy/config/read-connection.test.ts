@@ -44,6 +44,7 @@ test('the entry of the specification is a client with its secret and scopes', as
     name: 'acme',
     url,
     source: '/c.json',
+    configFile: '/c.json',
     credentials: { ...clientCredentials, scopes: ['a', 'b'] },
   });
 });
@@ -88,6 +89,27 @@ test('an apiKey, in the entry or in its env, is a key', async () => {
   ).toEqual(key);
 });
 
+test.each([
+  ['nothing at all', { url }, { kind: 'authorization_code' }],
+  [
+    'an id without a secret',
+    { url, oauth: { clientId: 'c', redirectPort: 4711 } },
+    { kind: 'authorization_code', clientId: 'c', redirectPort: 4711 },
+  ],
+  [
+    'a secret for signing in',
+    { url, oauth: { ...oauth, grant: 'authorization_code' } },
+    { ...clientCredentials, kind: 'authorization_code', scopes: ['a', 'b'] },
+  ],
+  [
+    'a private key',
+    { url, oauth: { clientId: 'c', privateKeyFile: '/k.pem' } },
+    { kind: 'client_credentials', clientId: 'c', privateKeyFile: '/k.pem' },
+  ],
+])('%s decides the grant', async (_, value, credentials) => {
+  expect((await inFile(value)).credentials).toEqual(credentials);
+});
+
 test('our own environment wins over the file', async () => {
   const env = { LATCHKEY_CLIENT_SECRET: 'other', LATCHKEY_API_KEY: '' };
 
@@ -101,7 +123,10 @@ test('our own environment wins over the file', async () => {
 test('a URL needs no file and is kept byte for byte', async () => {
   const target = 'HTTPS://Cloud.example.com/mcp/a%2fb/c?x=1';
 
-  expect(await read({}, { target })).toMatchObject({ url: target, credentials: { kind: 'none' } });
+  expect(await read({}, { target })).toMatchObject({
+    url: target,
+    credentials: { kind: 'authorization_code' },
+  });
 });
 
 test('user-level files are searched, with comments and trailing commas', async () => {
@@ -156,12 +181,14 @@ test.each([
   ['another program', { command: 'npx', args: ['other', url] }, 'another program'],
   ['a list', [], 'not an object'],
   ['two credentials', { url, oauth, apiKey: 'mcp_1' }, 'both'],
-  ['an id without a secret', { url, oauth: { clientId: 'client_1' } }, 'not supported yet'],
   [
-    'a private key',
-    { url, oauth: { clientId: 'client_1', privateKeyFile: 'k' } },
-    'not supported yet',
+    'a client without a secret',
+    { url, oauth: { clientId: 'client_1', grant: 'client_credentials' } },
+    'clientSecret: is missing',
   ],
+  ['a key and a secret', { url, oauth: { ...oauth, privateKeyFile: 'k' } }, 'exclude each other'],
+  ['a plain metadata URL', { url, oauth: { clientMetadataUrl: 'http://x/c' } }, 'https URL'],
+  ['a port out of range', { url, oauth: { redirectPort: 70_000 } }, 'not a port'],
   ['a key with a line break', { url, apiKey: 'mcp_\n1' }, 'not an API key'],
 ])('%s is a problem', async (_, value, words) => {
   const { message } = await problemsOf(inFile(value));

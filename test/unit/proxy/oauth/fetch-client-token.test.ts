@@ -64,6 +64,7 @@ test('the way leads from the resource over its server to a token for exactly thi
     expiresAt: 1_060,
     issuer,
     published: true,
+    scope: 'a b',
   });
   expect(asked()).toEqual([url, resourceMetadata, serverMetadata, token]);
   expect(Object.fromEntries(requests.at(-1)?.form ?? [])).toEqual({

@@ -3,6 +3,7 @@ import { jsonLinesLog } from '#proxy/log/log';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
 import { SecretStoreError, type SecretStore } from '#proxy/keychain/secret-store';
 import { storedTokenSource } from '#proxy/token/stored-token-source';
+import { tokenVault } from '#proxy/token/token-vault';
 import type { TokenRecord } from '#proxy/token/token-record';
 import { fakeClock } from '#support/fake-clock';
 
@@ -14,8 +15,7 @@ function machine({ store = memorySecretStore(), lifeSeconds = 3_600 }: Machine =
   let queue: Promise<unknown> = Promise.resolve();
   const source = () =>
     storedTokenSource({
-      account: 'a',
-      store,
+      vault: tokenVault(store, 'a'),
       lock: {
         hold: (_, work) => {
           const mine = queue.then(work);

@@ -1,0 +1,45 @@
+import type { Clock } from '#clock/clock';
+import type { ClientCredentials } from '#config/connection';
+import type { HttpClient } from '#http/http-client';
+import { fetchClientToken } from '#oauth/fetch-client-token';
+import { OAuthError } from '#oauth/oauth-error';
+import type { Known } from '#token/stored-token-source';
+import type { Granted } from '#token/token-vault';
+import { bindSecret, configuredClient, type ConfiguredClientPorts } from './configured-client.ts';
+
+export type ClientGrantPorts = ConfiguredClientPorts & { http: HttpClient; clock: Clock };
+
+/**
+ * A token for the client itself. A secret from the keychain goes to the issuer that it went to the
+ * first time; `rebind` is the user's word that another one is right.
+ *
+ * @throws {OAuthError}
+ */
+export async function clientGrant(
+  { url, credentials }: { url: string; credentials: ClientCredentials },
+  { challenge, previous, wider }: Known,
+  ports: ClientGrantPorts,
+  rebind = false,
+): Promise<Granted> {
+  const client = await configuredClient(url, credentials, ports);
+  if (!client) throw new OAuthError('client', 'there is no client id', { endpoint: url });
+  const { boundIssuer, ...plain } = client;
+  const { scopes, issuer } = credentials;
+  const bound =
+    boundIssuer === undefined || rebind
+      ? previous
+      : { published: false, ...previous, issuer: boundIssuer };
+  const token = await fetchClientToken(
+    {
+      url,
+      credentials: { ...plain, ...(scopes && { scopes }), ...(issuer && { issuer }) },
+      challenge,
+      previous: bound,
+      wider,
+    },
+    ports,
+  );
+  if (credentials.clientSecret === 'keychain')
+    await bindSecret(url, client, token.issuer, ports.store);
+  return token;
+}

@@ -1,0 +1,79 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Clock } from '#clock/clock';
+
+/** What all processes of this machine remember of one connection's sign-ins; nothing secret. */
+export interface SignInMarks {
+  /** Whether somebody has ever signed in here. Asked at every start, so it is one look at a file. */
+  signedInBefore(): boolean;
+
+  rememberSignedIn(): Promise<void>;
+
+  /** Whether the caller may open the browser unasked: once a day, for the first who asks. */
+  claimToday(): Promise<boolean>;
+
+  /** Scopes that a server missed, for the next time somebody signs in. */
+  wantScopes(scopes: readonly string[]): Promise<void>;
+
+  wantedScopes(): Promise<string[]>;
+}
+
+const daySeconds = 86_400;
+
+/**
+ * Marks as small files in `directory`, made by exclusive creation, so that one process wins. A process
+ * whose secrets are gone with it is `forgetful`: nobody has signed in before it.
+ */
+export function fileMarks(
+  directory: string,
+  url: string,
+  clock: Clock,
+  forgetful = false,
+): SignInMarks {
+  let signedIn = false;
+  // Two URLs that share a name would share marks, which costs a question and no more.
+  const name = encodeURIComponent(url).replaceAll('%', '_').slice(-180);
+  const at = (mark: string) => join(directory, `${name}.${mark}`);
+  const files = async () => import('node:fs/promises');
+
+  async function write(path: string, text: string, flag: 'w' | 'wx'): Promise<boolean> {
+    const { mkdir, writeFile } = await files();
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    try {
+      await writeFile(path, text, { flag, mode: 0o600 });
+      return true;
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+      throw error;
+    }
+  }
+
+  async function read(path: string): Promise<string> {
+    const { readFile } = await files();
+    return readFile(path, 'utf8').catch(() => '');
+  }
+
+  return {
+    signedInBefore: () => (signedIn ||= !forgetful && existsSync(at('signed-in'))),
+    async rememberSignedIn() {
+      signedIn = true;
+      if (!forgetful) await write(at('signed-in'), '', 'w');
+      const { rm } = await files();
+      await rm(at('scopes'), { force: true });
+    },
+    async claimToday() {
+      const now = clock.now();
+      const day = Math.floor(now / daySeconds);
+      const yesterday = Number(await read(at(`opened-${day - 1}`)));
+      if (yesterday > now - daySeconds) return false;
+      if (!(await write(at(`opened-${day}`), String(now), 'wx'))) return false;
+      const { rm } = await files();
+      await rm(at(`opened-${day - 1}`), { force: true });
+      return true;
+    },
+    async wantScopes(scopes) {
+      await write(at('scopes'), scopes.join(' '), 'w');
+    },
+    wantedScopes: async () => (await read(at('scopes'))).split(' ').filter(Boolean),
+  };
+}

@@ -1,0 +1,137 @@
+import type { Clock } from '#clock/clock';
+import type { PersonCredentials } from '#config/connection';
+import { LoopbackError } from '#loopback/loopback-error';
+import type { Redirect } from '#loopback/redirect-listener';
+import { authorizationCodeGrant } from '#oauth/authorization-code-grant';
+import { authorizationRequest } from '#oauth/authorization-request';
+import { discover } from '#oauth/discover';
+import { tokenOf } from '#oauth/fetched-token';
+import { OAuthError } from '#oauth/oauth-error';
+import { readRedirect } from '#oauth/read-redirect';
+import { wantedScopes } from '#oauth/wanted-scopes';
+import type { TokenRecord } from '#token/token-record';
+import type { Granted } from '#token/token-vault';
+import { chooseClient, type ChooseClientPorts } from './choose-client.ts';
+import { bindSecret, type ConfiguredClient } from './configured-client.ts';
+
+/** Shows a page to the person; `undefined`, or the query of a redirect that was brought by hand. */
+export type ShowPage = (
+  url: URL,
+  redirectUri: string,
+  isOurs: (query: URLSearchParams) => boolean,
+) => Promise<URLSearchParams | undefined>;
+
+export type SignInPorts = ChooseClientPorts & {
+  clock: Clock;
+  show: ShowPage;
+  save: (granted: Granted) => Promise<TokenRecord>;
+};
+
+export type SignInInput = {
+  url: string;
+  credentials: PersonCredentials;
+  challenge?: string | undefined;
+  /** The token before, whose scopes stay. */
+  previous?: TokenRecord | undefined;
+  /** Ask for what the challenge names besides what there was. */
+  wider?: boolean;
+  /** Scopes besides what is configured or announced. */
+  more?: readonly string[];
+  /** The user's word that a stored secret may go to another issuer than before. */
+  rebind?: boolean;
+  timeoutMs: number;
+  signal: AbortSignal;
+};
+
+const done = {
+  status: 200,
+  title: 'You are signed in',
+  text: 'Close this page and go back to work.',
+};
+
+/**
+ * Lets a person sign in with the browser, from the server's URL to a stored token. The page there says
+ * so only after the token was fetched and stored.
+ *
+ * OAuth 2.1 §4.1, RFC 8252, MCP 2026-07-28 authorization
+ *
+ * @throws {OAuthError} {@link LoopbackError} or what the secret store rejects with
+ */
+export async function signIn(input: SignInInput, ports: SignInPorts): Promise<TokenRecord> {
+  const { url, credentials, challenge, previous, timeoutMs, signal } = input;
+  const { http, clock, show, save, store } = ports;
+  const { issuer: configuredIssuer } = credentials;
+  const discovery = await discover(
+    {
+      url,
+      ...(challenge !== undefined && { challenge }),
+      ...(configuredIssuer !== undefined && { issuer: configuredIssuer }),
+      publishedBefore: previous?.published ?? false,
+    },
+    http,
+  );
+  const { issuer, takesS256 } = discovery;
+  if (!takesS256)
+    throw new OAuthError('metadata', `${issuer} does not announce PKCE with S256`, {
+      endpoint: issuer,
+    });
+  const before = input.wider
+    ? [...(previous?.scope?.split(' ') ?? []), ...(discovery.challengedScopes ?? [])]
+    : [];
+  const more = [...before, ...(input.more ?? [])].filter(Boolean);
+  const scopes = wantedScopes(credentials.scopes, discovery, more);
+  const { client, listener } = await chooseClient({ url, credentials }, scopes, discovery, ports);
+  try {
+    refuseForeign(client, issuer, input.rebind ?? false);
+    const { clientId } = client;
+    const { redirectUri } = listener;
+    const request = authorizationRequest({ clientId, redirectUri, scopes }, discovery);
+    const isOurs = (query: URLSearchParams) => query.get('state') === request.state;
+    // Listening begins before the browser can be back.
+    const arriving = listener.redirect(isOurs, { timeoutMs, signal });
+    const brought = show(request.url, redirectUri, isOurs).then((query) =>
+      query ? byHand(query) : arriving,
+    );
+    arriving.catch(() => undefined);
+    brought.catch(() => undefined);
+    const redirect = await Promise.race([arriving, brought]);
+    try {
+      const code = readRedirect(redirect.query, request.state, discovery);
+      const { codeVerifier } = request;
+      const redeemed = { client, code, codeVerifier, redirectUri };
+      const granted = await authorizationCodeGrant(redeemed, discovery, { http, clock });
+      const { refreshToken } = granted;
+      const scope = granted.scope ?? scopes?.join(' ');
+      const record = await save({
+        ...tokenOf(granted, discovery, clock.now()),
+        ...(scope !== undefined && { scope }),
+        ...(refreshToken !== undefined && { refresh: { refreshToken, clientId } }),
+      });
+      if (credentials.clientSecret === 'keychain') await bindSecret(url, client, issuer, store);
+      await redirect.answer(done);
+      return record;
+    } catch (error) {
+      await redirect.answer({ status: 400, title: 'You are not signed in', text: reason(error) });
+      throw error;
+    }
+  } finally {
+    await listener.close();
+  }
+}
+
+function refuseForeign({ boundIssuer }: ConfiguredClient, issuer: string, rebind: boolean): void {
+  if (boundIssuer === undefined || boundIssuer === issuer || rebind) return;
+  throw new OAuthError('issuer', `the stored secret belongs to ${boundIssuer}, not to ${issuer}`, {
+    endpoint: issuer,
+  });
+}
+
+function byHand(query: URLSearchParams): Redirect {
+  return { query, answer: () => Promise.resolve() };
+}
+
+function reason(error: unknown): string {
+  const known = error instanceof OAuthError || error instanceof LoopbackError;
+  const why = known ? error.message : 'the token could not be kept on this machine';
+  return `${why}. Nothing was kept; begin again, or tell whoever runs the server.`;
+}

@@ -1,0 +1,59 @@
+/** What `latchkey status` prints of one connection. */
+export type StatusLine = {
+  name: string;
+  url: string;
+  source: string;
+  state: 'ready' | 'signed_out';
+  as: 'api_key' | 'client' | 'person';
+  issuer?: string;
+  scope?: string;
+  expiresAt?: number;
+  renewable: boolean;
+};
+
+const words = {
+  api_key: 'by API key',
+  client: 'as an OAuth client',
+  person: 'as a person',
+};
+
+/** One block a connection, one line a fact; problems are for connections that cannot be read. */
+export function statusLines(
+  statuses: readonly StatusLine[],
+  problems: readonly { name: string; problem: string }[],
+  now: number,
+): string {
+  const blocks = statuses.map((status) => {
+    const { name, url, state, as, issuer, scope, expiresAt, renewable } = status;
+    const facts = [
+      `${name}: ${state === 'ready' ? `ready, ${words[as]}` : 'signed out'}`,
+      `  server ${url}`,
+      issuer && `  issuer ${issuer}`,
+      scope && `  scopes ${scope}`,
+      expiresAt !== undefined && `  token ${tokenWords(expiresAt - now, renewable)}`,
+      state === 'signed_out' && `  hint: latchkey login ${name}`,
+    ];
+    return facts.filter(Boolean).join('\n');
+  });
+  const troubles = problems.map(({ name, problem }) => `${name}: ${problem}`);
+  const all = [...blocks, ...troubles];
+  return `${all.length > 0 ? all.join('\n') : 'no connection is configured'}\n`;
+}
+
+/** The same for machines. */
+export function statusJson(
+  statuses: readonly StatusLine[],
+  problems: readonly { name: string; problem: string }[],
+): string {
+  const connections = statuses.map(({ expiresAt, ...rest }) => ({
+    ...rest,
+    ...(expiresAt !== undefined && { expires_at: expiresAt }),
+  }));
+  return `${JSON.stringify({ connections, problems })}\n`;
+}
+
+function tokenWords(seconds: number, renewable: boolean): string {
+  const then = renewable ? ', renewed by itself' : '';
+  if (seconds <= 0) return `expired${then}`;
+  return `expires in ${seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`}${then}`;
+}

@@ -1,0 +1,45 @@
+import { accountStatus } from '#accounts/account-status';
+import type { Clock } from '#clock/clock';
+import { ConfigurationError } from '#config/configuration-error';
+import type { Connection } from '#config/connection';
+import { connectionNames } from '#config/connection-names';
+import type { ReadText } from '#config/find-entry';
+import type { TokenVault } from '#token/token-vault';
+import { statusJson, statusLines } from './status-lines.ts';
+
+export type StatusInput = {
+  /** All that are configured unless given. */
+  target: string | undefined;
+  json: boolean;
+  files: readonly string[];
+};
+
+export type StatusPorts = {
+  read: (name: string) => Promise<Connection>;
+  vaultOf: (connection: Connection) => Promise<TokenVault | undefined>;
+  readText: ReadText;
+  clock: Clock;
+};
+
+/** `latchkey status`: how connections stand, read from this machine alone. */
+export async function status(
+  { target, json, files }: StatusInput,
+  { read, vaultOf, readText, clock }: StatusPorts,
+): Promise<string> {
+  const names = target === undefined ? await connectionNames(files, readText) : [target];
+  const statuses = [];
+  const problems = [];
+  for (const name of names) {
+    try {
+      const connection = await read(name);
+      statuses.push(await accountStatus(connection, await vaultOf(connection), clock.now()));
+    } catch (error) {
+      if (!(error instanceof ConfigurationError) || target !== undefined) throw error;
+      const [first] = error.problems;
+      // An entry that starts another program is none of ours.
+      if (first?.problem.startsWith('starts another program')) continue;
+      problems.push({ name, problem: error.message });
+    }
+  }
+  return json ? statusJson(statuses, problems) : statusLines(statuses, problems, clock.now());
+}
