@@ -3,6 +3,7 @@
  *
  *     tokenEndpoint(form, undefined, { ...ports, codes: unasked('codes') });
  */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller names the port
 export function unasked<Port extends object>(name: string): Port {
   const fail = (member: string | symbol) => () => {
     throw new Error(`${name}.${String(member)} was asked`);
