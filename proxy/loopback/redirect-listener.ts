@@ -7,7 +7,7 @@ import { redirectPage, type RedirectPage } from './redirect-page.ts';
 export type Redirect = {
   query: URLSearchParams;
   /** Tells the browser how it went; resolves when the page was handed over. */
-  answer(page: RedirectPage): Promise<void>;
+  answer: (page: RedirectPage) => Promise<void>;
 };
 
 /** Waits for a browser to come back from an authorization server. RFC 8252 §7.3 */
@@ -124,11 +124,12 @@ async function listen(
 ): Promise<number> {
   for (let attempt = 1; ; attempt += 1) {
     const error = await new Promise<Error | undefined>((resolve) => {
-      server.once('error', resolve);
-      server.listen({ host: '127.0.0.1', port: port ?? 0, exclusive: true }, () => {
-        server.off('error', resolve);
-        resolve(undefined);
-      });
+      const settle = (failure?: Error) => {
+        server.off('error', settle).off('listening', settle);
+        resolve(failure);
+      };
+      server.once('error', settle).once('listening', settle);
+      server.listen({ host: '127.0.0.1', port: port ?? 0, exclusive: true });
     });
     const address = server.address();
     if (!error && address && typeof address === 'object') return address.port;

@@ -1,11 +1,7 @@
-import { IncomingMessage } from 'node:http';
-import { Socket } from 'node:net';
 import { expect, test } from 'vitest';
-import { HttpError, type HttpClient, type HttpRequest } from '#proxy/http/http-client';
 import { fetchClientToken } from '#proxy/oauth/fetch-client-token';
 import { fakeClock } from '#support/fake-clock';
-
-type Page = { status?: number; json?: unknown; headers?: Record<string, string> };
+import { web, type Page } from '#support/web';
 
 const url = 'https://mcp.example.com/mcp/acme/sales';
 const resourceMetadata =
@@ -22,27 +18,6 @@ const published: Record<string, Page> = {
   [serverMetadata]: { json: { issuer, token_endpoint: token } },
   [token]: { json: { access_token: 'at', token_type: 'bearer', expires_in: 60, scope: 'a b' } },
 };
-
-/** The web as a table; what is not in it is 404. */
-function web(pages: Record<string, Page>) {
-  const requests: (HttpRequest & { form: URLSearchParams })[] = [];
-  const http: HttpClient = {
-    request(request) {
-      requests.push({ ...request, form: new URLSearchParams(String(request.body ?? '')) });
-      const page = pages[request.url.href] ?? { status: 404 };
-      if (page.status === 0)
-        return Promise.reject(new HttpError('unreachable', `${request.url.origin}: ECONNREFUSED`));
-      const message = new IncomingMessage(new Socket());
-      message.statusCode = page.status ?? 200;
-      message.headers = page.headers ?? {};
-      message.push(page.json === undefined ? '<html>' : JSON.stringify(page.json));
-      message.push(null);
-      return Promise.resolve(message);
-    },
-    close: () => {},
-  };
-  return { http, requests, asked: () => requests.map((request) => request.url.href) };
-}
 
 type Overrides = Partial<Parameters<typeof fetchClientToken>[0]>;
 

@@ -1,0 +1,366 @@
+import { createServer } from 'node:http';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test, vi } from 'vitest';
+import { keychainSession } from '#support/keychain-session';
+import { legacyMcp } from '#support/legacy-mcp';
+import { listen } from '#support/loopback';
+import { runProgram, startProgram } from '#support/processes';
+import { launcher, proxyProcess } from '#support/proxy-process';
+import { signInFront, type SignInFront } from '#support/sign-in-front';
+import { suite } from '#support/suite';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const browser = join(import.meta.dirname, '../support/fake-browser.mjs');
+
+/** A machine of one person: a folder for what is kept, a browser that consents, and our commands. */
+async function desktop(env: Record<string, string> = {}) {
+  const folder = await temporaryFolder();
+  const keyFile = join(folder.path, 'key');
+  const pages = join(folder.path, 'pages');
+  writeFileSync(keyFile, 'k'.repeat(44), { mode: 0o600 });
+  const all = {
+    PATH: process.env['PATH'] ?? '',
+    HOME: folder.path,
+    BROWSER: browser,
+    FAKE_BROWSER_PAGES: pages,
+    LATCHKEY_STATE_DIR: folder.path,
+    LATCHKEY_SECRET_STORE: 'file',
+    LATCHKEY_SECRET_STORE_KEY_FILE: keyFile,
+    ...env,
+  };
+  return {
+    env: all,
+    folder: folder.path,
+    pages: async () => {
+      for (let attempt = 0; attempt < 100 && !existsSync(pages); attempt += 1)
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      return existsSync(pages) ? readFileSync(pages, 'utf8') : '';
+    },
+    run: async (...args: string[]) =>
+      runProgram(process.execPath, { args: [launcher, ...args], env: all }),
+    proxy: (server: SignInFront, ...args: string[]) =>
+      proxyProcess({ args: [server.url, ...args], env: all }),
+    [Symbol.asyncDispose]: async () => folder[Symbol.asyncDispose](),
+  };
+}
+
+test('login registers, asks with PKCE for the exact resource, and the proxy goes on from there', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await desktop();
+
+  const login = await machine.run('login', server.url);
+  await using proxy = machine.proxy(server);
+  const answer = await proxy.handshake();
+
+  expect(login).toMatchObject({ code: 0 });
+  expect(login.stdout).toContain(`signed in to ${server.url}`);
+  expect(answer.result).toMatchObject({ serverInfo: { name: 'legacy' } });
+  expect(server.registrations).toMatchObject([
+    { application_type: 'native', token_endpoint_auth_method: 'none' },
+  ]);
+  const [asked] = server.asked;
+  expect(asked?.get('resource')).toBe(server.url);
+  expect(asked?.get('scope')).toBe('mcp:tools:read');
+  expect(asked?.get('redirect_uri')).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/callback$/);
+  const [redeemed] = server.tokenRequests;
+  expect(redeemed?.get('resource')).toBe(server.url);
+  expect(redeemed?.get('code_verifier')).toMatch(/^[\w-]{43,128}$/);
+  expect(server.tokenRequests).toHaveLength(1);
+  expect(await machine.pages()).toMatch(/^200 .*You are signed in/);
+});
+
+test('a second login of the same machine registers no second client', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await desktop();
+
+  await machine.run('login', server.url);
+  const second = await machine.run('login', server.url);
+
+  expect(second.code).toBe(0);
+  expect(server.registrations).toHaveLength(1);
+});
+
+test('status tells how a connection stands, logout revokes and forgets', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await desktop();
+  const before = await machine.run('status', server.url);
+  await machine.run('login', server.url);
+
+  const during = await machine.run('status', server.url, '--json');
+  const logout = await machine.run('logout', server.url);
+  const after = await machine.run('status', server.url, '--json');
+
+  expect(before.stdout).toContain('signed out');
+  expect(before.stdout).toContain(`hint: latchkey login ${server.url}`);
+  expect(JSON.parse(during.stdout)).toMatchObject({
+    connections: [{ state: 'ready', as: 'person', issuer: server.origin, renewable: true }],
+  });
+  expect(logout).toMatchObject({ code: 0 });
+  expect(server.revocations.map((form) => form.get('token_type_hint'))).toEqual([
+    'refresh_token',
+    'access_token',
+  ]);
+  expect(JSON.parse(after.stdout)).toMatchObject({ connections: [{ state: 'signed_out' }] });
+});
+
+test('logout forgets even when the server cannot be told, and says so', async () => {
+  await using machine = await desktop();
+  const server = await signInFront(legacyMcp().handle);
+  const { url } = server;
+  await machine.run('login', url);
+  await server[Symbol.asyncDispose]();
+
+  const logout = await machine.run('logout', url);
+  const status = await machine.run('status', url);
+
+  expect(logout.code).toBe(1);
+  expect(logout.stderr).toContain('the server was not told');
+  expect(status.stdout).toContain('signed out');
+});
+
+test('without a browser the address is printed and the redirect pasted', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await desktop({ BROWSER: '', SSH_CONNECTION: '10.0.0.1 1 10.0.0.2 22' });
+  await using login = startProgram(process.execPath, {
+    args: [launcher, 'login', server.url],
+    env: { ...machine.env, DISPLAY: undefined, WAYLAND_DISPLAY: undefined },
+  });
+  const [address = ''] = await login.line(/^http:\S+\/oauth\/consent\S+$/m, { stream: 'stderr' });
+  const response = await fetch(address, { redirect: 'manual' });
+  const redirect = response.headers.get('location') ?? '';
+
+  login.write(`${redirect.replace(/state=[^&]+/, 'state=other')}\n${redirect}\n`);
+
+  await login.line(/signed in to/);
+  expect(login.stderr).toContain('that is not the redirect of this sign-in');
+  expect(await login.exited).toMatchObject({ code: 0 });
+});
+
+test.each<[string, Parameters<typeof signInFront>[1] & object, RegExp]>([
+  ['another issuer’s redirect', { redirect: { iss: 'https://evil.example' } }, /evil\.example/],
+  ['a redirect without iss where it was announced', { redirect: { iss: undefined } }, /iss/],
+  ['a refusal', { redirect: { code: undefined, error: 'access_denied' } }, /access_denied/],
+  ['a redirect without a code', { redirect: { code: undefined } }, /no code/],
+  ['a server without S256', { metadata: { code_challenge_methods_supported: ['plain'] } }, /S256/],
+  [
+    'a server of another name',
+    { metadata: { issuer: 'https://evil.example' } },
+    /calls itself "https:\/\/evil/,
+  ],
+  [
+    'a consent page that is a script',
+    { metadata: { authorization_endpoint: 'javascript:alert(1)' } },
+    /not an https URL/,
+  ],
+  [
+    'a consent page that is a file',
+    { metadata: { authorization_endpoint: 'file:///etc/passwd' } },
+    /not an https URL/,
+  ],
+  ['metadata of a megabyte', { metadata: { x: 'x'.repeat(1_000_000) } }, /too much/],
+  ['a server that registers nobody', { registration: false }, /which client id/],
+])('%s ends the login before a code goes anywhere', async (_, options, words) => {
+  await using server = await signInFront(legacyMcp().handle, options);
+  await using machine = await desktop();
+
+  const { code, stderr } = await machine.run('login', server.url);
+
+  expect(code).toBe(1);
+  expect(stderr).toMatch(words);
+  expect(server.tokenRequests).toHaveLength(0);
+});
+
+test('a token endpoint that redirects is not followed, and the page tells of the failure', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  server.options.tokenRedirect = `${server.origin}/elsewhere`;
+  await using machine = await desktop();
+
+  const { code, stderr } = await machine.run('login', server.url);
+
+  expect(code).toBe(1);
+  expect(stderr).toContain('answered 307');
+  expect(server.lines().filter((line) => line.includes('elsewhere'))).toEqual([]);
+  expect(await machine.pages()).toMatch(/^400 .*You are not signed in/);
+});
+
+test('a configured port that is taken is tried again, then named', async () => {
+  await using server = await signInFront(legacyMcp().handle, { registration: false });
+  const holder = createServer();
+  const redirectPort = await listen(holder);
+  const LATCHKEY_OAUTH = JSON.stringify({ clientId: 'client_1', redirectPort });
+  await using machine = await desktop({ LATCHKEY_OAUTH });
+
+  const waiting = machine.run('login', server.url);
+  const taken = await waiting;
+  holder.close();
+  const free = await machine.run('login', server.url);
+
+  expect(taken.code).toBe(1);
+  expect(taken.stderr).toContain(String(redirectPort));
+  expect(free.code).toBe(0);
+  expect(server.asked[0]?.get('redirect_uri')).toContain(`:${redirectPort}/`);
+});
+
+test('a server that never published metadata is asked at its unpublished paths', async () => {
+  await using server = await signInFront(legacyMcp().handle, { published: false });
+  await using machine = await desktop({ LATCHKEY_OAUTH: '{"clientId":"client_1"}' });
+
+  const login = await machine.run('login', server.url);
+  const logout = await machine.run('logout', server.url);
+
+  expect(login.code).toBe(0);
+  expect(server.asked[0]?.get('client_id')).toBe('client_1');
+  expect(logout.code).toBe(0);
+  expect(server.revocations).toHaveLength(2);
+});
+
+test('an expired token is refreshed with the refresh token, which rotates', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await desktop();
+  await machine.run('login', server.url);
+  await using proxy = machine.proxy(server);
+  await proxy.handshake();
+
+  server.expireAll();
+  const first = await proxy.request('tools/list');
+  server.expireAll();
+  const second = await proxy.request('tools/list');
+
+  expect([first, second].every(({ result }) => result?.['tools'])).toBe(true);
+  const refreshes = server.tokenRequests.slice(1);
+  expect(refreshes.map((form) => form.get('grant_type'))).toEqual([
+    'refresh_token',
+    'refresh_token',
+  ]);
+  expect(new Set(refreshes.map((form) => form.get('refresh_token'))).size).toBe(2);
+});
+
+test('an ended sign-in is an error that names the remedy, and a login in between is enough', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await desktop();
+  await machine.run('login', server.url);
+  await using proxy = machine.proxy(server);
+  await proxy.handshake();
+  server.expireAll();
+  server.endSignIns();
+
+  const { error } = await proxy.request('tools/list');
+  const again = await proxy.request('tools/list');
+  await machine.run('login', server.url);
+  const after = await proxy.request('tools/list');
+
+  expect(error?.message).toContain(`latchkey login ${server.url}`);
+  expect(again.error?.message).toContain('latchkey login');
+  // The dead refresh token was sent once.
+  expect(
+    server.tokenRequests.filter((form) => form.get('grant_type') === 'refresh_token'),
+  ).toHaveLength(1);
+  expect(after.result?.['tools']).toBeTruthy();
+  expect(server.asked).toHaveLength(2);
+});
+
+test('auto opens the browser where nobody ever signed in, and requests wait for it', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await desktop();
+  await using proxy = machine.proxy(server);
+
+  const answer = await proxy.handshake();
+
+  expect(answer.result).toMatchObject({ serverInfo: { name: 'legacy' } });
+  expect(server.asked).toHaveLength(1);
+});
+
+test('auto opens it once for all processes of a day', async () => {
+  await using server = await signInFront(legacyMcp().handle, {
+    redirect: { code: undefined, error: 'access_denied' },
+  });
+  await using machine = await desktop();
+  const proxies = Array.from({ length: 4 }, () => machine.proxy(server));
+
+  const answers = await Promise.all(proxies.map(async (proxy) => proxy.handshake()));
+  await Promise.all(proxies.map(async (proxy) => proxy[Symbol.asyncDispose]()));
+
+  expect(server.asked).toHaveLength(1);
+  expect(answers.every(({ error }) => error?.message.includes('latchkey login'))).toBe(true);
+});
+
+test('never opens nothing', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await desktop();
+  await using proxy = machine.proxy(server, '--sign-in', 'never');
+
+  const { error } = await proxy.handshake();
+
+  expect(error).toMatchObject({ data: { remedy: `latchkey login ${server.url}` } });
+  expect(server.asked).toHaveLength(0);
+});
+
+test('a missing scope is asked for together with those that were granted, by login too', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await desktop();
+  await machine.run('login', server.url);
+  await using always = machine.proxy(server, '--sign-in', 'always');
+  await always.handshake();
+  server.options.neededScope = 'mcp:tools:execute';
+
+  const stepped = await always.request('tools/list');
+  server.options.neededScope = 'mcp:server:manage';
+  await using auto = machine.proxy(server);
+  const { error } = await auto.request('initialize', {});
+  await machine.run('login', server.url);
+  const after = await auto.request('tools/list');
+
+  expect(stepped.result?.['tools']).toBeTruthy();
+  expect(server.asked[1]?.get('scope')?.split(' ').sort()).toEqual([
+    'mcp:tools:execute',
+    'mcp:tools:read',
+  ]);
+  expect(error?.message).toContain('latchkey login');
+  expect(server.asked.at(-1)?.get('scope')).toContain('mcp:server:manage');
+  expect(after.error?.message ?? '').not.toContain('latchkey login');
+});
+
+test('a server that is never content does not send the person to the browser again and again', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await desktop();
+  await machine.run('login', server.url);
+  await using proxy = machine.proxy(server, '--sign-in', 'always');
+  // No scope has a space in it, so no token ever has this one.
+  server.options.neededScope = 'a b';
+
+  for (let attempt = 0; attempt < 4; attempt += 1)
+    expect((await proxy.request('tools/list')).error).toMatchObject({ data: { status: 403 } });
+
+  expect(server.asked).toHaveLength(2);
+});
+
+await suite('keychain', 'with a keyring', () => {
+  test('twenty processes whose token ends at once refresh it once and go on', async () => {
+    await using keyring = await keychainSession();
+    await using server = await signInFront(legacyMcp().handle, { expiresInSeconds: 1 });
+    await using machine = await desktop({ ...keyring.env, LATCHKEY_SECRET_STORE: 'os' });
+    await machine.run('login', server.url);
+    await vi.waitUntil(
+      async () => (await machine.run('status', server.url)).stdout.includes('token expired'),
+      { timeout: 10_000 },
+    );
+    server.options.expiresInSeconds = 3600;
+
+    const proxies = Array.from({ length: 20 }, () => machine.proxy(server));
+    const starts = await Promise.all(proxies.map(async (proxy) => proxy.handshake()));
+    const afterStart = server.tokenRequests.length;
+    server.expireAll();
+    const answers = await Promise.all(proxies.map(async (proxy) => proxy.request('tools/list')));
+    await Promise.all(proxies.map(async (proxy) => proxy[Symbol.asyncDispose]()));
+
+    expect(starts.filter(({ result }) => result?.['serverInfo'])).toHaveLength(20);
+    expect(answers.filter(({ result }) => result?.['tools'])).toHaveLength(20);
+    expect(afterStart).toBe(2);
+    expect(server.tokenRequests.map((form) => form.get('grant_type'))).toEqual([
+      'authorization_code',
+      'refresh_token',
+      'refresh_token',
+    ]);
+  });
+});

@@ -1,0 +1,179 @@
+import { createHash, randomBytes } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { bodyOf, countedServer, type CountedServer } from '#support/counted-server';
+
+type Json = Record<string, unknown>;
+
+/** What may be wrong with it, and how it is set up. Everything can change while it runs. */
+export type SignInFrontOptions = {
+  published: boolean;
+  expiresInSeconds: number;
+  /** Merged over the authorization server's metadata. */
+  metadata: Json;
+  /** Merged over the redirect's query; `undefined` leaves a parameter out. */
+  redirect: Record<string, string | undefined>;
+  /** Where the token endpoint sends the asker instead of answering. */
+  tokenRedirect: string | undefined;
+  /** The scope that `tools/call` needs, once it is set. */
+  neededScope: string | undefined;
+  registration: boolean;
+  /** Ids that need no registration. */
+  knownClients: string[];
+};
+
+export type SignInFront = CountedServer & {
+  url: string;
+  options: SignInFrontOptions;
+  /** The query of every authorization request, and the form of every token and revocation request. */
+  asked: URLSearchParams[];
+  tokenRequests: URLSearchParams[];
+  revocations: URLSearchParams[];
+  registrations: Json[];
+  /** From now on no access token handed out so far is accepted. */
+  expireAll(): void;
+  /** From now on no refresh token is. */
+  endSignIns(): void;
+};
+
+/**
+ * A small authorization server whose person always consents, and the guard of one MCP endpoint behind
+ * it: metadata, consent, registration, code with PKCE, rotating refresh tokens, revocation.
+ */
+export async function signInFront(
+  handle: (request: IncomingMessage, response: ServerResponse) => unknown,
+  given: Partial<SignInFrontOptions> = {},
+): Promise<SignInFront> {
+  const options: SignInFrontOptions = {
+    published: true,
+    expiresInSeconds: 3600,
+    metadata: {},
+    redirect: {},
+    tokenRedirect: undefined,
+    neededScope: undefined,
+    registration: true,
+    knownClients: [],
+    ...given,
+  };
+  const path = '/mcp/acme/sales';
+  const asked: URLSearchParams[] = [];
+  const tokenRequests: URLSearchParams[] = [];
+  const revocations: URLSearchParams[] = [];
+  const registrations: Json[] = [];
+  const codes = new Map<string, URLSearchParams>();
+  const scopes = new Map<string, string>();
+  const refreshable = new Map<string, string>();
+  const fresh = (kind: string) => `${kind}-${randomBytes(12).toString('hex')}`;
+
+  const server = await countedServer(async (request, response) => {
+    const { origin } = server;
+    const url = new URL(request.url ?? '/', origin);
+    const send = (status: number, value: unknown, headers: Record<string, string> = {}) => {
+      response.writeHead(status, { 'content-type': 'application/json', ...headers });
+      response.end(value === undefined ? '' : JSON.stringify(value));
+    };
+    const prm = `${origin}/.well-known/oauth-protected-resource${path}`;
+    const tokens = (scope: string, refreshToken: string) => {
+      const accessToken = fresh('access');
+      scopes.set(accessToken, scope);
+      refreshable.set(refreshToken, scope);
+      return {
+        access_token: accessToken,
+        token_type: 'Bearer',
+        expires_in: options.expiresInSeconds,
+        scope,
+        refresh_token: refreshToken,
+      };
+    };
+
+    if (options.published && url.href === prm)
+      return send(200, {
+        resource: `${origin}${path}`,
+        authorization_servers: [origin],
+        scopes_supported: ['mcp:tools:read'],
+      });
+    if (options.published && url.pathname === '/.well-known/oauth-authorization-server')
+      return send(200, {
+        issuer: origin,
+        authorization_endpoint: `${origin}/oauth/consent`,
+        token_endpoint: `${origin}/api/oauth/token`,
+        revocation_endpoint: `${origin}/api/oauth/revoke`,
+        ...(options.registration && { registration_endpoint: `${origin}/register` }),
+        code_challenge_methods_supported: ['S256'],
+        token_endpoint_auth_methods_supported: ['none'],
+        authorization_response_iss_parameter_supported: true,
+        ...options.metadata,
+      });
+    if (url.pathname === '/register') {
+      const document: Json = JSON.parse(await bodyOf(request));
+      registrations.push(document);
+      return send(201, { ...document, client_id: `registered-${registrations.length}` });
+    }
+    if (url.pathname === '/oauth/consent') {
+      const query = url.searchParams;
+      asked.push(query);
+      const code = fresh('code');
+      codes.set(code, query);
+      const back = new URL(query.get('redirect_uri') ?? '');
+      const answer = { code, state: query.get('state') ?? '', iss: origin, ...options.redirect };
+      for (const [name, value] of Object.entries(answer))
+        if (value !== undefined) back.searchParams.set(name, value);
+      return response.writeHead(303, { location: back.href }).end();
+    }
+    if (url.pathname === '/api/oauth/token') {
+      const form = new URLSearchParams(await bodyOf(request));
+      tokenRequests.push(form);
+      if (options.tokenRedirect !== undefined)
+        return response.writeHead(307, { location: options.tokenRedirect }).end();
+      const refused = (error: string) => send(400, { error, error_description: 'no' });
+      if (form.get('grant_type') === 'refresh_token') {
+        const old = form.get('refresh_token') ?? '';
+        const scope = refreshable.get(old);
+        refreshable.delete(old);
+        return scope === undefined
+          ? refused('invalid_grant')
+          : send(200, tokens(scope, fresh('refresh')));
+      }
+      const query = codes.get(form.get('code') ?? '');
+      codes.delete(form.get('code') ?? '');
+      const digest = createHash('sha256').update(form.get('code_verifier') ?? '');
+      const good =
+        query?.get('code_challenge') === digest.digest('base64url') &&
+        query.get('redirect_uri') === form.get('redirect_uri') &&
+        query.get('client_id') === form.get('client_id');
+      if (!good) return refused('invalid_grant');
+      return send(200, tokens(query.get('scope') ?? 'all', fresh('refresh')));
+    }
+    if (url.pathname === '/api/oauth/revoke') {
+      const form = new URLSearchParams(await bodyOf(request));
+      revocations.push(form);
+      refreshable.delete(form.get('token') ?? '');
+      scopes.delete(form.get('token') ?? '');
+      return send(200, undefined);
+    }
+    if (url.pathname !== path) return send(404, { error: 'not_found' });
+    const challenge = options.published ? `Bearer resource_metadata="${prm}"` : 'Bearer';
+    const token = request.headers.authorization?.replace(/^Bearer /, '') ?? '';
+    const granted = scopes.get(token);
+    if (granted === undefined)
+      return send(401, { error: 'invalid_token' }, { 'www-authenticate': challenge });
+    const { neededScope } = options;
+    if (neededScope !== undefined && !granted.split(' ').includes(neededScope))
+      return send(
+        403,
+        { error: 'insufficient_scope' },
+        { 'www-authenticate': `${challenge}, error="insufficient_scope", scope="${neededScope}"` },
+      );
+    return handle(request, response);
+  });
+
+  return Object.assign(server, {
+    url: `${server.origin}${path}`,
+    options,
+    asked,
+    tokenRequests,
+    revocations,
+    registrations,
+    expireAll: () => scopes.clear(),
+    endSignIns: () => refreshable.clear(),
+  });
+}

@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest';
+import { fileMarks } from '#proxy/accounts/marks';
+import { fakeClock } from '#support/fake-clock';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const url = 'https://cloud.example.com/mcp/acme/sales?x=1';
+
+test('of many who ask at once one may open the browser, and nobody else for a day', async () => {
+  await using folder = await temporaryFolder();
+  const clock = fakeClock(1_800_000_000);
+  const marks = () => fileMarks(folder.path, url, clock);
+
+  const claims = await Promise.all(Array.from({ length: 20 }, async () => marks().claimToday()));
+  await clock.advance(86_399);
+  const soon = await marks().claimToday();
+  await clock.advance(2);
+  const later = await marks().claimToday();
+
+  expect(claims.filter(Boolean)).toHaveLength(1);
+  expect(soon).toBe(false);
+  expect(later).toBe(true);
+});
+
+test('another connection has a day of its own', async () => {
+  await using folder = await temporaryFolder();
+  const clock = fakeClock();
+
+  expect(await fileMarks(folder.path, url, clock).claimToday()).toBe(true);
+  expect(await fileMarks(folder.path, `${url}2`, clock).claimToday()).toBe(true);
+});
+
+test('a sign-in is remembered by every later process, and takes the wanted scopes along', async () => {
+  await using folder = await temporaryFolder();
+  const clock = fakeClock();
+  const marks = fileMarks(folder.path, url, clock);
+  await marks.wantScopes(['a', 'b']);
+  const wanted = await fileMarks(folder.path, url, clock).wantedScopes();
+  await marks.rememberSignedIn();
+  const next = fileMarks(folder.path, url, clock);
+
+  expect(wanted).toEqual(['a', 'b']);
+  expect(next.signedInBefore()).toBe(true);
+  expect(await next.wantedScopes()).toEqual([]);
+});
+
+test('a process that keeps no secrets leaves no mark of a sign-in', async () => {
+  await using folder = await temporaryFolder();
+  const clock = fakeClock();
+  const forgetful = fileMarks(folder.path, url, clock, true);
+  await forgetful.rememberSignedIn();
+
+  expect(forgetful.signedInBefore()).toBe(true);
+  expect(fileMarks(folder.path, url, clock, true).signedInBefore()).toBe(false);
+});

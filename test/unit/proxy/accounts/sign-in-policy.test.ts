@@ -1,0 +1,84 @@
+import { expect, test } from 'vitest';
+import { signInPolicy } from '#proxy/accounts/sign-in-policy';
+import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+import { processRefreshLock } from '#proxy/token/process-refresh-lock';
+import type { TokenRecord } from '#proxy/token/token-record';
+import { tokenVault } from '#proxy/token/token-vault';
+import { fakeClock } from '#support/fake-clock';
+
+const record: TokenRecord = { accessToken: 'a', obtainedAt: 0, issuer: 'i', published: true };
+
+function policy(mode: 'auto' | 'always' | 'never', { before = false, claimed = false } = {}) {
+  const clock = fakeClock();
+  const asked: PromiseWithResolvers<TokenRecord>[] = [];
+  const noted: unknown[] = [];
+  let day = claimed;
+  const signIn = signInPolicy({
+    mode,
+    marks: {
+      signedInBefore: () => before,
+      rememberSignedIn: () => Promise.resolve(),
+      claimToday: () => {
+        const mine = !day;
+        day = true;
+        return Promise.resolve(mine);
+      },
+      wantScopes: () => Promise.resolve(),
+      wantedScopes: () => Promise.resolve([]),
+    },
+    lock: processRefreshLock(),
+    vault: tokenVault(memorySecretStore(), 'x'),
+    ask: () => {
+      const page = Promise.withResolvers<TokenRecord>();
+      asked.push(page);
+      return page.promise;
+    },
+    noteScopes: (known) => Promise.resolve(void noted.push(known)),
+    clock,
+  });
+  const want = async (wider = false) => signIn({ wider }, (found) => found !== undefined);
+  return { clock, asked, noted, want };
+}
+
+test('never asks nobody, and neither does auto after a first sign-in or a second time a day', async () => {
+  for (const { want, asked } of [
+    policy('never'),
+    policy('auto', { before: true }),
+    policy('auto', { claimed: true }),
+  ]) {
+    await expect(want()).rejects.toMatchObject({ code: 'signed_out' });
+    expect(asked).toHaveLength(0);
+  }
+});
+
+test('always asks once for all who want it, and lets them wait', async () => {
+  const { clock, asked, want } = policy('always', { before: true });
+  const waiting = [want(), want()];
+  await clock.advance(600);
+  asked[0]?.resolve(record);
+
+  expect(await Promise.all(waiting)).toEqual([record, record]);
+  expect(asked).toHaveLength(1);
+});
+
+test('auto lets requests wait for less than assistants do, while the page stays open', async () => {
+  const { clock, asked, want } = policy('auto');
+  const early = want();
+  early.catch(() => undefined);
+  await clock.settled();
+  await clock.advance(46);
+  await expect(early).rejects.toMatchObject({ code: 'signing_in' });
+  const late = want();
+  await clock.settled();
+  asked[0]?.resolve(record);
+
+  expect(await late).toEqual(record);
+  expect(asked).toHaveLength(1);
+});
+
+test('scopes that nobody was asked for are noted for the next login', async () => {
+  const { noted, want } = policy('never');
+
+  await expect(want(true)).rejects.toThrow('does not cover');
+  expect(noted).toHaveLength(1);
+});

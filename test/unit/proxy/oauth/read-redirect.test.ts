@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest';
+import { readRedirect } from '#proxy/oauth/read-redirect';
+
+const issuer = 'https://as.example.com';
+const iss = encodeURIComponent(issuer);
+const read = (query: string, sendsIssuer = true) =>
+  readRedirect(new URLSearchParams(query), 'right', { issuer, sendsIssuer });
+
+test('the code is taken from a redirect with our state and issuer', () => {
+  expect(read(`code=c&state=right&iss=${iss}`)).toBe('c');
+  expect(read('code=c&state=right', false)).toBe('c');
+});
+
+test.each([
+  ['another state', `code=c&state=wrong&iss=${iss}`],
+  ['no state', `code=c&iss=${iss}`],
+  ['two states', `code=c&state=right&state=right&iss=${iss}`],
+  ['two codes', `code=c&code=d&state=right&iss=${iss}`],
+  ['no issuer where it was announced', 'code=c&state=right'],
+  ['another issuer', 'code=c&state=right&iss=https%3A%2F%2Fevil.example'],
+  ['the issuer with a slash', `code=c&state=right&iss=${iss}%2F`],
+  ['the issuer in capitals', 'code=c&state=right&iss=https%3A%2F%2FAS.example.com'],
+  ['no code', `state=right&iss=${iss}`],
+])('%s is refused', (_, query) => {
+  expect(() => read(query)).toThrow(expect.objectContaining({ code: 'redirect' }));
+});
+
+test('an issuer that was not announced still has to be the right one', () => {
+  expect(() => read('code=c&state=right&iss=https%3A%2F%2Fevil.example', false)).toThrow(/evil/);
+});
+
+test('a refusal is told only when it is the answer to our question', () => {
+  const error = 'error=access_denied&error_description=%1b%5b31mno';
+
+  expect(() => read(`${error}&state=wrong&iss=${iss}`)).toThrow(/state/);
+  expect(() => read(`${error}&state=right&iss=${iss}`)).toThrow(
+    expect.objectContaining({
+      code: 'denied',
+      message: expect.stringMatching(/access_denied: {2}\[31mno$/),
+    }),
+  );
+});
