@@ -51,7 +51,7 @@ export function words(error: unknown, connection?: Connection): Words {
       case 'issuer':
         return {
           message: `no access token: ${error.message}`,
-          hint: `if that is right, name the issuer in oauth.issuer of ${who}`,
+          hint: `if that is right, run ${login(connection)}, or name the issuer in oauth.issuer of ${who}`,
           data,
         };
       case 'metadata':

@@ -33,7 +33,8 @@ export async function signInAccount(
     await marks.rememberSignedIn();
     return record;
   };
-  const { challenge, previous, wider } = known;
+  const { challenge, wider } = known;
+  const previous = known.previous ?? (await vault.access());
   return signIn(
     {
       url,

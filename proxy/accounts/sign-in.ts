@@ -12,7 +12,7 @@ import { wantedScopes } from '#oauth/wanted-scopes';
 import type { TokenRecord } from '#token/token-record';
 import type { Granted } from '#token/token-vault';
 import { chooseClient, type ChooseClientPorts } from './choose-client.ts';
-import { bindSecret, type ConfiguredClient } from './configured-client.ts';
+import { bindSecret } from './configured-client.ts';
 
 /** Shows a page to the person; `undefined`, or the query of a redirect that was brought by hand. */
 export type ShowPage = (
@@ -75,6 +75,9 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     throw new OAuthError('metadata', `${issuer} does not announce PKCE with S256`, {
       endpoint: issuer,
     });
+  // A client that somebody gave us is good at the issuer it was given by; the user may say otherwise.
+  if (credentials.clientId !== undefined && configuredIssuer === undefined && !input.rebind)
+    refuseForeign(previous?.issuer, issuer);
   const before = input.wider
     ? [...(previous?.scope?.split(' ') ?? []), ...(discovery.challengedScopes ?? [])]
     : [];
@@ -82,7 +85,7 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
   const scopes = wantedScopes(credentials.scopes, discovery, more);
   const { client, listener } = await chooseClient({ url, credentials }, scopes, discovery, ports);
   try {
-    refuseForeign(client, issuer, input.rebind ?? false);
+    if (!input.rebind) refuseForeign(client.boundIssuer, issuer);
     const { clientId } = client;
     const { redirectUri } = listener;
     const request = authorizationRequest({ clientId, redirectUri, scopes }, discovery);
@@ -119,9 +122,9 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
   }
 }
 
-function refuseForeign({ boundIssuer }: ConfiguredClient, issuer: string, rebind: boolean): void {
-  if (boundIssuer === undefined || boundIssuer === issuer || rebind) return;
-  throw new OAuthError('issuer', `the stored secret belongs to ${boundIssuer}, not to ${issuer}`, {
+function refuseForeign(known: string | undefined, issuer: string): void {
+  if (known === undefined || known === issuer) return;
+  throw new OAuthError('issuer', `the client id belongs to ${known}, not to ${issuer}`, {
     endpoint: issuer,
   });
 }

@@ -285,6 +285,37 @@ test('auto opens it once for all processes of a day', async () => {
   expect(answers.every(({ error }) => error?.message.includes('latchkey login'))).toBe(true);
 });
 
+test('the end of stdin ends the proxy also while somebody signs in', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await desktop({ BROWSER: '/bin/true' });
+  await using proxy = machine.proxy(server, '--sign-in', 'always');
+  proxy.send({ jsonrpc: '2.0', id: 1, method: 'tools/list' });
+  await vi.waitUntil(() => server.lines().includes('POST /register'), { timeout: 5_000 });
+  proxy.hangUp();
+
+  expect(await proxy.ended).toBe(0);
+});
+
+test('a client id is not taken to another issuer until the user says so with login', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using other = await signInFront(legacyMcp().handle);
+  await using machine = await desktop({ LATCHKEY_OAUTH: '{"clientId":"client_1"}' });
+  await machine.run('login', server.url);
+  server.expireAll();
+  server.options.authorizationServer = other.origin;
+  await using proxy = machine.proxy(server, '--sign-in', 'always');
+
+  const { error } = await proxy.handshake();
+  const askedBefore = other.asked.length;
+  const login = await machine.run('login', server.url);
+
+  expect(error?.message).toContain(`belongs to ${server.origin}, not to ${other.origin}`);
+  expect(error?.message).toContain('latchkey login');
+  expect(askedBefore).toBe(0);
+  expect(login.code).toBe(0);
+  expect(other.asked).toHaveLength(1);
+});
+
 test('never opens nothing', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();

@@ -17,8 +17,8 @@ export type SignInFrontOptions = {
   /** The scope that `tools/call` needs, once it is set. */
   neededScope: string | undefined;
   registration: boolean;
-  /** Ids that need no registration. */
-  knownClients: string[];
+  /** The issuer that the resource names; itself unless set. */
+  authorizationServer: string | undefined;
 };
 
 export type SignInFront = CountedServer & {
@@ -51,7 +51,7 @@ export async function signInFront(
     tokenRedirect: undefined,
     neededScope: undefined,
     registration: true,
-    knownClients: [],
+    authorizationServer: undefined,
     ...given,
   };
   const path = '/mcp/acme/sales';
@@ -88,7 +88,7 @@ export async function signInFront(
     if (options.published && url.href === prm)
       return send(200, {
         resource: `${origin}${path}`,
-        authorization_servers: [origin],
+        authorization_servers: [options.authorizationServer ?? origin],
         scopes_supported: ['mcp:tools:read'],
       });
     if (options.published && url.pathname === '/.well-known/oauth-authorization-server')
