@@ -1,5 +1,3 @@
-import { spawn } from 'node:child_process';
-
 export type Desktop = {
   platform: NodeJS.Platform;
   env: Readonly<Record<string, string | undefined>>;
@@ -41,6 +39,8 @@ function fromVariable(value: string, href: string, platform: NodeJS.Platform): C
 export async function openBrowser(url: URL, desktop: Desktop): Promise<boolean> {
   const chosen = browserCommand(url, desktop);
   if (!chosen) return false;
+  // Not above: the bundle would load it at every start.
+  const { spawn } = await import('node:child_process');
   return new Promise((resolve) => {
     const child = spawn(chosen.command, chosen.args, {
       stdio: 'ignore',

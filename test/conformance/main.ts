@@ -14,7 +14,7 @@ if (kind !== 'client') {
   process.exit(2);
 }
 await using folder = await temporaryFolder('conformance');
-const out = process.env['CONFORMANCE_OUT'] ?? folder.path;
+const out = process.env['CONFORMANCE_OUT'] || folder.path;
 const suite = join(import.meta.dirname, '../../node_modules/@modelcontextprotocol/conformance');
 const driver = join(import.meta.dirname, 'driver.ts');
 let failures = 0;
