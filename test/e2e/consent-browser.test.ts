@@ -103,7 +103,7 @@ await suite('browser', 'the consent page in a browser', () => {
     const page = await ask(id, 'https://a-very-long-host-name.assistant.example/callback');
     const problems: string[] = [];
     for (const colorScheme of ['light', 'dark'] as const) {
-      await page.emulateMedia({ colorScheme });
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
       problems.push(...(await accessibilityProblems(page)));
     }
     await page.setViewportSize({ width: 360, height: 800 });

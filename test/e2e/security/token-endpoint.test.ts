@@ -1,8 +1,17 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+
 import { Client } from 'undici';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
-import { acmeServer, basic, bearer, ordinaryScopes } from '#support/acme-server';
+import { systemClock } from '#server/clock/clock';
+import { createClient } from '#server/credentials/create-client';
+import { allScopes } from '#server/credentials/scope';
+import { randomBase62 } from '#server/credentials/secret-format';
+import { openStores } from '#server/stores';
+import { acmeServer, basic, bearer, ordinaryScopes, type TestClient } from '#support/acme-server';
 
-const server = await acmeServer();
+// Twenty failures from one address, or for one client, are heard: each try here has its own.
+const server = await acmeServer({ args: ['--trust-proxy', '127.0.0.1'] });
 afterAll(() => server[Symbol.asyncDispose]());
 const client = await server.client();
 const grant = { grant_type: 'client_credentials' };
@@ -12,8 +21,14 @@ const wrongSecret = (await server.client()).secret;
 const token = '/api/oauth/token';
 const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
 
+/** An address of the range for documentation that nobody had before. RFC 3849 */
+const someAddress = () => `2001:db8:${randomBytes(12).toString('hex').match(/.{4}/g)?.join(':')}`;
+
+const post: typeof server.post = (path, body, headers = {}) =>
+  server.post(path, body, { 'X-Forwarded-For': someAddress(), ...headers });
+
 test('24: a token answer is not stored and names its type, life and scopes', async () => {
-  const answer = await server.post(token, inBody);
+  const answer = await post(token, inBody);
 
   expect(answer.status).toBe(200);
   expect(answer.headers.get('cache-control')).toBe('no-store');
@@ -31,7 +46,7 @@ test.each([
   'mcp:tools:read,mcp:resources:read',
   ' mcp:tools:read, mcp:resources:read,mcp:tools:read ',
 ])("24: of the scope '%s' the answer names each once, between single spaces", async (scope) => {
-  const answer = await server.post(token, { ...inBody, scope });
+  const answer = await post(token, { ...inBody, scope });
 
   expect(answer.json['scope']).toBe('mcp:tools:read mcp:resources:read');
 });
@@ -39,7 +54,7 @@ test.each([
 test.each(['mcp:server:manage', 'mcp:tools:read admin', 'MCP:TOOLS:READ'])(
   "24: the scope '%s' is more than the client may have, and nothing is granted",
   async (scope) => {
-    const answer = await server.post(token, { ...inBody, scope });
+    const answer = await post(token, { ...inBody, scope });
 
     expect(answer.status).toBe(400);
     expect(answer.json['error']).toBe('invalid_scope');
@@ -50,9 +65,9 @@ test.each(['mcp:server:manage', 'mcp:tools:read admin', 'MCP:TOOLS:READ'])(
 test('25: a secret in the URL is refused, and the URL is not logged', async () => {
   const query = new URLSearchParams(inBody).toString();
 
-  const alone = await server.post(`${token}?${query}`, '');
-  const beside = await server.post(`${token}?client_secret=${client.secret}`, inBody);
-  const harmless = await server.post(`${token}?utm_source=docs`, inBody);
+  const alone = await post(`${token}?${query}`, '');
+  const beside = await post(`${token}?client_secret=${client.secret}`, inBody);
+  const harmless = await post(`${token}?utm_source=docs`, inBody);
 
   for (const answer of [alone, beside, harmless]) {
     expect(answer.status).toBe(400);
@@ -81,7 +96,7 @@ describe('26: a wrong secret, an unknown and a revoked client', async () => {
   test('26: get the same answer byte for byte', async () => {
     const bodies = new Set<string>();
     for (const { id, secret } of Object.values(causes)) {
-      const answer = await server.post(token, {
+      const answer = await post(token, {
         ...grant,
         client_id: id,
         client_secret: secret,
@@ -97,7 +112,7 @@ describe('26: a wrong secret, an unknown and a revoked client', async () => {
 
   test('26: are told to use Basic when, and only when, they did', async () => {
     for (const { id, secret } of Object.values(causes)) {
-      const answer = await server.post(token, grant, basic(id, secret));
+      const answer = await post(token, grant, basic(id, secret));
 
       expect(answer.status).toBe(401);
       expect(answer.json['error']).toBe('invalid_client');
@@ -120,15 +135,22 @@ describe('26: a wrong secret, an unknown and a revoked client', async () => {
       'unknown client': [],
       'revoked client': [],
     };
+    const many = await manyClients(Math.ceil(650 / 15));
     for (let round = -50; round < 600; round += 1) {
+      const { active, gone } = many[Math.floor((round + 50) / 15)] ?? assert.fail();
+      const tries = {
+        'wrong secret': { id: active.id, secret: wrongSecret },
+        'unknown client': { id: `client_${randomBase62(24)}`, secret: wrongSecret },
+        'revoked client': gone,
+      };
       for (const name of names) {
-        const { id, secret } = causes[name];
+        const { id, secret } = tries[name];
         const body = `grant_type=client_credentials&client_id=${id}&client_secret=${secret}`;
         const beganAt = performance.now();
         const answer = await connection.request({
           method: 'POST',
           path: token,
-          headers: form,
+          headers: { ...form, 'X-Forwarded-For': someAddress() },
           body,
         });
         await answer.body.text();
@@ -145,9 +167,27 @@ describe('26: a wrong secret, an unknown and a revoked client', async () => {
   });
 });
 
+/** Pairs of an active and a revoked client, made past the commands, which would take a minute. */
+async function manyClients(count: number): Promise<{ active: TestClient; gone: TestClient }[]> {
+  const stores = await openStores(server.dataDir);
+  onTestFinished(() => stores.close());
+  const clock = systemClock();
+  const acme = await stores.organizations.serverByName('acme', 'fixture');
+  const serverId = acme?.id ?? assert.fail();
+  const chosen = { name: 'c', serverId, scopes: allScopes, redirectUris: [], jwks: undefined };
+  const made = () => createClient(chosen, { clients: stores.clients, clock });
+  const pairs = [];
+  for (let index = 0; index < count; index += 1) {
+    const gone = await made();
+    await stores.clients.revoke(gone.id, clock.now());
+    pairs.push({ active: await made(), gone });
+  }
+  return pairs;
+}
+
 test('27: credentials in the header and in the body together are refused', async () => {
-  const both = await server.post(token, inBody, basic(client.id, client.secret));
-  const otherId = await server.post(
+  const both = await post(token, inBody, basic(client.id, client.secret));
+  const otherId = await post(
     token,
     { ...grant, client_id: `client_${'A'.repeat(24)}` },
     basic(client.id, client.secret),
@@ -166,7 +206,7 @@ test('27: Basic works with its id and secret percent-encoded, its scheme in any 
 
   for (const scheme of ['Basic', 'basic', 'BASIC']) {
     const headers = { Authorization: `${scheme} ${encoded.toString('base64')}` };
-    const answer = await server.post(token, { ...grant, client_id: client.id }, headers);
+    const answer = await post(token, { ...grant, client_id: client.id }, headers);
 
     expect(answer.status).toBe(200);
   }
@@ -181,7 +221,7 @@ test('27: another scheme than Basic, or half of it, is a failed authentication',
     { Authorization: `Basic ${Buffer.from(client.id).toString('base64')}:${client.secret}` },
   ];
   for (const header of headers) {
-    const answer = await server.post(token, grant, header);
+    const answer = await post(token, grant, header);
 
     expect(answer.status).toBe(401);
     expect(answer.json['error']).toBe('invalid_client');
@@ -196,7 +236,7 @@ test.each([
   ['unknown', { ...inBody, grant_type: '__proto__' }, 'unsupported_grant_type'],
   ['upper case', { ...inBody, grant_type: 'CLIENT_CREDENTIALS' }, 'unsupported_grant_type'],
 ])('28: a grant_type that is %s is refused', async (_, parameters, error) => {
-  const answer = await server.post(token, parameters);
+  const answer = await post(token, parameters);
 
   expect(answer.status).toBe(400);
   expect(answer.json['error']).toBe(error);
@@ -210,9 +250,9 @@ test.each(['grant_type', 'client_id', 'client_secret', 'scope', 'resource', 'unh
     const once = new URLSearchParams(all).toString();
     const again = new URLSearchParams({ [name]: all[name] ?? '' }).toString();
 
-    expect((await server.post(token, once)).status).toBe(200);
+    expect((await post(token, once)).status).toBe(200);
     for (const twice of [`${once}&${again}`, `${once}&${name}=`, `${name}=&${once}`]) {
-      const answer = await server.post(token, twice);
+      const answer = await post(token, twice);
 
       expect(answer.status).toBe(400);
       expect(answer.json['error']).toBe('invalid_request');
@@ -222,10 +262,10 @@ test.each(['grant_type', 'client_id', 'client_secret', 'scope', 'resource', 'unh
 
 test('29: client credentials without the secret, or with a wrong one, are refused', async () => {
   const idOnly = { ...grant, client_id: client.id };
-  const without = await server.post(token, idOnly);
-  const empty = await server.post(token, { ...idOnly, client_secret: '' });
-  const wrong = await server.post(token, { ...idOnly, client_secret: wrongSecret });
-  const nobody = await server.post(token, grant);
+  const without = await post(token, idOnly);
+  const empty = await post(token, { ...idOnly, client_secret: '' });
+  const wrong = await post(token, { ...idOnly, client_secret: wrongSecret });
+  const nobody = await post(token, grant);
 
   for (const answer of [without, empty, wrong]) {
     expect(answer.status).toBe(401);
@@ -239,7 +279,7 @@ test('29: one client’s secret does not open another, nor does a key', async ()
   const { key } = await server.key();
 
   for (const secret of [other.secret, key]) {
-    const answer = await server.post(token, { ...inBody, client_secret: secret });
+    const answer = await post(token, { ...inBody, client_secret: secret });
 
     expect(answer.status).toBe(401);
   }
@@ -247,10 +287,10 @@ test('29: one client’s secret does not open another, nor does a key', async ()
 
 test('30: client credentials never yield a refresh token, asked for or not', async () => {
   const answers = [
-    await server.post(token, inBody),
-    await server.post(token, { ...inBody, scope: ordinaryScopes.join(' ') }),
-    await server.post(token, { ...inBody, scope: 'mcp:tools:read offline_access' }),
-    await server.post(token, { ...inBody, access_type: 'offline' }),
+    await post(token, inBody),
+    await post(token, { ...inBody, scope: ordinaryScopes.join(' ') }),
+    await post(token, { ...inBody, scope: 'mcp:tools:read offline_access' }),
+    await post(token, { ...inBody, access_type: 'offline' }),
   ];
 
   expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(3);
@@ -262,7 +302,7 @@ test('41: the audience of a token is exactly one MCP endpoint', async () => {
   const resource = `${server.base}/mcp/acme/fixture`;
 
   for (const parameters of [inBody, { ...inBody, resource }]) {
-    const { json } = await server.post(token, parameters);
+    const { json } = await post(token, parameters);
     const [, claims = ''] = String(json['access_token']).split('.');
 
     expect(JSON.parse(Buffer.from(claims, 'base64url').toString())).toMatchObject({
@@ -288,7 +328,7 @@ test('41: a resource other than the client’s own server is refused', async () 
     'acme/fixture',
   ];
   for (const resource of foreign) {
-    const { status, json } = await server.post(token, { ...inBody, resource });
+    const { status, json } = await post(token, { ...inBody, resource });
 
     const refused = { resource, status: 400, error: 'invalid_target' };
     expect({ resource, status, error: json['error'] }).toEqual(refused);
