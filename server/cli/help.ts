@@ -41,8 +41,12 @@ export function commandHelpText(command: Command, common: readonly Option[]): st
 }
 
 function optionLines(options: readonly Option[]): string[] {
-  return options.map(({ name, value, repeated, fallback, doc }) => {
-    const usage = `--${name}${value === undefined ? '' : ` ${value}`}${repeated ? ' …' : ''}`;
-    return `  ${usage.padEnd(28)}${doc}${fallback === undefined ? '' : ` (default: ${fallback})`}`;
+  const usages = options.map(({ name, value, repeated }) => {
+    return `--${name}${value === undefined ? '' : ` ${value}`}${repeated ? ' …' : ''}`;
+  });
+  const width = Math.max(...usages.map((usage) => usage.length)) + 2;
+  return options.map(({ fallback, doc }, index) => {
+    const usage = usages[index] ?? '';
+    return `  ${usage.padEnd(width)}${doc}${fallback === undefined ? '' : ` (default: ${fallback})`}`;
   });
 }
