@@ -1,13 +1,12 @@
-import { Pool, errors, type Dispatcher } from 'undici';
+import { Pool, errors } from 'undici';
 
 import { UpstreamError, type Upstream, type UpstreamAnswer } from '#gateway/upstream';
+import { BrokenOff, dispatch, type DispatchedAnswer } from './dispatch.ts';
 
 const connectTimeoutMs = 10_000;
 const answerTimeoutMs = 600_000;
 // Several times what the gateway lets one credential have open: nobody takes all of them alone.
 const maxConnections = 4096;
-/** Up to this many bytes an answer is taken in one go, which costs a third of streaming it. */
-const shortBytes = 64 * 1024;
 
 /** An MCP server over Streamable HTTP, reached through a pool of kept-alive connections. */
 export interface HttpUpstream extends Upstream {
@@ -28,21 +27,17 @@ export function httpUpstream(url: string): HttpUpstream {
   });
   return {
     async send({ method, headers, body, signal }) {
+      const options = {
+        path: pathname + search,
+        method,
+        headers: { ...headers, 'accept-encoding': 'identity', 'user-agent': 'latchkey-server' },
+        body: body ?? null,
+      };
       try {
-        const answer = await pool.request({
-          path: pathname + search,
-          method,
-          headers: { ...headers, 'accept-encoding': 'identity', 'user-agent': 'latchkey-server' },
-          body: body ?? null,
-          signal,
-        });
-        return await readAnswer(answer);
+        return readAnswer(await dispatch(pool, options, signal));
       } catch (cause) {
         if (signal.aborted || cause instanceof UpstreamError) throw cause;
-        const isLate = cause instanceof errors.HeadersTimeoutError;
-        throw new UpstreamError(isLate ? 'timeout' : 'unreachable', `${method} ${origin}`, {
-          cause,
-        });
+        throw new UpstreamError(codeOf(cause), `${method} ${origin}`, { cause });
       }
     },
 
@@ -50,29 +45,22 @@ export function httpUpstream(url: string): HttpUpstream {
   };
 }
 
-async function readAnswer(answer: Dispatcher.ResponseData): Promise<UpstreamAnswer> {
-  // Who reads the body hears of its failure; one that nobody reads may be ended without a word.
-  answer.body.on('error', () => undefined);
-  const header = (name: string) => [answer.headers[name]].flat()[0];
+function codeOf(cause: unknown): UpstreamError['code'] {
+  if (cause instanceof BrokenOff) return 'broken';
+  return cause instanceof errors.HeadersTimeoutError ? 'timeout' : 'unreachable';
+}
+
+function readAnswer({ statusCode, header, body }: DispatchedAnswer): UpstreamAnswer {
   // Its name is not passed on, so the caller could not undo it.
   if ((header('content-encoding') ?? 'identity').toLowerCase() !== 'identity') {
     throw new UpstreamError('encoded', 'the answer is compressed');
   }
-  const length = Number(header('content-length') ?? Infinity);
   const retryAfter = /^[1-9]\d{0,5}$/.exec(header('retry-after') ?? '')?.[0];
   return {
-    status: answer.statusCode,
+    status: statusCode,
     mediaType: header('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '',
     sessionId: header('mcp-session-id'),
     retryAfterSeconds: retryAfter === undefined ? undefined : Number(retryAfter),
-    body: length <= shortBytes ? await whole(answer.body) : answer.body,
+    body,
   };
-}
-
-async function whole(body: Dispatcher.ResponseData['body']): Promise<Uint8Array> {
-  try {
-    return await body.bytes();
-  } catch (cause) {
-    throw new UpstreamError('broken', 'the answer broke off', { cause });
-  }
 }

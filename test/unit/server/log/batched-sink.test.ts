@@ -1,26 +1,29 @@
-import { setImmediate } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
 import { batchedSink } from '#server/log/batched-sink';
 
-test('the lines of one turn are one write, in their order, and the next turn is another', async () => {
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+test('lines within 20 ms are one write, in their order, and what comes later is another', () => {
   const written: string[] = [];
   const sink = batchedSink({ write: (text) => written.push(text) });
   sink.write('one\n');
+  vi.advanceTimersByTime(19);
   sink.write('two\n');
-  await setImmediate();
+  vi.advanceTimersByTime(1);
   sink.write('three\n');
-  await setImmediate();
+  vi.advanceTimersByTime(20);
 
   expect(written).toEqual(['one\ntwo\n', 'three\n']);
 });
 
-test('flushing writes what waits, once', async () => {
+test('flushing writes what waits, once', () => {
   const written: string[] = [];
   const sink = batchedSink({ write: (text) => written.push(text) });
   sink.write('last words\n');
   sink.flush();
-  await setImmediate();
+  vi.advanceTimersByTime(20);
 
   expect(written).toEqual(['last words\n']);
 });
