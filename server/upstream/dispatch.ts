@@ -2,10 +2,10 @@ import { Readable } from 'node:stream';
 
 import type { Dispatcher } from 'undici';
 
-/** Up to this many announced bytes an answer is taken in one go, which costs half of streaming it. */
+/** Up to this many bytes an answer is taken in one go, which costs half of streaming it. */
 const shortBytes = 64 * 1024;
 
-/** An HTTP answer: its body whole when it was short, else as it comes. */
+/** An HTTP answer: its body whole when it is short, else as it comes. */
 export interface DispatchedAnswer {
   readonly statusCode: number;
   readonly header: (name: string) => string | undefined;
@@ -13,8 +13,8 @@ export interface DispatchedAnswer {
 }
 
 /**
- * Sends a request and resolves once its answer has begun, or has ended where it is short. `signal` ends
- * it at any time, the body included.
+ * Sends a request and resolves once its answer is there whole, or turns out to be long, or is a stream
+ * of events, which is worth having as it comes. `signal` ends it at any time, the body included.
  */
 export function dispatch(
   dispatcher: Dispatcher,
@@ -23,14 +23,29 @@ export function dispatch(
 ): Promise<DispatchedAnswer> {
   return new Promise((resolve, reject) => {
     let controller: Dispatcher.DispatchController | undefined;
+    let answer: Omit<DispatchedAnswer, 'body'> | undefined;
     let body: Readable | undefined;
-    let whole: ((bytes: Buffer) => void) | undefined;
-    const chunks: Buffer[] = [];
-    const reason = () => new DOMException('the call was ended', 'AbortError');
-    const abort = () => controller?.abort(reason());
+    let bytes = 0;
+    let chunks: Buffer[] = [];
+    const abort = () => controller?.abort(new DOMException('the call was ended', 'AbortError'));
     const settle = () => signal.removeEventListener('abort', abort);
 
-    if (signal.aborted) return reject(reason());
+    const stream = () => {
+      body = new Readable({
+        read: () => controller?.resume(),
+        destroy: (error, done) => {
+          if (!body?.readableEnded && !controller?.aborted) abort();
+          done(error);
+        },
+      });
+      // Who reads it hears of its failure; one that nobody reads may be ended without a word.
+      body.on('error', () => undefined);
+      for (const chunk of chunks) body.push(chunk);
+      chunks = [];
+      if (answer) resolve({ ...answer, body });
+    };
+
+    if (signal.aborted) return reject(new DOMException('the call was ended', 'AbortError'));
     signal.addEventListener('abort', abort);
     dispatcher.dispatch(options, {
       onRequestStart(started) {
@@ -40,37 +55,34 @@ export function dispatch(
       onResponseStart(_, statusCode, headers) {
         if (statusCode < 200) return;
         const header = (name: string) => [headers[name]].flat()[0];
-        if (Number(header('content-length') ?? Infinity) <= shortBytes) {
-          whole = (bytes) => resolve({ statusCode, header, body: bytes });
-          return;
-        }
-        body = new Readable({
-          read: () => controller?.resume(),
-          destroy: (error, done) => {
-            if (!signal.aborted) controller?.abort(error ?? reason());
-            done(error);
-          },
-        });
-        // Who reads it hears of its failure; one that nobody reads may be ended without a word.
-        body.on('error', () => undefined);
-        resolve({ statusCode, header, body });
+        answer = { statusCode, header };
+        if (header('content-type')?.startsWith('text/event-stream')) stream();
       },
       onResponseData(current, chunk) {
-        if (!body) chunks.push(chunk);
-        else if (!body.push(chunk)) current.pause();
+        if (body) {
+          if (!body.push(chunk)) current.pause();
+          return;
+        }
+        chunks.push(chunk);
+        bytes += chunk.length;
+        if (bytes > shortBytes) stream();
       },
       onResponseEnd() {
         settle();
         if (body) body.push(null);
-        else whole?.(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));
+        else if (answer) resolve({ ...answer, body: oneBuffer(chunks) });
       },
       onResponseError(_, error) {
         settle();
         if (body) body.destroy(error);
-        else reject(whole ? new BrokenOff(error) : error);
+        else reject(answer && !signal.aborted ? new BrokenOff(error) : error);
       },
     });
   });
+}
+
+function oneBuffer(chunks: readonly Buffer[]): Buffer {
+  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
 }
 
 /** The connection ended inside a short answer. */

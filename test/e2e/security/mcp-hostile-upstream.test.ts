@@ -155,7 +155,9 @@ test.for([
 test('an answer that breaks off breaks off for who takes it as it comes', async () => {
   upstream.answer = (_, response) => {
     const headers = { 'content-type': 'application/json', 'content-length': 1_000_000 };
-    response.writeHead(200, headers).write('{"jsonrpc":', () => void response.destroy());
+    response
+      .writeHead(200, headers)
+      .write('{"jsonrpc":'.padEnd(100_000), () => void response.destroy());
   };
 
   await expect(mcpCall(endpoint, { key, ...modern('tools/list') })).rejects.toThrow(

@@ -146,7 +146,7 @@ describe('an aborted signal', () => {
     let gone: Promise<unknown> = Promise.resolve();
     const upstream = await upstreamTo((request, response) => {
       gone = new Promise((resolve) => request.on('close', resolve));
-      response.write('one');
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' }).write('one');
     });
     const { body } = await upstream.send(post({ signal: controller.signal }));
     const reading = async () => {
@@ -174,4 +174,17 @@ describe('an upstream is unreachable when', () => {
 
     await expect(upstream.send(post())).rejects.toBeInstanceOf(UpstreamError);
   });
+});
+
+test('a long answer streams, all of it, however it is cut', async () => {
+  const parts = Array.from({ length: 40 }, (_, index) => String(index % 10).repeat(10_000));
+  const upstream = await upstreamTo((_request, response) => {
+    response.setHeader('Content-Type', 'application/json');
+    for (const part of parts) response.write(part);
+    response.end();
+  });
+  const { body } = await upstream.send(post());
+
+  expect(body).not.toBeInstanceOf(Uint8Array);
+  expect(await text(Readable.from(chunksOf(body)))).toBe(parts.join(''));
 });
