@@ -83,12 +83,6 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
         code: -32600,
         message: `pages of ${detail} may not call: see --allowed-origin`,
       };
-    case 'foreign_host':
-      return {
-        status: 421,
-        code: -32600,
-        message: `the Host header must be ${detail}: see --base-url`,
-      };
     case 'method_not_allowed':
       return {
         status: 405,
@@ -110,8 +104,6 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
         code: -32600,
         message: `the body is too large${because}`,
       };
-    case 'slow_body':
-      return { status: 408, code: -32600, message: 'the body did not arrive in time' };
     case 'not_json':
       return { status: 400, code: -32700, message: `the body is not JSON${because}` };
     case 'not_a_message':

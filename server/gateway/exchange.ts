@@ -13,7 +13,7 @@ export interface GatewayRequest {
   /**
    * The whole body, read once.
    *
-   * @throws {GatewayRefusal} `too_large`, `slow_body`
+   * @throws {GatewayRefusal} `too_large`
    */
   readonly readBody: () => Promise<Buffer>;
   /** Aborted when the caller went away before the answer was complete. */
