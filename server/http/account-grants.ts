@@ -7,6 +7,7 @@ import { withdrawGrant, type WithdrawGrantPorts } from '#oauth/withdraw-grant';
 import type { AccountGrant } from '#pages/account-grants';
 import { shownName } from '#pages/plain-text';
 import { scopeSentence } from '#pages/scope-sentence';
+import { PeopleRefusal } from '#people/people-refusal';
 import { audited } from './audited.ts';
 import { currentPersonOf, type CurrentPersonPorts } from './current-person.ts';
 import { pageErrors } from './page-errors.ts';
@@ -32,7 +33,9 @@ export function accountGrantRoutes(
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
     readPageForm(request, base, person);
-    await withdrawGrant(request.params.id, person.user.id, audited(request, ports));
+    const audit = audited(request, ports);
+    const isDone = await withdrawGrant(request.params.id, person.user.id, audit);
+    if (!isDone) throw new PeopleRefusal('not_yours');
     return sendOnward(reply, '/account?done=withdrawn', base);
   });
 }

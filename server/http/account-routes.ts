@@ -1,10 +1,11 @@
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import { accountPage } from '#pages/account-page';
 import { pageAssets } from '#pages/assets';
 import type { FieldError } from '#pages/page';
 import { passkeyDomain } from '#people/passkeys';
 import { passwordProblem } from '#people/password-problem';
+import { PeopleRefusal } from '#people/people-refusal';
 import { setPassword } from '#people/set-password';
 import { signIn } from '#people/sign-in';
 import { browserInWords } from '#people/user-agent';
@@ -45,6 +46,17 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     return sendPage(reply, accountPage, { ...data, errors, notice }, { person, scripts, status });
   };
 
+  const note = (
+    request: FastifyRequest,
+    { user }: CurrentPerson,
+    what: { action: string; target: string },
+  ) => {
+    const { address, requestId } = visitOf(request);
+    const where = { organization: undefined, address, requestId };
+    const actor = `user:${user.id}`;
+    return people.audit.append({ at: clock.now(), actor, ...what, ...where, outcome: 'done' });
+  };
+
   app.get('/account', async (request, reply) => {
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
@@ -79,7 +91,9 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
     readPageForm(request, base, person);
-    await sessions.end(person.user.id, request.params.id);
+    const isEnded = await sessions.end(person.user.id, request.params.id);
+    if (!isEnded) throw new PeopleRefusal('not_yours');
+    await note(request, person, { action: 'session.end', target: request.params.id });
     return sendOnward(reply, '/account?done=session', base);
   });
 
@@ -88,6 +102,7 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     if (!person) return reply;
     readPageForm(request, base, person);
     await sessions.endAll(person.user.id, person.session.id);
+    await note(request, person, { action: 'session.end-others', target: person.session.id });
     return sendOnward(reply, '/account?done=sessions', base);
   });
 

@@ -147,6 +147,13 @@ function refusalPage(code: PeopleRefusalCode): ErrorPageAnswer {
         'Nothing was changed',
         'The form did not come from a page that this browser has open now: it was too old, cookies are off, or another site sent it. Open the page again and repeat it.',
       );
+    case 'not_yours':
+      return plainPage(
+        404,
+        'Nothing was changed',
+        'What the form was about is not there, or not there any more.',
+        { text: 'To your account', href: '/account' },
+      );
     case 'passkey_unproven':
       return plainPage(
         403,
@@ -181,7 +188,11 @@ function refusalPage(code: PeopleRefusalCode): ErrorPageAnswer {
   }
 }
 
-function plainPage(status: number, heading: string, text: string): ErrorPageAnswer {
-  const next = { text: 'To the sign-in page', href: '/sign-in' };
+function plainPage(
+  status: number,
+  heading: string,
+  text: string,
+  next = { text: 'To the sign-in page', href: '/sign-in' },
+): ErrorPageAnswer {
   return { status, headers: {}, page: { heading, text, next } };
 }

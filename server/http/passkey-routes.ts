@@ -62,6 +62,7 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     const userId = person.user.id;
     const ok = await people.passkeys.remove(userId, request.params.id);
     await note(request, { userId, action: 'passkey.remove', ok });
+    if (!ok) throw new PeopleRefusal('not_yours');
     return sendOnward(reply, '/account?done=passkey-removed', base);
   });
 

@@ -6,6 +6,8 @@ export type PeopleRefusalCode =
   | 'link_over'
   /** A form that our page in this browser did not send. */
   | 'forged'
+  /** Nobody has it, or somebody else: it is not said which. */
+  | 'not_yours'
   /** A passkey's answer that proves nothing. */
   | 'passkey_unproven'
   /** The upstream provider's answer does not prove who this is. */

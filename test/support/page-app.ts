@@ -1,0 +1,144 @@
+import { randomBytes } from 'node:crypto';
+
+import { Gateway } from '#server/gateway/gateway';
+import { accountGrantsOf } from '#server/http/account-grants';
+import { createApp } from '#server/http/app';
+import { cookieName } from '#server/http/cookies';
+import { jsonLog } from '#server/log/log';
+import { FailedAttempts } from '#server/oauth/failed-attempts';
+import { findClient } from '#server/oauth/find-client';
+import { csrfToken } from '#server/people/csrf-token';
+import { passwordHashing } from '#server/people/password-hashing';
+import { startSession } from '#server/people/start-session';
+import { masterKey } from '#server/signing/master-key';
+import { readSigningKeys } from '#server/signing/signing-key';
+import { sqliteAdmissions } from '#server/store/sqlite/admission-store';
+import { authorizationServer, type AuthorizationServer } from './authorization-server.ts';
+import { memorySigningKeyStore } from './memory-signing-keys.ts';
+
+/** A browser that somebody is signed in with, and what the forms of its pages carry. */
+export interface SignedInBrowser {
+  readonly userId: string;
+  readonly sessionId: string;
+  readonly cookie: string;
+  readonly csrfToken: string;
+}
+
+export interface Sent {
+  readonly path: string;
+  readonly cookie: string;
+  readonly body: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** The server's own routes, every option on, without a socket; and which they are. */
+export interface PageApp extends AsyncDisposable {
+  readonly server: AuthorizationServer;
+  /** `POST /sign-in` and the like, of every route that may change something. */
+  readonly changing: readonly string[];
+  post(sent: Sent): Promise<{ status: number; text: string; location: string | undefined }>;
+  get(path: string, cookie: string): Promise<{ status: number; text: string }>;
+  /** Signs in somebody who is a member of acme. */
+  browser(userId: string): Promise<SignedInBrowser>;
+}
+
+export async function pageApp(): Promise<PageApp> {
+  const server = await authorizationServer();
+  const { base, clock, stores, ports } = server;
+  const keys = await readSigningKeys(memorySigningKeyStore(), {
+    masterKey: masterKey(randomBytes(32)),
+    clock,
+  });
+  const unused = async () => {
+    throw new Error('no test comes here');
+  };
+  const gateway = new Gateway({
+    base,
+    endpointUrl: ports.endpointUrl,
+    tokens: ports.tokens,
+    clock,
+    used: () => {},
+    admissions: sqliteAdmissions(stores.connection),
+    upstreamOf: () => {
+      throw new Error('no test comes here');
+    },
+    isAllowedOrigin: () => false,
+    refused: () => {},
+  });
+  const app = createApp({
+    base,
+    keys,
+    gateway,
+    people: {
+      ...stores,
+      hashing: passwordHashing({ log2Cost: 8 }),
+      endGrants: (userId) => stores.grants.revokeAll(userId, clock.now()),
+      grantsOf: accountGrantsOf(stores.grants, clock),
+      identityProvider: {
+        name: 'Acme ID',
+        issuer: 'https://id.example',
+        begin: async () => new URL('https://id.example/authorize'),
+        finish: unused,
+      },
+      clock,
+    },
+    ports: {
+      ...ports,
+      ...stores,
+      findClient: findClient({ ...stores, base, clock, fetchDocument: unused }),
+      isAdmitted: async () => true,
+    },
+    failedAttempts: new FailedAttempts(clock),
+    dynamicRegistration: true,
+    firstOrganization: undefined,
+    trustedProxies: [],
+    allowedOrigins: [],
+    maxBodyBytes: 65_536,
+    log: jsonLog('silent', { write: () => true }),
+    ready: async () => {},
+  });
+  const changing: string[] = [];
+  app.addHook('onRoute', ({ method, url }) => {
+    const methods = [method].flat().filter((one) => !['GET', 'HEAD', 'OPTIONS'].includes(one));
+    changing.push(...methods.map((one) => `${one} ${url}`));
+  });
+  await app.ready();
+  const { host } = new URL(base);
+
+  return {
+    server,
+    changing,
+    async post({ path: url, cookie, body: payload, headers = {} }) {
+      const own = { host, cookie, origin: base };
+      const answer = await app.inject({
+        method: 'POST',
+        url,
+        headers: { 'content-type': 'application/x-www-form-urlencoded', ...own, ...headers },
+        payload,
+      });
+      const { statusCode: status, body: text } = answer;
+      return { status, text, location: answer.headers.location };
+    },
+    async get(url, cookie) {
+      const answer = await app.inject({ method: 'GET', url, headers: { host, cookie } });
+      return { status: answer.statusCode, text: answer.body };
+    },
+    async browser(userId) {
+      const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };
+      await stores.users.add(user, { organizationId: 'org_acme', role: 'member' });
+      const visit = { address: '127.0.0.1', userAgent: 'test', requestId: 'test' };
+      const { session, sessionToken } = await startSession(userId, visit, { ...stores, clock });
+      return {
+        userId,
+        sessionId: session.id,
+        cookie: `${cookieName('latchkey', base)}=${sessionToken}`,
+        csrfToken: csrfToken(sessionToken),
+      };
+    },
+    async [Symbol.asyncDispose]() {
+      await app.close();
+      await gateway.close();
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
