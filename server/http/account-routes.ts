@@ -6,6 +6,7 @@ import type { FieldError } from '#pages/page';
 import { passkeyDomain } from '#people/passkeys';
 import { passwordProblem } from '#people/password-problem';
 import { PeopleRefusal } from '#people/people-refusal';
+import { isRecentProof } from '#people/recent-proof';
 import { setPassword } from '#people/set-password';
 import { signIn } from '#people/sign-in';
 import { browserInWords } from '#people/user-agent';
@@ -113,6 +114,7 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
       now: clock.now(),
       email: user.email,
       memberships: await ports.users.memberships(user.id),
+      isRecent: isRecentProof(session, clock.now()),
       hasPassword: (await passwords.hashOf(user.id)) !== undefined,
       sessions: list.map(({ id, userAgent, address, createdAt, usedAt }) => ({
         id,

@@ -147,6 +147,13 @@ function refusalPage(code: PeopleRefusalCode): ErrorPageAnswer {
         'Nothing was changed',
         'The form did not come from a page that this browser has open now: it was too old, cookies are off, or another site sent it. Open the page again and repeat it.',
       );
+    case 'proof_old':
+      return plainPage(
+        403,
+        'Sign in again first',
+        'Sign in again, then repeat it: adding a way to sign in takes a sign-in within the last ten minutes.',
+        { text: 'Sign in again', href: '/sign-in?again=1&next=/account' },
+      );
     case 'not_yours':
       return plainPage(
         404,

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ownPath } from '#people/own-path';
 import { passkeyDomain, passkeys as passkeysOf } from '#people/passkeys';
 import { PeopleRefusal } from '#people/people-refusal';
+import { isRecentProof } from '#people/recent-proof';
 import { browserToken } from './browser-token.ts';
 import { readCookie } from './cookies.ts';
 import { currentPersonOf, type CurrentPerson } from './current-person.ts';
@@ -23,6 +24,9 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     if (!person) throw new PeopleRefusal('forged', 'nobody is signed in');
     return person;
   };
+  const mustBeRecent = ({ session }: Pick<CurrentPerson, 'session'>) => {
+    if (!isRecentProof(session, people.clock.now())) throw new PeopleRefusal('proof_old');
+  };
   const note = (request: FastifyRequest, what: { userId: string; action: string; ok: boolean }) => {
     const { address, requestId } = visitOf(request);
     return people.audit.append({
@@ -41,6 +45,7 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     void reply.header('Cache-Control', 'no-store');
     const person = await mustPerson(request);
     readPageJson(request, base, person);
+    mustBeRecent(person);
     return passkeys.registrationOptions(person.user, person.sessionToken);
   });
 
@@ -48,6 +53,7 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     void reply.header('Cache-Control', 'no-store');
     const { user, ...person } = await mustPerson(request);
     const { name, credential: answer } = readPageJson(request, base, person);
+    mustBeRecent(person);
     const made = { user, name: typeof name === 'string' ? name : '', answer };
     const ok = await passkeys.register(made, person.sessionToken);
     await note(request, { userId: user.id, action: 'passkey.add', ok });

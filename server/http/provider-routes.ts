@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { onwardPage } from '#pages/onward-page';
 import { ownPath } from '#people/own-path';
 import { PeopleRefusal } from '#people/people-refusal';
+import { isRecentProof } from '#people/recent-proof';
 import {
   beginUpstreamSignIn,
   finishUpstreamSignIn,
@@ -61,6 +62,7 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
     readPageForm(request, base, person);
+    if (!isRecentProof(person.session, clock.now())) throw new PeopleRefusal('proof_old');
     const { sessionToken: cookieToken } = person;
     return lead(reply, { purpose: 'link', next: '/account?done=linked', cookieToken });
   });

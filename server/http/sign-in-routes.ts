@@ -54,7 +54,9 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
 
   app.get('/sign-in', async (request, reply) => {
     const next = ownPath(queryText(request, 'next'), base);
-    if (await currentPerson(request)) {
+    // Who is signed in comes here to prove it anew, before adding another way to sign in.
+    const isAgain = queryText(request, 'again') !== undefined;
+    if (!isAgain && (await currentPerson(request))) {
       return reply.header('Cache-Control', 'no-store').redirect(next, 303);
     }
     const notice = notices[queryText(request, 'done') ?? ''];

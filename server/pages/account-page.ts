@@ -8,6 +8,8 @@ export interface AccountPageData {
   readonly now: EpochSeconds;
   readonly email: string;
   readonly memberships: readonly { readonly organization: string; readonly role: string }[];
+  /** Whether the person signed in lately, and so may add ways to sign in. */
+  readonly isRecent: boolean;
   readonly hasPassword: boolean;
   readonly sessions: readonly AccountSession[];
   /** `undefined` where passkeys cannot work: under an IP address. */
@@ -59,16 +61,23 @@ ${accountPasskeys}
 <% if (it.provider) { %>
 <section class="section" aria-labelledby="provider-heading">
 <h2 id="provider-heading"><%= it.provider.name %></h2>
-<form method="post" action="<%= it.provider.isLinked ? '/account/provider/unlink' : '/account/provider' %>">
-<%~ include('@guard', it.frame) %>
 <% if (it.provider.isLinked) { %>
+<form method="post" action="/account/provider/unlink">
+<%~ include('@guard', it.frame) %>
 <p class="help">You can sign in with your account there.</p>
 <div class="actions"><button class="danger">Unlink it</button></div>
+</form>
 <% } else { %>
 <p class="help">Link your account there to sign in with it.</p>
+<% if (it.isRecent) { %>
+<form method="post" action="/account/provider">
+<%~ include('@guard', it.frame) %>
 <div class="actions"><button>Link it</button></div>
-<% } %>
 </form>
+<% } else { %>
+<p><a class="button" href="/sign-in?again=1&amp;next=/account">Sign in again to link it</a></p>
+<% } %>
+<% } %>
 </section>
 <% } %>
 ${accountSessions}`,

@@ -28,6 +28,7 @@ export const accountPasskeys = `<% if (it.passkeys) { %>
 <% if (it.passkeys.length === 0) { %><li>None yet.</li><% } %>
 </ul>
 <noscript><p class="help">Adding one needs scripts, which are off in this browser.</p></noscript>
+<% if (it.isRecent) { %>
 <form class="inline" data-passkeys hidden>
 <%~ include('@guard', it.frame) %>
 <%~ include('@field', { name: 'passkey-name', label: 'Name of the new passkey', value: 'Passkey',
@@ -35,5 +36,8 @@ export const accountPasskeys = `<% if (it.passkeys) { %>
 <div class="actions"><button type="submit" data-passkey="add">Add a passkey</button></div>
 <p class="error" data-passkey-error role="alert" hidden></p>
 </form>
+<% } else { %>
+<p data-passkeys hidden><a class="button" href="/sign-in?again=1&amp;next=/account">Sign in again to add a passkey</a></p>
+<% } %>
 </section>
 <% } %>`;

@@ -6,6 +6,8 @@ export type PeopleRefusalCode =
   | 'link_over'
   /** A form that our page in this browser did not send. */
   | 'forged'
+  /** Adding a way to sign in takes a sign-in that is not long ago. */
+  | 'proof_old'
   /** Nobody has it, or somebody else: it is not said which. */
   | 'not_yours'
   /** A passkey's answer that proves nothing. */

@@ -1,0 +1,57 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
+
+let app: PageApp;
+beforeAll(async () => {
+  app = await pageApp();
+});
+afterAll(() => app[Symbol.asyncDispose]());
+
+const changes: [string, 'json' | 'form'][] = [
+  ['/account/passkeys/options', 'json'],
+  ['/account/passkeys', 'json'],
+  ['/account/provider', 'form'],
+];
+
+const send = (browser: SignedInBrowser, path: string, body: 'json' | 'form') =>
+  app.post({
+    path,
+    cookie: browser.cookie,
+    body: body === 'json' ? '{}' : `csrf_token=${browser.csrfToken}`,
+    headers:
+      body === 'json'
+        ? { 'content-type': 'application/json', 'x-csrf-token': browser.csrfToken }
+        : {},
+  });
+
+test.each(changes)(
+  '83: POST %s adds no way to sign in ten minutes after the sign-in',
+  async (path, body) => {
+    const browser = await app.browser(`user_${path.replaceAll('/', '_')}`);
+    await app.server.clock.advance(599);
+    const soon = await send(browser, path, body);
+    await app.server.clock.advance(1);
+    const late = await send(browser, path, body);
+
+    expect(soon.text).not.toContain('Sign in again');
+    expect(late.status).toBe(403);
+    expect(late.text).toContain('Sign in again');
+  },
+);
+
+test('83: the account page leads to a sign-in, which is offered to who is signed in', async () => {
+  const { cookie } = await app.browser('user_again');
+  const before = await app.get('/account', cookie);
+  await app.server.clock.advance(600);
+  const after = await app.get('/account', cookie);
+  const again = await app.get('/sign-in?again=1&next=/account', cookie);
+
+  expect(before.text).toContain('data-passkey="add"');
+  expect(before.text).not.toContain('/sign-in?again=1');
+  expect(after.text).not.toContain('data-passkey="add"');
+  expect(after.text).not.toContain('action="/account/provider"');
+  expect(after.text).toContain('href="/sign-in?again=1&amp;next=/account"');
+  expect(again.status).toBe(200);
+  expect(again.text).toContain('name="next" value="/account"');
+});
