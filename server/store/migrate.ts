@@ -3,6 +3,7 @@ import { sql, type Kysely } from 'kysely';
 import { credentials } from './migrations/0001-credentials.ts';
 import { people } from './migrations/0002-people.ts';
 import { grants } from './migrations/0003-grants.ts';
+import { memberships } from './migrations/0004-memberships.ts';
 import type { Schema } from './schema.ts';
 
 /** Every migration there ever was, oldest first; a name, once released, keeps its statements. */
@@ -10,6 +11,7 @@ const migrations: ReadonlyArray<{ name: string; statements: readonly string[] }>
   { name: '0001-credentials', statements: credentials },
   { name: '0002-people', statements: people },
   { name: '0003-grants', statements: grants },
+  { name: '0004-memberships', statements: memberships },
 ];
 
 /**

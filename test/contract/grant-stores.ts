@@ -189,6 +189,26 @@ export function grantStoresContract(name: string, open: () => Promise<Opened>): 
       expect(await stores.refreshTokens.byHash(refreshToken.hash)).toBeDefined();
     });
 
+    test('48: who leaves an organization and comes back finds nothing that they allowed there', async () => {
+      const { begun, refreshToken } = await grant();
+      const { userId, clientId, serverId } = begun;
+      const subject = { userId, clientId, serverId, redirectHost: 'app.example' };
+      await stores.consents.remember(subject, scopes, now + 100);
+      const unredeemed = { ...(await code()), hash: randomUUID(), grantId: randomUUID(), userId };
+      await stores.codes.add(unredeemed, now);
+      const other = await grant();
+
+      await stores.db.deleteFrom('membership').where('person_id', '=', userId).execute();
+      const user = { id: userId, email: `${userId}@example.com`, createdAt: now };
+      await stores.users.add(user, { organizationId: 'org_1', role: 'admin' });
+
+      expect(await stores.grants.byId(begun.id)).toBeUndefined();
+      expect(await stores.refreshTokens.byHash(refreshToken.hash)).toBeUndefined();
+      expect(await stores.codes.byHash(unredeemed.hash)).toBeUndefined();
+      expect(await stores.consents.allowed(subject, now)).toEqual([]);
+      expect(await stores.grants.byId(other.begun.id)).toBeDefined();
+    });
+
     test('a consent is for exactly what was allowed, until it ends or is forgotten', async () => {
       const subject = {
         userId: await person(),
