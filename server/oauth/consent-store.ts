@@ -21,6 +21,9 @@ export interface ConsentStore {
     expiresAt: EpochSeconds,
   ): Promise<void>;
 
-  /** Forgets what the person allowed this application at this server, wherever the code went. */
+  /**
+   * Forgets what the person allowed this application at this server, wherever the code went, and the codes
+   * that it has not redeemed.
+   */
   forget(subject: Omit<ConsentSubject, 'redirectHost'>): Promise<void>;
 }

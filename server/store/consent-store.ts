@@ -40,12 +40,21 @@ export function consentStore(db: Kysely<Schema>): ConsentStore {
     },
 
     async forget({ userId, clientId, serverId }) {
-      await db
-        .deleteFrom('consent')
-        .where('person_id', '=', userId)
-        .where('client_id', '=', clientId)
-        .where('server_id', '=', serverId)
-        .execute();
+      await db.transaction().execute(async (transaction) => {
+        await transaction
+          .deleteFrom('consent')
+          .where('person_id', '=', userId)
+          .where('client_id', '=', clientId)
+          .where('server_id', '=', serverId)
+          .execute();
+        await transaction
+          .deleteFrom('authorization_code')
+          .where('person_id', '=', userId)
+          .where('client_id', '=', clientId)
+          .where('server_id', '=', serverId)
+          .where('spent_at', 'is', null)
+          .execute();
+      });
     },
   };
 }

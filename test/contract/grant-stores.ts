@@ -209,6 +209,21 @@ export function grantStoresContract(name: string, open: () => Promise<Opened>): 
       expect(await stores.grants.byId(other.begun.id)).toBeDefined();
     });
 
+    test('48: withdrawing takes the codes along that were not redeemed, of that application only', async () => {
+      const [mine, other] = [await code(), await code()];
+      await stores.consents.forget(mine);
+
+      expect(await stores.codes.byHash(mine.hash)).toBeUndefined();
+      expect(await stores.codes.byHash(other.hash)).toBeDefined();
+    });
+
+    test('48: withdrawing leaves a redeemed code, which is known when it comes again', async () => {
+      const { begun, codeHash } = await grant();
+      await stores.consents.forget(begun);
+
+      expect(await stores.codes.byHash(codeHash)).toMatchObject({ spentAt: now });
+    });
+
     test('a consent is for exactly what was allowed, until it ends or is forgotten', async () => {
       const subject = {
         userId: await person(),
