@@ -22,7 +22,7 @@ export interface AuthorizationCode {
 export interface AuthorizationCodeStore {
   add(code: Omit<AuthorizationCode, 'spentAt'>, now: EpochSeconds): Promise<void>;
 
-  /** Also when it is spent or expired. */
+  /** Also when it is spent or expired. `undefined` when the server or its organization is disabled. */
   byHash(hash: string): Promise<(AuthorizationCode & { serverPath: string }) | undefined>;
 
   /** Spends the code in exchange for nothing. */

@@ -23,7 +23,7 @@ export interface ConsentTerms {
 
 export type ConsentTermsOutcome =
   | { readonly outcome: 'terms'; readonly terms: ConsentTerms }
-  /** No member, or no such server: it is not said which. */
+  /** No member, or no such server, or a disabled one: it is not said which. */
   | { readonly outcome: 'stranger' }
   /** A member, whose role covers nothing of it. */
   | { readonly outcome: 'nothing' };
@@ -44,7 +44,7 @@ export async function consentTerms(
   if (client === 'sign-in' || !place) return { outcome: 'stranger' };
   const scopes = await permittedScopes(request.scopes, { userId, serverPath, client }, { users });
   const server = await organizations.serverByName(place.organization, place.server);
-  if (!scopes || !server) return { outcome: 'stranger' };
+  if (!scopes || !server || server.disabledAt !== undefined) return { outcome: 'stranger' };
   if (scopes.length === 0) return { outcome: 'nothing' };
   const withheld = request.scopes.filter((scope) => !scopes.includes(scope));
   return { outcome: 'terms', terms: { serverId: server.id, scopes, withheld } };

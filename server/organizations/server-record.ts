@@ -15,6 +15,8 @@ export interface ServerRecord {
   /** Tools that are neither listed nor callable. */
   readonly hiddenTools: readonly string[];
   readonly createdAt: EpochSeconds;
+  /** Since when it serves nobody. */
+  readonly disabledAt?: EpochSeconds;
 }
 
 export interface NewServer {

@@ -40,6 +40,8 @@ export function authorizationCodeStore(db: Kysely<Schema>): AuthorizationCodeSto
         .selectAll('authorization_code')
         .select(['organization.name as organization', 'mcp_server.name as server'])
         .where('hash', '=', hash)
+        .where('organization.disabled_at', 'is', null)
+        .where('mcp_server.disabled_at', 'is', null)
         .executeTakeFirst();
       return (
         row && {

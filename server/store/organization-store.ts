@@ -70,7 +70,7 @@ export function organizationStore(db: Kysely<Schema>): OrganizationStore {
 export type ServerRow = Pick<
   Selectable<Schema['mcp_server']>,
   'id' | 'name' | 'upstream_kind' | 'upstream_url' | 'agent_id' | 'hidden_tools' | 'created_at'
-> & { organization: string };
+> & { organization: string; disabled_at?: number | null };
 
 export function readServer(row: ServerRow): ServerRecord {
   return {
@@ -80,6 +80,7 @@ export function readServer(row: ServerRow): ServerRecord {
     upstream: readUpstream(row),
     hiddenTools: readStrings(row.hidden_tools),
     createdAt: row.created_at,
+    ...(typeof row.disabled_at === 'number' && { disabledAt: row.disabled_at }),
   };
 }
 
