@@ -36,7 +36,9 @@ export async function signIn(
   if (guess.waitSeconds > 0) return { outcome: 'wait', waitSeconds: guess.waitSeconds };
   const user = await users.byEmail(email);
   const hash = user && (await passwords.hashOf(user.id));
-  const isRight = await hashing.verify(password, hash);
+  const isEqual = await hashing.verify(password, hash);
+  // Checking takes its turn, and the password may have been replaced meanwhile.
+  const isRight = isEqual && user !== undefined && (await passwords.hashOf(user.id)) === hash;
   const outcome = user && isRight ? 'done' : 'refused';
   await audit.append({
     at: now,

@@ -113,3 +113,25 @@ test('every attempt that was looked at is in the audit log', async () => {
   expect(right).toMatchObject({ action: 'sign-in', actor: 'user:user_dana', outcome: 'done' });
   expect(wrong).toMatchObject({ action: 'sign-in', outcome: 'refused', address: '192.0.2.1' });
 });
+
+test('48: a password that is replaced while the old one is checked signs nobody in', async () => {
+  const user = { id: 'user_eve', email: 'eve@example.com', createdAt: clock.now() };
+  await stores.users.add(user, { organizationId: 'org_1', role: 'member' });
+  await stores.passwords.set(user.id, await hashing.hash(password));
+  const slow = {
+    ...hashing,
+    async verify(typed: string, hash: string | undefined) {
+      const isRight = await hashing.verify(typed, hash);
+      await stores.passwords.set(user.id, await hashing.hash('another horse battery'));
+      return isRight;
+    },
+  };
+
+  const result = await signIn({ email: user.email, password }, visit(), {
+    ...stores,
+    hashing: slow,
+    clock,
+  });
+
+  expect(result).toEqual({ outcome: 'refused' });
+});
