@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import type { AuditLog } from '#audit/audit-log';
 import type { Clock } from '#clock/clock';
@@ -35,6 +35,13 @@ export function consentRoutes(app: FastifyInstance, { base, ports }: ConsentRout
     return sendPage(reply, errorPage, refusedRequestPage(error), { status: 400 });
   });
 
+  /**
+   * Sends the browser back to the application, only if its session lives on: whoever replaces a password
+   * ends sessions first and takes back what was allowed last.
+   */
+  const handOver = async (request: FastifyRequest, reply: FastifyReply, location: string) =>
+    reply.redirect((await currentPerson(request)) ? location : '/sign-in', 303);
+
   app.get('/oauth/consent', async (request, reply) => {
     void reply.header('Cache-Control', 'no-store');
     const person = await currentPerson(request);
@@ -52,7 +59,7 @@ export function consentRoutes(app: FastifyInstance, { base, ports }: ConsentRout
         return sendPage(reply, errorPage, page, { status: 403, person });
       }
       case 'redirect':
-        return reply.redirect(consent.location, 303);
+        return handOver(request, reply, consent.location);
       case 'ask': {
         const formAction = formActionOf(asked.request.redirectUri);
         const data = pageData(consent.question, person, request.url);
@@ -68,7 +75,7 @@ export function consentRoutes(app: FastifyInstance, { base, ports }: ConsentRout
     if (!person) return reply.redirect('/sign-in', 303);
     const decision = { requestId: form.get('request'), allow: form.get('decision') === 'allow' };
     const decided = await decideConsent(decision, sessionOf(person), audited(request, ports));
-    if (decided.outcome === 'redirect') return reply.redirect(decided.location, 303);
+    if (decided.outcome === 'redirect') return handOver(request, reply, decided.location);
     return sendPage(reply, errorPage, decidedPage(), { status: 403, person });
   });
 }

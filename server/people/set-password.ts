@@ -30,6 +30,8 @@ export async function setPassword(
   const hash = await hashing.hash(password);
   await endGrants(user.id);
   await passwords.set(user.id, hash);
+  // Until here the old sessions could still allow something.
+  await endGrants(user.id);
   await attempts.clear(accountSubject(user.email));
   await audit.append({
     at: clock.now(),

@@ -31,13 +31,19 @@ export interface Sent {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+export interface PageAnswer {
+  readonly status: number;
+  readonly text: string;
+  readonly location: string | undefined;
+}
+
 /** The server's own routes, every option on, without a socket; and which they are. */
 export interface PageApp extends AsyncDisposable {
   readonly server: AuthorizationServer;
   /** `POST /sign-in` and the like, of every route that may change something. */
   readonly changing: readonly string[];
-  post(sent: Sent): Promise<{ status: number; text: string; location: string | undefined }>;
-  get(path: string, cookie: string): Promise<{ status: number; text: string }>;
+  post(sent: Sent): Promise<PageAnswer>;
+  get(path: string, cookie: string): Promise<PageAnswer>;
   /** Signs in somebody who is a member of acme. */
   browser(userId: string): Promise<SignedInBrowser>;
 }
@@ -116,12 +122,10 @@ export async function pageApp(): Promise<PageApp> {
         headers: { 'content-type': 'application/x-www-form-urlencoded', ...own, ...headers },
         payload,
       });
-      const { statusCode: status, body: text } = answer;
-      return { status, text, location: answer.headers.location };
+      return answered(answer);
     },
     async get(url, cookie) {
-      const answer = await app.inject({ method: 'GET', url, headers: { host, cookie } });
-      return { status: answer.statusCode, text: answer.body };
+      return answered(await app.inject({ method: 'GET', url, headers: { host, cookie } }));
     },
     async browser(userId) {
       const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };
@@ -141,4 +145,12 @@ export async function pageApp(): Promise<PageApp> {
       await server[Symbol.asyncDispose]();
     },
   };
+}
+
+function answered(answer: {
+  statusCode: number;
+  body: string;
+  headers: { location?: string | undefined };
+}): PageAnswer {
+  return { status: answer.statusCode, text: answer.body, location: answer.headers.location };
 }
