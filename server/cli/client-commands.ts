@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { json } from '#config/option';
 import { CommandError, UsageError } from '#config/usage-error';
 import { createClient } from '#credentials/create-client';
+import { createKeyedClient } from '#credentials/create-keyed-client';
 import { checkRedirectUri } from '#credentials/redirect-uri';
 import type { Command } from './command.ts';
 import { findListed, findServer } from './named-server.ts';
@@ -24,7 +25,7 @@ export const clientCreate: Command = {
       doc: 'the most it may ever get, one scope each time',
     },
     { name: 'redirect-uri', value: 'U', repeated: true, doc: 'where consent may return to' },
-    { name: 'jwks', value: 'FILE', doc: 'its public keys' },
+    { name: 'jwks', value: 'FILE', doc: 'its public keys, instead of a secret' },
     json,
   ],
   doc: 'make an OAuth client; its secret is shown once',
@@ -39,10 +40,16 @@ export const clientCreate: Command = {
     const jwksFile = input.text('jwks');
     const jwks = jwksFile === undefined ? undefined : readJwks(jwksFile);
     const name = input.must('name');
-    const made = { name, serverId: server.id, scopes, redirectUris, jwks };
-    const { id, secret } = await createClient(made, { clients: stores.clients, clock });
+    const made = { name, serverId: server.id, scopes, redirectUris };
+    const ports = { clients: stores.clients, clock };
+    const shown = { json: input.flag('json'), out };
+    if (jwks !== undefined) {
+      const { id } = await createKeyedClient({ ...made, jwks }, ports);
+      return printMade({ client_id: id, client_secret: null, name, scopes }, shown);
+    }
+    const { id, secret } = await createClient({ ...made, jwks }, ports);
     const facts = { client_id: id, client_secret: secret, name, scopes };
-    printMade(facts, { json: input.flag('json'), secret: 'client_secret', out });
+    printMade(facts, { ...shown, secret: 'client_secret' });
   },
 };
 

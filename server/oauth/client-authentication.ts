@@ -17,8 +17,8 @@ interface Presented {
 
 /**
  * The client that a request to the token or revocation endpoint proves to be, by HTTP Basic or by
- * `client_secret` in the body, never by both. Wrong, unknown and revoked are one answer, reached by
- * the same steps.
+ * `client_secret` in the body, never by both. A client that registered keys has no secret that counts.
+ * Wrong, unknown and revoked are one answer, reached by the same steps.
  *
  * RFC 6749 §2.3.1
  *
@@ -35,6 +35,8 @@ export async function authenticateClient(
     (await clients.hasSecret(clientId, hashSecret(secret), clock.now()));
   const client = await clients.byId(clientId);
   if (!client || !active || client.revokedAt !== undefined) throw refused(by);
+  // Whoever registered keys must not be taken for somebody who has found an old secret.
+  if (client.jwks !== undefined) throw refused(by);
   return client;
 }
 

@@ -102,6 +102,7 @@ test('without the option nobody registers', async () => {
 describe('43: private_key_jwt', () => {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   let id: string;
+  let secret: string;
   beforeAll(async () => {
     const jwks = JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: 'k' }] });
     const clock = { now: () => Math.floor(Date.now() / 1000) };
@@ -110,7 +111,7 @@ describe('43: private_key_jwt', () => {
       { ...chosen, scopes: ['mcp:tools:read'], redirectUris: ['http://127.0.0.1/callback'] },
       { clients: server.stores.clients, clock },
     );
-    ({ id } = made);
+    ({ id, secret } = made);
   });
   const sign = (but: Record<string, unknown> = {}, life = '60s') =>
     new SignJWT({ jti: randomUUID(), iss: id, sub: id, aud: server.base, ...but })
@@ -158,6 +159,20 @@ describe('43: private_key_jwt', () => {
 
     expect(await bring(unsigned)).toMatchObject(invalidClient);
     expect(await bring(shared)).toMatchObject(invalidClient);
+  });
+
+  test('a secret of such a client counts for nothing', async () => {
+    const body = { grant_type: 'client_credentials', client_id: id, client_secret: secret };
+    const basic = `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`;
+
+    expect(await server.post('/api/oauth/token', body)).toMatchObject(invalidClient);
+    expect(
+      await server.post(
+        '/api/oauth/token',
+        { grant_type: 'client_credentials' },
+        { authorization: basic },
+      ),
+    ).toMatchObject(invalidClient);
   });
 
   test('a code of such a client is redeemed with an assertion only', async () => {

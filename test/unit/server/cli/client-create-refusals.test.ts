@@ -44,7 +44,7 @@ test('client create keeps a JWK set, and refuses a file that is none', async () 
   await writeFile(file, jwks);
   await admin.run(...create, '--jwks', file);
 
-  expect(await admin.stores.clients.list('acme')).toMatchObject([{ jwks }]);
+  expect(await admin.stores.clients.list('acme')).toMatchObject([{ jwks, secretHint: undefined }]);
 
   for (const wrong of ['', '[]', '{"keys":[]}', '{"keys":[{}]}', 'x']) {
     await writeFile(file, wrong);

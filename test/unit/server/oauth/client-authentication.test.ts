@@ -23,6 +23,15 @@ function authenticate(form: Record<string, string>, authorization?: string) {
 const basic = (id: string, password: string) =>
   `Basic ${Buffer.from(`${id}:${password}`).toString('base64')}`;
 
+test('43: a client that registered keys is not known by a secret', async () => {
+  const keyed = someClient({ id: `client_${'k'.repeat(24)}`, jwks: '{"keys":[]}' });
+  const kept = clients.keep(keyed);
+
+  await expect(authenticate({ client_id: keyed.id, client_secret: kept })).rejects.toMatchObject({
+    code: 'invalid_client',
+  });
+});
+
 describe('a client is who it says', () => {
   test('by id and secret in the body', async () => {
     expect(await authenticate({ client_id: client.id, client_secret: secret })).toEqual(client);
