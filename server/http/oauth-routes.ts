@@ -13,6 +13,7 @@ import { ownClientDocument } from '#oauth/own-client-document';
 import { revocationEndpoint, type RevocationEndpointPorts } from '#oauth/revocation-endpoint';
 import { tokenEndpoint, type TokenEndpointPorts } from '#oauth/token-endpoint';
 import { isSlug } from '#organizations/slug';
+import { networkOf } from '#people/network-of';
 import type { SigningKeys } from '#signing/signing-key';
 import { audited } from './audited.ts';
 import { oauthErrorAnswer } from './errors.ts';
@@ -93,7 +94,7 @@ async function guarded<Answer>(
 ): Promise<Answer> {
   const form = formOf(request);
   const { authorization } = request.headers;
-  const attempt = { address: request.ip, clientId: claimedClient(form, authorization) };
+  const attempt = { address: networkOf(request.ip), clientId: claimedClient(form, authorization) };
   return failedAttempts.guard(attempt, () => act(form, authorization));
 }
 

@@ -1,6 +1,7 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { AttemptStore } from './attempt-store.ts';
 import { emailKey } from './email.ts';
+import { networkOf } from './network-of.ts';
 
 const windowSeconds = 15 * 60;
 
@@ -62,16 +63,4 @@ function waitOf(
   if (count < free) return 0;
   const wait = Math.min(mostSeconds, 2 ** Math.min(count - free + 1, 20));
   return Math.max(0, lastAt + wait - now);
-}
-
-/** One household or server has 2^64 addresses of IPv6: the first half is what counts. */
-function networkOf(address: string): string {
-  if (!address.includes(':') || address.includes('.')) return address;
-  const [head = '', tail] = address.split('::');
-  const groups = head.split(':').filter(Boolean);
-  const missing =
-    tail === undefined ? 0 : 8 - groups.length - tail.split(':').filter(Boolean).length;
-  return [...groups, ...Array.from({ length: Math.max(0, missing) }, () => '0')]
-    .slice(0, 4)
-    .join(':');
 }

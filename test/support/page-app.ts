@@ -29,6 +29,8 @@ export interface Sent {
   readonly cookie: string;
   readonly body: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Where it comes from; 127.0.0.1 unless given. */
+  readonly address?: string;
 }
 
 export interface PageAnswer {
@@ -114,11 +116,12 @@ export async function pageApp(): Promise<PageApp> {
   return {
     server,
     changing,
-    async post({ path: url, cookie, body: payload, headers = {} }) {
+    async post({ path: url, cookie, body: payload, headers = {}, address = '127.0.0.1' }) {
       const own = { host, cookie, origin: base };
       const answer = await app.inject({
         method: 'POST',
         url,
+        remoteAddress: address,
         headers: { 'content-type': 'application/x-www-form-urlencoded', ...own, ...headers },
         payload,
       });
