@@ -13,6 +13,7 @@ export interface PendingRequest {
 
 /** Where authorization requests wait for the decision. */
 export interface PendingRequestStore {
+  /** Beyond twenty of one session, the oldest are forgotten. */
   add(pending: PendingRequest, now: EpochSeconds): Promise<void>;
 
   /** Hands it over, once, to the session that it belongs to. */

@@ -3,6 +3,7 @@ import type { Kysely } from 'kysely';
 import { ordinaryScopes } from '#credentials/scope';
 import type { ClientDocumentStore } from '#oauth/client-document-store';
 import { readClient } from './client-store.ts';
+import { forgetIdleClients } from './forget-idle-clients.ts';
 import type { Schema } from './schema.ts';
 
 /** What client metadata documents said, in SQL: OAuth clients that belong to no server. */
@@ -40,6 +41,7 @@ export function clientDocumentStore(db: Kysely<Schema>): ClientDocumentStore {
         })
         .onConflict((conflict) => conflict.column('id').doUpdateSet(said))
         .execute();
+      await forgetIdleClients(db, fetchedAt);
     },
   };
 }

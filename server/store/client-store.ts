@@ -1,6 +1,7 @@
 import type { Kysely, Selectable } from 'kysely';
 
 import type { OAuthClient, OAuthClientStore } from '#credentials/oauth-client';
+import { forgetIdleClients } from './forget-idle-clients.ts';
 import { readScopes, readStrings } from './json-column.ts';
 import type { Schema } from './schema.ts';
 
@@ -16,6 +17,7 @@ export function clientStore(db: Kysely<Schema>): OAuthClientStore {
   return {
     async add({ secretHash, secretHint, ...client }) {
       await db.transaction().execute(async (transaction) => {
+        if (client.serverId === undefined) await forgetIdleClients(transaction, client.createdAt);
         await transaction
           .insertInto('oauth_client')
           .values({

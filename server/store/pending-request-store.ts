@@ -4,11 +4,26 @@ import type { AuthorizationRequest } from '#oauth/authorization-request';
 import type { PendingRequestStore } from '#oauth/pending-request-store';
 import type { Schema } from './schema.ts';
 
+/** Another site can open the consent page without end in somebody's browser; the latest questions count. */
+const mostWaiting = 20;
+
 /** Authorization requests that wait for a decision, in SQL. */
 export function pendingRequestStore(db: Kysely<Schema>): PendingRequestStore {
   return {
     async add({ idHash, sessionId, userId, request, expiresAt }, now) {
       await db.deleteFrom('authorization_request').where('expires_at', '<=', now).execute();
+      await db
+        .deleteFrom('authorization_request')
+        .where('session_id', '=', sessionId)
+        .where('id_hash', 'not in', (select) =>
+          select
+            .selectFrom('authorization_request')
+            .select('id_hash')
+            .where('session_id', '=', sessionId)
+            .orderBy('expires_at', 'desc')
+            .limit(mostWaiting - 1),
+        )
+        .execute();
       await db
         .insertInto('authorization_request')
         .values({

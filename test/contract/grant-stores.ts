@@ -189,6 +189,67 @@ export function grantStoresContract(name: string, open: () => Promise<Opened>): 
       expect(await stores.refreshTokens.byHash(refreshToken.hash)).toBeDefined();
     });
 
+    test('clients that made themselves are forgotten when nobody wants them for thirty days', async () => {
+      const month = 30 * 24 * 3600;
+      const url = () => `https://client.example/${randomUUID()}`;
+      const made = async (id: string) => {
+        const none = { jwks: undefined, secretHash: undefined, secretHint: undefined };
+        const said = { id, name: 'Self', serverId: undefined, scopes, redirectUris: [] };
+        await stores.clients.add({ ...said, ...none, createdAt: now });
+        return id;
+      };
+      const put = async (id: string, at: number) => {
+        await stores.documents.put({ id, name: 'D', redirectUris: [], jwks: undefined }, at);
+        return id;
+      };
+      const idle = [await made(`client_${randomUUID()}`), await put(url(), now)];
+      const [used, allowed, revoked] = [await made('c_1'), await made('c_2'), await made('c_3')];
+      const read = await put(url(), now);
+      const chosen = await client();
+      await stores.usage.record([{ type: 'client', id: used, usedAt: now + 10 }]);
+      const subject = { userId: await person(), clientId: allowed, serverId: 'srv_1' };
+      await stores.consents.remember({ ...subject, redirectHost: 'h' }, scopes, now + 2 * month);
+      await stores.clients.revoke(revoked, now);
+      await put(read, now + 10);
+
+      await put(url(), now + month + 1);
+
+      const known = async (id: string) => (await stores.clients.byId(id)) !== undefined;
+      expect(await Promise.all(idle.map(known))).toEqual([false, false]);
+      const kept = await Promise.all([used, allowed, revoked, read, chosen].map(known));
+      expect(kept).toEqual([true, true, true, true, true]);
+    });
+
+    test('of one session, the twenty latest questions wait', async () => {
+      const request = {
+        clientId: await client(),
+        clientName: 'Claude',
+        serverPath: 'acme/sales',
+        scopes,
+        redirectUri: 'https://app.example/cb',
+        state: undefined,
+        codeChallenge: 'challenge',
+      };
+      const userId = await person();
+      const add = async (sessionId: string, index: number) => {
+        const pending = { idHash: randomUUID(), sessionId, userId, request };
+        await stores.pendingRequests.add({ ...pending, expiresAt: now + 100 + index }, now);
+        return pending.idHash;
+      };
+      const sessionId = `session_${randomUUID()}`;
+      const other = await add(`session_${randomUUID()}`, 0);
+      const hashes = [];
+      for (let index = 0; index < 21; index += 1) hashes.push(await add(sessionId, index));
+      const waiting = await stores.db
+        .selectFrom('authorization_request')
+        .select('id_hash')
+        .where('person_id', '=', userId)
+        .execute();
+
+      const ids = waiting.map((row) => row.id_hash);
+      expect(ids.toSorted()).toEqual([other, ...hashes.slice(1)].toSorted());
+    });
+
     test('48: who leaves an organization and comes back finds nothing that they allowed there', async () => {
       const { begun, refreshToken } = await grant();
       const { userId, clientId, serverId } = begun;
