@@ -52,7 +52,7 @@ export function consentRoutes(app: FastifyInstance, { base, ports }: ConsentRout
     if (asked.outcome === 'sign-in' || !person) {
       return reply.redirect(`/sign-in?next=${encodeURIComponent(request.url)}`, 303);
     }
-    const consent = await askConsent(asked.request, sessionOf(person), ports);
+    const consent = await askConsent(asked.request, sessionOf(person), audited(request, ports));
     switch (consent.outcome) {
       case 'stranger': {
         const page = strangerPage(person.user.email, asked.request.serverPath);

@@ -1,3 +1,4 @@
+import type { AuditLog } from '#audit/audit-log';
 import type { EpochSeconds } from '#clock/clock';
 import { hashSecret, randomBase62 } from '#credentials/secret-format';
 import { errorUrl } from './answer-url.ts';
@@ -36,6 +37,7 @@ export type ConsentOutcome =
 export interface AskConsentPorts extends ConsentTermsPorts, IssueCodePorts {
   readonly consents: Pick<ConsentStore, 'allowed'>;
   readonly pendingRequests: Pick<PendingRequestStore, 'add'>;
+  readonly audit: Pick<AuditLog, 'append'>;
 }
 
 /**
@@ -52,7 +54,7 @@ export async function askConsent(
   { userId, sessionId }: AskedPerson,
   ports: AskConsentPorts,
 ): Promise<ConsentOutcome> {
-  const { base, clock, consents, pendingRequests } = ports;
+  const { base, clock, consents, pendingRequests, audit } = ports;
   const found = await consentTerms(request, userId, ports);
   if (found.outcome === 'stranger') return found;
   if (found.outcome === 'nothing') {
@@ -68,6 +70,16 @@ export async function askConsent(
     const allowed = await consents.allowed(subject, now);
     if (scopes.every((scope) => allowed.includes(scope))) {
       const location = await issueCode(request, { userId, serverId, scopes }, ports);
+      await audit.append({
+        at: now,
+        actor: `user:${userId}`,
+        organization: request.serverPath.split('/')[0],
+        action: 'consent.remembered',
+        target: `${request.clientId} ${request.serverPath}`,
+        address: undefined,
+        requestId: undefined,
+        outcome: 'done',
+      });
       return { outcome: 'redirect', location };
     }
   }

@@ -55,3 +55,19 @@ test('48: a code made while the session ended is handed to nobody, with a rememb
   expect(first.location).toMatch(/[?]code=code_/);
   expect([status, location]).toEqual([303, '/sign-in']);
 });
+
+test('88: a code that a remembered consent gives is written down, with where it was asked from', async () => {
+  const browser = await app.browser('user_noted');
+  await allow(browser);
+  await ask(browser);
+  const [newest] = await app.server.stores.audit.newest(1);
+
+  expect(newest).toMatchObject({
+    actor: 'user:user_noted',
+    organization: 'acme',
+    action: 'consent.remembered',
+    target: 'client_site acme/sales',
+    address: '127.0.0.1',
+    outcome: 'done',
+  });
+});
