@@ -135,3 +135,10 @@ test('48: a password that is replaced while the old one is checked signs nobody 
 
   expect(result).toEqual({ outcome: 'refused' });
 });
+
+test('a very long address is counted under a short name', async () => {
+  await attempt('wrong', { email: `${'x'.repeat(16_000)}@example.com` });
+  const kept = await stores.db.selectFrom('failed_attempt').select('subject').execute();
+
+  expect(Math.max(...kept.map(({ subject }) => subject.length))).toBeLessThan(400);
+});
