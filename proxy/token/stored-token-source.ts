@@ -74,7 +74,12 @@ export function storedTokenSource(options: StoredTokenSourceOptions): TokenSourc
           current = previous;
           return previous.accessToken;
         }
-        const granted = await grantOrKeep(before(known, previous ?? current));
+        const granted = await grantOrKeep(before(known, previous ?? current)).catch(
+          async (error: unknown) => {
+            if (previous && isSignedOut(error)) await endIfRejected(previous);
+            throw error;
+          },
+        );
         if (granted === current) return granted.accessToken;
         return keep(granted);
       }),
@@ -104,6 +109,11 @@ export function storedTokenSource(options: StoredTokenSourceOptions): TokenSourc
     return current.accessToken;
   }
 
+  /** Other processes, and `latchkey status`, see no life in it by itself. */
+  async function endIfRejected({ accessToken: dead }: TokenRecord): Promise<void> {
+    if (rejected.has(dead)) await vault.endAccess(dead, clock.now());
+  }
+
   /** The lock is not held while somebody reads a page. */
   async function withPerson(
     known: Known,
@@ -113,7 +123,7 @@ export function storedTokenSource(options: StoredTokenSourceOptions): TokenSourc
     try {
       return await alone();
     } catch (error) {
-      if (!signIn || !(error instanceof TokenError && error.code === 'signed_out')) throw error;
+      if (!signIn || !isSignedOut(error)) throw error;
       current = await signIn(known, isGood);
       return current.accessToken;
     }
@@ -167,4 +177,8 @@ export function storedTokenSource(options: StoredTokenSourceOptions): TokenSourc
       return widening;
     },
   };
+}
+
+function isSignedOut(error: unknown): boolean {
+  return error instanceof TokenError && error.code === 'signed_out';
 }

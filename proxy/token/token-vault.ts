@@ -1,3 +1,4 @@
+import type { EpochSeconds } from '#clock/clock';
 import type { SecretStore } from '#keychain/secret-store';
 import { parseRefreshRecord, type RefreshRecord } from './refresh-record.ts';
 import { parseTokenRecord, type TokenRecord } from './token-record.ts';
@@ -23,6 +24,9 @@ export interface TokenVault {
   /** Forgets the refresh token, unless somebody has put another one there. */
   dropRefresh(issuer: string, refreshToken: string): Promise<void>;
 
+  /** Lets the access token be over from now on, unless somebody has put another one there. */
+  endAccess(accessToken: string, endedAt: EpochSeconds): Promise<void>;
+
   /** `false` when there was nothing. */
   clear(): Promise<boolean>;
 }
@@ -47,6 +51,11 @@ export function tokenVault(store: SecretStore, account: string): TokenVault {
     async dropRefresh(issuer, refreshToken) {
       const kept = await refresh(issuer);
       if (kept?.refreshToken === refreshToken) await store.remove(refreshAccount(issuer));
+    },
+    async endAccess(accessToken, endedAt) {
+      const kept = await access();
+      if (kept?.accessToken === accessToken)
+        await store.set(account, JSON.stringify({ ...kept, expiresAt: endedAt }));
     },
     async clear() {
       const token = await access();

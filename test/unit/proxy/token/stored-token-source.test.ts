@@ -3,6 +3,7 @@ import { jsonLinesLog } from '#proxy/log/log';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
 import { SecretStoreError, type SecretStore } from '#proxy/keychain/secret-store';
 import { storedTokenSource } from '#proxy/token/stored-token-source';
+import { TokenError } from '#proxy/token/token-source';
 import { tokenVault } from '#proxy/token/token-vault';
 import type { TokenRecord } from '#proxy/token/token-record';
 import { fakeClock } from '#support/fake-clock';
@@ -55,6 +56,18 @@ test('a second process takes the token from the store', async () => {
 
   expect(await source().accessToken()).toBe('token 1');
   expect(state.granted).toBe(1);
+});
+
+test('a rejected token that nothing can replace is over for every process', async () => {
+  const { clock, state, store, source } = machine();
+  const tokens = source();
+  const accessToken = await tokens.accessToken();
+  state.failing = new TokenError('signed_out', 'withdrawn');
+
+  await expect(tokens.accessToken({ accessToken })).rejects.toBe(state.failing);
+
+  expect(await tokenVault(store, 'a').access()).toMatchObject({ expiresAt: clock.now() });
+  await expect(source().accessToken()).rejects.toBe(state.failing);
 });
 
 test('a token is renewed five minutes ahead of its end, a short one in its last tenth', async () => {

@@ -50,6 +50,18 @@ test('a refresh token that somebody has replaced is not dropped', async () => {
   expect(await vault.refresh('https://i')).toBeUndefined();
 });
 
+test('an access token that is over keeps its issuer and scopes; one that was replaced lives on', async () => {
+  const vault = tokenVault(memorySecretStore(), 'access token x');
+  await vault.save({ ...token, scope: 's' });
+
+  await vault.endAccess('older', 5);
+  const kept = await vault.access();
+  await vault.endAccess('a', 5);
+
+  expect(kept).toEqual({ ...token, scope: 's' });
+  expect(await vault.access()).toEqual({ ...token, scope: 's', expiresAt: 5 });
+});
+
 test('clearing leaves nothing', async () => {
   const vault = tokenVault(memorySecretStore(), 'access token x');
   await vault.save({ ...token, refresh });
