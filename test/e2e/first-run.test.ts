@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { Client as ModernClient } from '@modelcontextprotocol/client';
@@ -8,6 +8,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { keychainSession, type KeychainSession } from '#support/keychain-session';
+import { everyCommandLine, filesBelow } from '#support/leaks';
 import { printedConfiguration, type PrintedConfiguration } from '#support/printed-configuration';
 import { runProgram, startProgram, type Program } from '#support/processes';
 import { suite } from '#support/suite';
@@ -170,23 +171,3 @@ const listCredentials = `
   for (const { account, password } of findCredentials('latchkey')) {
     console.log(account, password);
   }`;
-
-/** The command lines of all processes of this machine. */
-function everyCommandLine(): string {
-  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-  return pids
-    .map((pid) => {
-      try {
-        return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
-      } catch {
-        return ''; // It ended meanwhile.
-      }
-    })
-    .join('\n');
-}
-
-function filesBelow(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name));
-}
