@@ -9,9 +9,8 @@ import type {
 } from '@modelcontextprotocol/sdk/shared/auth.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { hiddenFields } from '#support/granting-server';
+import { allow } from '#support/consenting-person';
 import { serverProcess, type ServerProcess } from '#support/server-process';
-import { visitor } from '#support/visitor';
 
 const email = 'dana@example.com';
 const password = 'correct horse battery staple';
@@ -31,23 +30,7 @@ beforeAll(async () => {
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
-/** What Dana does in a browser: signs in, reads what is asked, and allows it. Where that leads. */
-async function danaAllows(url: URL): Promise<URL> {
-  const { base } = server;
-  const dana = visitor(base);
-  const path = `${url.pathname}${url.search}`;
-  const asked = await dana.get(path);
-  const signIn = new URL(asked.headers.get('location') ?? '', base);
-  const next = signIn.searchParams.get('next') ?? '';
-  const onward = await dana.signIn(email, password, next);
-  expect([signIn.pathname, onward.status]).toEqual(['/sign-in', 200]);
-  const page = await (await dana.get(next)).text();
-  expect(page).toContain(email);
-  const fields = { ...hiddenFields(page, '/oauth/consent'), decision: 'allow' };
-  const decided = await dana.post('/oauth/consent', fields);
-  expect(decided.status).toBe(303);
-  return new URL(decided.headers.get('location') ?? '');
-}
+const danaAllows = (url: URL): Promise<URL> => allow(url, { email, password });
 
 async function callStatus(accessToken: string): Promise<number> {
   const answer = await fetch(`${server.base}/mcp/demo/library`, {
