@@ -1,0 +1,108 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { allow } from '#support/consenting-person';
+import { freePort } from '#support/loopback';
+import { startProgram } from '#support/processes';
+import { serverProcess, type ServerProcess } from '#support/server-process';
+import { revisions } from './client-scenarios.ts';
+
+const suite = join(
+  import.meta.dirname,
+  '../../node_modules/@modelcontextprotocol/conformance/dist/index.js',
+);
+const scenarios = ['authorization-server-metadata-endpoint', 'authorization-code-grant'];
+const dana = { email: 'dana@example.com', password: 'correct horse battery staple' };
+
+const checksOf = z.array(
+  z.object({ name: z.string(), status: z.string(), errorMessage: z.string().optional() }),
+);
+const registered = z.object({ client_id: z.string() });
+
+/**
+ * The scenarios for authorization servers against ours, as each kind of client that it knows: its own
+ * about the proxy, one that an administrator made, and one that registered itself.
+ */
+export async function runAuthorizationScenarios(
+  wanted: readonly string[],
+  out: string,
+): Promise<{ failures: number; total: number }> {
+  await using server = await serverProcess({ args: ['--demo', '--dynamic-registration'] });
+  const add = ['user', 'create', dana.email, '--organization', 'demo', '--role', 'member'];
+  await server.command(add, `${dana.password}\n`);
+  let failures = 0;
+  let total = 0;
+  console.log(
+    '| scenario | client | revision | result | checks |\n| --- | --- | --- | --- | --- |',
+  );
+  for (const [client, clientId] of Object.entries(await clientsOf(server)))
+    for (const revision of revisions)
+      for (const scenario of scenarios) {
+        if (wanted.length > 0 && !wanted.includes(scenario)) continue;
+        const folder = join(out, `${client} ${revision} ${scenario}`);
+        const said = await runOne(server.base, { clientId, revision, scenario, out: folder });
+        const checks = readChecks(folder, scenario);
+        const good = checks.filter(({ status }) => status === 'SUCCESS').length;
+        const passed = good > 0 && good === checks.length;
+        total += 1;
+        if (!passed) failures += 1;
+        const verdict = `${passed ? 'pass' : 'FAIL'} | ${good}/${checks.length}`;
+        console.log(`| ${scenario} | ${client} | ${revision} | ${verdict} |`);
+        for (const { name, status, errorMessage = '' } of checks)
+          if (status !== 'SUCCESS') console.log(`${name}: ${status} ${errorMessage}`);
+        if (checks.length === 0) console.log(said);
+      }
+  return { failures, total };
+}
+
+async function clientsOf(server: ServerProcess): Promise<Record<string, string>> {
+  const { base } = server;
+  const redirectUri = 'http://127.0.0.1/callback';
+  const words = 'client create demo/library --name Suite --json --scope mcp:tools:read';
+  const made = await server.command([...words.split(' '), '--redirect-uri', redirectUri]);
+  const answer = await fetch(`${base}/api/oauth/register`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      client_name: 'Suite',
+      redirect_uris: [redirectUri],
+      token_endpoint_auth_method: 'none',
+      application_type: 'native',
+    }),
+  });
+  return {
+    document: `${base}/oauth/clients/latchkey.json`,
+    made: registered.parse(JSON.parse(made)).client_id,
+    registered: registered.parse(await answer.json()).client_id,
+  };
+}
+
+/** Runs one scenario, with a person who allows whatever page it shows; all that it said. */
+async function runOne(
+  base: string,
+  asked: { clientId: string; revision: string; scenario: string; out: string },
+): Promise<string> {
+  const resource = `${base}/mcp/demo/library`;
+  const port = String(await freePort());
+  // The grant reads what the metadata's scenario found, so that one is always run before it.
+  const only = asked.scenario === scenarios[0] ? ['--scenario', asked.scenario] : [];
+  const where = ['--url', base, '--resource', resource, '-p', port];
+  const who = ['--client-id', asked.clientId, '--spec-version', asked.revision];
+  await using program = startProgram(process.execPath, {
+    args: [suite, 'authorization', ...where, ...who, '-o', asked.out, ...only],
+  });
+  if (only.length === 0) {
+    const [page] = await program.line(/^http:\S+\/oauth\/consent\?\S+$/m);
+    await fetch(await allow(new URL(page), dana));
+  }
+  const giveUp = setTimeout(() => program.kill('SIGKILL'), 20_000);
+  await program.exited;
+  clearTimeout(giveUp);
+  return program.stdout + program.stderr;
+}
+
+function readChecks(folder: string, scenario: string): z.infer<typeof checksOf> {
+  const run = readdirSync(folder).find((name) => name.includes(scenario));
+  if (run === undefined) return [];
+  return checksOf.parse(JSON.parse(readFileSync(join(folder, run, 'checks.json'), 'utf8')));
+}
