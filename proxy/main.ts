@@ -38,7 +38,7 @@ async function run(args: string[]): Promise<number> {
   switch (command.command) {
     case 'help': {
       const { help } = await import('#cli/help');
-      process.stdout.write(help());
+      process.stdout.write(help(command.about));
       return 0;
     }
     case 'version': {

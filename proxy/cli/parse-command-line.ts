@@ -2,11 +2,13 @@ import { optionNames, type OptionTexts } from '#config/options';
 import { UsageError } from '#config/usage-error';
 
 export type Command =
-  | { command: 'help' | 'version' }
+  | { command: 'help'; about?: CommandName }
+  | { command: 'version' }
   | { command: 'connect' | 'login' | 'logout'; target: string; options: OptionTexts }
   | { command: 'status'; target: string | undefined; json: boolean; options: OptionTexts };
 
 const commands = ['connect', 'login', 'logout', 'status'] as const;
+export type CommandName = (typeof commands)[number];
 
 /**
  * What the words after `latchkey` ask for.
@@ -19,7 +21,10 @@ export function parseCommandLine(words: readonly string[]): Command {
   const rest = [...words];
   let json = false;
   for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
-    if (word === '--help' || word === '-h') return { command: 'help' };
+    if (word === '--help' || word === '-h') {
+      const about = commandNamed(operands[0]);
+      return { command: 'help', ...(about && { about }) };
+    }
     if (word === '--version' || word === '-v') return { command: 'version' };
     if (word === '--json') {
       json = true;
@@ -36,14 +41,23 @@ export function parseCommandLine(words: readonly string[]): Command {
     if (!value) throw new UsageError(`${flag} needs a value`);
     options[name] = value;
   }
-  const command = commands.find((known) => known === operands[0]);
+  const command = commandNamed(operands[0]);
   const [first, ...others] = command ? operands.slice(1) : operands;
   // A secret may have been typed here, so the surplus is not repeated.
-  if (others.length > 0) throw new UsageError(`one server at a time; ${others.length + 1} given`);
+  if (others.length > 0)
+    throw new UsageError(
+      `one server at a time; ${others.length + 1} given`,
+      `the commands are ${commands.join(', ')}; latchkey --help shows more`,
+    );
+  if (first === 'help' && !command) return { command: 'help' };
   if (command === 'status') return { command, target: first, json, options };
   if (json) throw new UsageError('--json belongs to latchkey status');
   if (first === undefined) throw new UsageError('which server? give its name or its URL');
   return { command: command ?? 'connect', target: first, options };
+}
+
+function commandNamed(word: string | undefined): CommandName | undefined {
+  return commands.find((known) => known === word);
 }
 
 function splitOnce(text: string, separator: string): [string, string?] {

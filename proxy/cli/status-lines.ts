@@ -17,6 +17,11 @@ const words = {
   person: 'as a person',
 };
 
+const nothing = [
+  'no connection is configured',
+  'hint: name a URL, as in latchkey status https://cloud.example.com/mcp/acme/sales',
+];
+
 /** One block a connection, one line a fact; problems are for connections that cannot be read. */
 export function statusLines(
   statuses: readonly StatusLine[],
@@ -37,7 +42,7 @@ export function statusLines(
   });
   const troubles = problems.map(({ name, problem }) => `${name}: ${problem}`);
   const all = [...blocks, ...troubles];
-  return `${all.length > 0 ? all.join('\n') : 'no connection is configured'}\n`;
+  return `${(all.length > 0 ? all : nothing).join('\n')}\n`;
 }
 
 /** The same for machines. */

@@ -44,6 +44,23 @@ test.each([
   expect(() => readOptions(given, {})).toThrow(UsageError);
 });
 
+test.each(['login', 'logout', 'status'] as const)(
+  '%s has help of its own, with examples',
+  (about) => {
+    const text = help(about);
+
+    expect(parseCommandLine([about, 'acme', '--help'])).toEqual({ command: 'help', about });
+    expect(text.split('\n').length).toBeLessThan(25);
+    expect(text.match(new RegExp(`^  latchkey ${about}`, 'gm'))).toHaveLength(2);
+  },
+);
+
+test('help is asked for in four ways, and a server may be called so', () => {
+  for (const words of [['--help'], ['-h'], ['acme', '-h'], ['help']])
+    expect(parseCommandLine(words)).toEqual({ command: 'help' });
+  expect(parseCommandLine(['connect', 'help'])).toMatchObject({ target: 'help' });
+});
+
 test('help fits a screen and knows every option', () => {
   expect(help().split('\n').length).toBeLessThan(40);
   for (const name of optionNames) expect(help()).toContain(`--${name}`);
