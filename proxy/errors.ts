@@ -11,6 +11,13 @@ import { UpstreamError } from '#upstream/upstream';
 
 type Words = { message: string; hint: string; data?: Record<string, unknown> };
 
+/** What to do about a no that another sign-in would only get again. RFC 6749 §4.1.2.1, RFC 8707 §2 */
+const refusals: Record<string, (who: string) => string> = {
+  invalid_target: (who) => `check the URL of ${who}`,
+  invalid_scope: (who) => `check the scopes of ${who}`,
+  unauthorized_client: (who) => `check the clientId of ${who}`,
+};
+
 /**
  * What went wrong and what to do about it, for a person; never with a secret. What is not listed
  * here is a bug and goes on as it came.
@@ -61,7 +68,11 @@ export function words(error: unknown, connection?: Connection): Words {
           data,
         };
       case 'unreachable':
-        return { message: `no access token: ${error.message}`, hint: 'try again later', data };
+        return {
+          message: `no access token: ${error.message}`,
+          hint: 'check the network and whether the server runs, then try again',
+          data,
+        };
       case 'client':
         return {
           message: `no access token: ${error.message}`,
@@ -75,7 +86,11 @@ export function words(error: unknown, connection?: Connection): Words {
           data,
         };
       case 'denied':
-        return { message: `not signed in: ${error.message}`, hint: login(connection), data };
+        return {
+          message: `not signed in: ${error.message}`,
+          hint: refusals[code ?? '']?.(who) ?? login(connection),
+          data,
+        };
     }
   }
   if (error instanceof TokenError) {

@@ -62,12 +62,12 @@ async function run(args: string[]): Promise<number> {
           'revoke the key in the dashboard, under Servers',
         );
       const account = await accountFor(subject, options, httpClient());
-      endOnSignal();
       if (command.command === 'logout') {
         const { logout } = await import('#cli/logout');
         return (await logout(account, { say, tell })) ? 0 : 1;
       }
       const { login } = await import('#cli/login');
+      endOnSignal();
       await login(account, { say, tell, lines: typedLines, openBrowser, signal: stop.signal });
       return 0;
     }

@@ -136,5 +136,6 @@ function byHand(query: URLSearchParams): Redirect {
 function reason(error: unknown): string {
   const known = error instanceof OAuthError || error instanceof LoopbackError;
   const why = known ? error.message : 'the token could not be kept on this machine';
+  if (error instanceof OAuthError && error.code === 'denied') return `${why}. Nothing was kept.`;
   return `${why}. Nothing was kept; begin again, or tell whoever runs the server.`;
 }

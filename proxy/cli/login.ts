@@ -1,7 +1,11 @@
 import { signInAccount } from '#accounts/sign-in-account';
 import type { Account } from '#accounts/account';
 import type { ShowPage } from '#accounts/sign-in';
+import { LoopbackError } from '#loopback/loopback-error';
 import { pastedRedirect } from '#loopback/pasted-redirect';
+
+/** What a sign-in that is given up may still take to end by itself. */
+const graceMs = 200;
 
 export type Terminal = {
   /** Standard output. */
@@ -24,6 +28,7 @@ export async function login(account: Account, terminal: Terminal): Promise<void>
   const show: ShowPage = async (url, redirectUri, isOurs) => {
     if (await openBrowser(url)) {
       tell(`the browser opens; if it does not, open this page:\n${url.href}`);
+      tell('waiting for you to finish there, up to 10 minutes; Ctrl-C gives up');
       return undefined;
     }
     tell(`open this page in a browser, on any machine:\n${url.href}`);
@@ -32,7 +37,19 @@ export async function login(account: Account, terminal: Terminal): Promise<void>
     );
     return pastedRedirect(lines(), redirectUri, isOurs, tell);
   };
-  const { issuer, scope } = await signInAccount(account, { show, signal, rebind: true });
+  const signingIn = signInAccount(account, { show, signal, rebind: true });
+  const { issuer, scope } = await Promise.race([signingIn, givenUp(signal, signingIn)]);
   const what = scope === undefined ? '' : `, for ${scope}`;
   say(`signed in to ${connection.name} (${connection.url}) at ${issuer}${what}`);
+}
+
+/** Rejects soon after Ctrl-C, also while a server does not answer; until then the page can be told. */
+async function givenUp(signal: AbortSignal, signingIn: Promise<unknown>): Promise<never> {
+  const ending = signingIn.catch(() => undefined);
+  await new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    signal.addEventListener('abort', resolve, { once: true });
+  });
+  await Promise.race([ending, new Promise((resolve) => setTimeout(resolve, graceMs))]);
+  throw new LoopbackError('aborted', 'the sign-in was given up');
 }

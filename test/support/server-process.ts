@@ -11,6 +11,8 @@ export interface ServerProcess extends AsyncDisposable {
   readonly base: string;
   readonly dataDir: string;
   readonly program: Program;
+  /** Ends the process and starts another one at the same place, on the same data. */
+  restart(): Promise<void>;
   /** Runs an administrative command on the same data; its stdout, or an error with its stderr. */
   command(words: readonly string[], input?: string): Promise<string>;
 }
@@ -25,15 +27,25 @@ export async function serverProcess({
   const port = await freePort();
   const base = `http://${host}:${port}`;
   const env = { LATCHKEY_DATA_DIR: dataDir };
-  const program = startProgram(process.execPath, {
-    args: [launcher, 'start', '--port', String(port), '--base-url', base, ...args],
-    env,
-  });
-  await program.line(/^listening on /m);
+  const start = async (): Promise<Program> => {
+    const started = startProgram(process.execPath, {
+      args: [launcher, 'start', '--port', String(port), '--base-url', base, ...args],
+      env,
+    });
+    await started.line(/^listening on /m);
+    return started;
+  };
+  let program = await start();
   return {
     base,
     dataDir,
-    program,
+    get program() {
+      return program;
+    },
+    async restart() {
+      await program.end();
+      program = await start();
+    },
     async command(words, input = '') {
       const run = startProgram(process.execPath, { args: [launcher, ...words], env });
       run.write(input);
