@@ -71,9 +71,8 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     said += run.stdout + run.stderr;
     return run;
   };
-  /** `latchkey login`, up to what the page at its end says. */
-  const login = async (answer: 'Allow' | 'Deny') => {
-    const running = latchkey('login', url);
+  /** The page that a program opens, up to what the one at its end says. */
+  const decide = async (answer: 'Allow' | 'Deny') => {
     await dana.goto(await browser.next());
     if (new URL(dana.url()).pathname === '/sign-in') await signIn(dana);
     const asked = await dana.getByRole('heading', { name: /^Allow / }).textContent();
@@ -81,17 +80,22 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     await dana.waitForURL(/^http:\/\/127\.0\.0\.1:\d+\/callback\?/);
     const page = (await dana.locator('main').textContent()) ?? '';
     said += page;
-    return { ...(await running), asked, page };
+    return { asked, page };
+  };
+  const login = async (answer: 'Allow' | 'Deny') => {
+    const running = latchkey('login', url);
+    const seen = await decide(answer);
+    return { ...(await running), ...seen };
   };
   const status = async () => {
     const { stdout } = await latchkey('status', url, '--json');
     return JSON.parse(stdout).connections[0];
   };
-  const connected = async () => {
+  const connected = async (more: Record<string, string> = {}) => {
     const transport = new StdioClientTransport({
       command: process.execPath,
       args: [launcher, url],
-      env,
+      env: { ...env, ...more },
       stderr: 'pipe',
     });
     transport.stderr?.on('data', (text) => (proxyLog += String(text)));
@@ -186,11 +190,15 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     const answer = await client.callTool(count);
     const commandLines = everyCommandLine();
     await client.close();
+    const { accessToken, refreshToken } = await kept();
 
     expect(tools.map(({ name }) => name)).toContain('query');
     expect(JSON.stringify(answer)).toMatch(/\d{3,}/);
     expect(commandLines).toContain(url);
-    expect(commandLines.match(secretShape)).toBeNull();
+    for (const secret of [accessToken, refreshToken, password]) {
+      expect(secret).not.toBe('');
+      expect(commandLines).not.toContain(secret);
+    }
   });
 
   test('another process starts from the stored token with no request but its own', async () => {
@@ -296,6 +304,18 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     await dana.unroute('http://127.0.0.1:*/callback?*');
     expect((await latchkey('logout', url)).code).toBe(0);
     said += running.stdout + running.stderr;
+  });
+
+  test('an assistant that nobody signed in for opens the page itself, and waits for Dana', async () => {
+    const connecting = connected({ LATCHKEY_STATE_DIR: join(home.path, 'another machine') });
+    const { page } = await decide('Allow');
+    const client = await connecting;
+    const { tools } = await client.listTools();
+    await client.close();
+
+    expect(page).toContain('You are signed in');
+    expect(tools.map(({ name }) => name)).toContain('query');
+    expect((await latchkey('logout', url)).code).toBe(0);
   });
 
   test('no client was registered by hand', async () => {
