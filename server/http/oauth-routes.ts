@@ -16,9 +16,7 @@ import { isSlug } from '#organizations/slug';
 import { networkOf } from '#people/network-of';
 import type { SigningKeys } from '#signing/signing-key';
 import { audited } from './audited.ts';
-import { oauthErrorAnswer } from './errors.ts';
-
-const maxFormBytes = 16 * 1024;
+import { oauthBodies } from './oauth-bodies.ts';
 
 export interface OAuthRoutesOptions {
   readonly base: string;
@@ -31,18 +29,7 @@ export interface OAuthRoutesOptions {
 /** The OAuth endpoints and the documents that lead a client to them. */
 export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): void {
   const { base, keys, ports, failedAttempts, dynamicRegistration = false } = options;
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser(
-    '*',
-    { parseAs: 'buffer', bodyLimit: maxFormBytes },
-    (_request, body, done) => done(null, body),
-  );
-  app.setErrorHandler((error, request, reply) => {
-    const { status, headers, body } = oauthErrorAnswer(error);
-    if (status >= 500) request.log.error({ err: error }, 'request failed');
-    else request.log.info({ code: body.error, reason: body.error_description }, 'request refused');
-    return reply.code(status).headers(headers).header('Cache-Control', 'no-store').send(body);
-  });
+  oauthBodies(app);
 
   app.post('/api/oauth/token', async (request, reply) => {
     void reply.headers({ 'Cache-Control': 'no-store', Pragma: 'no-cache' });

@@ -4,9 +4,8 @@ import type { Clock, EpochSeconds } from '#clock/clock';
 import { OAuthRefusal } from '#oauth/oauth-refusal';
 import { registrationEndpoint, type RegistrationEndpointPorts } from '#oauth/registration-endpoint';
 import { networkOf } from '#people/network-of';
-import { oauthErrorAnswer } from './errors.ts';
+import { oauthBodies } from './oauth-bodies.ts';
 
-const maxMetadataBytes = 16 * 1024;
 const maxPerHour = 30;
 const hourSeconds = 3600;
 const mostNetworks = 10_000;
@@ -17,18 +16,7 @@ export function registrationRoute(
   ports: RegistrationEndpointPorts & { readonly clock: Clock },
 ): void {
   const recent = new Map<string, EpochSeconds[]>();
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser(
-    '*',
-    { parseAs: 'string', bodyLimit: maxMetadataBytes },
-    (_request, body, done) => done(null, body),
-  );
-  app.setErrorHandler((error, request, reply) => {
-    const { status, headers, body } = oauthErrorAnswer(error);
-    if (status >= 500) request.log.error({ err: error }, 'request failed');
-    else request.log.info({ code: body.error, reason: body.error_description }, 'request refused');
-    return reply.code(status).headers(headers).header('Cache-Control', 'no-store').send(body);
-  });
+  oauthBodies(app);
 
   app.post('/api/oauth/register', async (request, reply) => {
     const type = request.headers['content-type']?.split(';')[0]?.trim().toLowerCase();

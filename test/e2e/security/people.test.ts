@@ -25,7 +25,7 @@ const person = async (email: string): Promise<Visitor> => {
 const isSignedIn = async (visit: Visitor) => (await visit.get('/account')).status === 200;
 
 test.each(['//evil.example', 'https://evil.example', '/\\evil.example', '/\t/evil.example'])(
-  '22 a sign-in never leads to another site: next=%j',
+  '22: a sign-in never leads to another site: next=%j',
   async (next) => {
     const email = `next-${Buffer.from(next).toString('hex')}@example.com`;
     await person(email);
@@ -39,7 +39,7 @@ test.each(['//evil.example', 'https://evil.example', '/\\evil.example', '/\t/evi
   },
 );
 
-test('22 a sign-in leads on to a page of ours, to OAuth by a page of its own', async () => {
+test('22: a sign-in leads on to a page of ours, to OAuth by a page of its own', async () => {
   await person('onward@example.com');
   const next = '/oauth/consent?client_id=x&state="><script>';
 
@@ -53,7 +53,7 @@ test('22 a sign-in leads on to a page of ours, to OAuth by a page of its own', a
   );
 });
 
-test('80 the session cookie is bound to the host, secure, out of reach of scripts', async () => {
+test('80: the session cookie is bound to the host, secure, out of reach of scripts', async () => {
   await person('cookie@example.com');
   const visit = visitor(server.base);
 
@@ -66,7 +66,7 @@ test('80 the session cookie is bound to the host, secure, out of reach of script
   ]);
 });
 
-test('80 the session changes at sign-in and with the password, and the old one is over', async () => {
+test('80: the session changes at sign-in and with the password, and the old one is over', async () => {
   await person('change@example.com');
   const visit = visitor(server.base);
   const tab = {
@@ -94,7 +94,7 @@ test('80 the session changes at sign-in and with the password, and the old one i
   expect(await isSignedIn(visit)).toBe(true);
 });
 
-test('80 a cookie that somebody else chose is never taken over', async () => {
+test('80: a cookie that somebody else chose is never taken over', async () => {
   await person('fixed@example.com');
   const visit = visitor(server.base);
   const chosen = 'x'.repeat(32);
@@ -105,7 +105,7 @@ test('80 a cookie that somebody else chose is never taken over', async () => {
   expect(visit.cookies.get('__Host-latchkey')).not.toBe(chosen);
 });
 
-test('80 signing out ends the session on the server', async () => {
+test('80: signing out ends the session on the server', async () => {
   const visit = await person('out@example.com');
   const stolen = visitor(server.base);
   stolen.cookies.set('__Host-latchkey', visit.cookies.get('__Host-latchkey') ?? '');
@@ -146,7 +146,7 @@ test.each(changes)(
   },
 );
 
-test('81 a sign-in, a set-up and a reset need the guard of this browser', async () => {
+test('81: a sign-in, a set-up and a reset need the guard of this browser', async () => {
   await person('login-csrf@example.com');
   const fields = { email: 'login-csrf@example.com', password };
   const stranger = visitor(server.base);
@@ -166,7 +166,7 @@ test('81 a sign-in, a set-up and a reset need the guard of this browser', async 
 });
 
 test.each(['known@example.com', 'unknown@example.com'])(
-  '83 ten wrong passwords for %s: then 429, and the words tell nothing about who is known',
+  '83: ten wrong passwords for %s: then 429, and the words tell nothing about who is known',
   async (email) => {
     if (email.startsWith('known')) await person(email);
     const visit = visitor(server.base, { address: '192.0.2.10' });
@@ -184,7 +184,7 @@ test.each(['known@example.com', 'unknown@example.com'])(
   },
 );
 
-test('83 the right password from elsewhere works after the wait that it is told', async () => {
+test('83: the right password from elsewhere works after the wait that it is told', async () => {
   await person('slow@example.com');
   const guesser = visitor(server.base, { address: '192.0.2.20' });
   const csrf_token = await guesser.csrfToken('/sign-in');
@@ -200,7 +200,7 @@ test('83 the right password from elsewhere works after the wait that it is told'
   expect((await owner.signIn('slow@example.com', password)).status).toBe(303);
 });
 
-test('48 removing a person and changing a password end every session at once', async () => {
+test('48: removing a person and changing a password end every session at once', async () => {
   const [one, again] = [await person('gone@example.com'), visitor(server.base)];
   await again.signIn('gone@example.com', password);
   const stay = await person('stay@example.com');
@@ -214,7 +214,7 @@ test('48 removing a person and changing a password end every session at once', a
   ]);
 });
 
-test('15 every page has the policy that lets it load, frame and send nothing foreign', async () => {
+test('15: every page has the policy that lets it load, frame and send nothing foreign', async () => {
   const pages = ['/sign-in', '/set-up/none', '/reset/none'];
   const answers = await Promise.all(pages.map((path) => visitor(server.base).get(path)));
 
@@ -228,7 +228,7 @@ test('15 every page has the policy that lets it load, frame and send nothing for
   }
 });
 
-test('85 the database holds no cookie, link or password that could be used', async () => {
+test('85: the database holds no cookie, link or password that could be used', async () => {
   const visit = await person('dump@example.com');
   const words = ['user', 'reset-link', 'dump@example.com', '--base-url', server.base, '--json'];
   const { link }: { link: string } = JSON.parse(await server.command(words));

@@ -52,7 +52,7 @@ const signIn = async (visit: Visitor, lie?: Lie) => {
 };
 const isSignedIn = async (visit: Visitor) => (await visit.get('/account')).status === 200;
 
-test('84 an equal e-mail address opens nothing until its owner has linked the account', async () => {
+test('84: an equal e-mail address opens nothing until its owner has linked the account', async () => {
   const stranger = visitor(server.base);
   const before = await signIn(stranger);
   const text = await before.text();
@@ -68,7 +68,7 @@ test('84 an equal e-mail address opens nothing until its owner has linked the ac
   expect(await isSignedIn(dana)).toBe(true);
 });
 
-test('84 the request carries state, nonce and an S256 challenge, each fresh', async () => {
+test('84: the request carries state, nonce and an S256 challenge, each fresh', async () => {
   const visit = visitor(server.base);
   const [one, two] = [
     await pressed(visit, '/sign-in', '/sign-in/provider'),
@@ -94,7 +94,7 @@ test.each<[string, Lie]>([
   ['alg none', { signature: 'none' }],
   ['HS256 by the client secret', { signature: 'hs256' }],
   ['a key that is not published', { signature: 'other-key' }],
-])('84 an answer with %s is refused', async (_, lie) => {
+])('84: an answer with %s is refused', async (_, lie) => {
   await linked();
   const visit = visitor(server.base);
 
@@ -105,7 +105,7 @@ test.each<[string, Lie]>([
   expect(await isSignedIn(visit)).toBe(false);
 });
 
-test('84 a state counts once, and only in the browser that was sent away', async () => {
+test('84: a state counts once, and only in the browser that was sent away', async () => {
   await linked();
   const [mine, theirs] = [visitor(server.base), visitor(server.base)];
   const request = await pressed(mine, '/sign-in', '/sign-in/provider');
@@ -124,7 +124,7 @@ test('84 a state counts once, and only in the browser that was sent away', async
   expect(answers.map(({ status }) => status)).toEqual([403, 403, 303, 403]);
 });
 
-test('84 a stolen code does not fit another request: PKCE', async () => {
+test('84: a stolen code does not fit another request: PKCE', async () => {
   await linked();
   const [mine, theirs] = [visitor(server.base), visitor(server.base)];
   const stolen = provider.authorize(await pressed(mine, '/sign-in', '/sign-in/provider'));
@@ -135,7 +135,7 @@ test('84 a stolen code does not fit another request: PKCE', async () => {
   expect(await isSignedIn(theirs)).toBe(false);
 });
 
-test('84 a link that somebody began ends in their session only, and never takes an account over', async () => {
+test('84: a link that somebody began ends in their session only, and never takes an account over', async () => {
   await linked();
   const words = ['user', 'create', 'eve@example.com', '--organization', 'acme', '--role', 'member'];
   await server.command(words, password);
