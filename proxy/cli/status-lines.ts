@@ -1,15 +1,4 @@
-/** What `latchkey status` prints of one connection. */
-export type StatusLine = {
-  name: string;
-  url: string;
-  source: string;
-  state: 'ready' | 'signed_out';
-  as: 'api_key' | 'client' | 'person';
-  issuer?: string;
-  scope?: string;
-  expiresAt?: number;
-  renewable: boolean;
-};
+import type { AccountStatus } from '#accounts/account-status';
 
 const words = {
   api_key: 'by API key',
@@ -24,7 +13,7 @@ const nothing = [
 
 /** One block a connection, one line a fact; problems are for connections that cannot be read. */
 export function statusLines(
-  statuses: readonly StatusLine[],
+  statuses: readonly AccountStatus[],
   problems: readonly { name: string; problem: string }[],
   now: number,
 ): string {
@@ -47,7 +36,7 @@ export function statusLines(
 
 /** The same for machines. */
 export function statusJson(
-  statuses: readonly StatusLine[],
+  statuses: readonly AccountStatus[],
   problems: readonly { name: string; problem: string }[],
 ): string {
   const connections = statuses.map(({ expiresAt, ...rest }) => ({
