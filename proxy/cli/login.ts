@@ -15,32 +15,34 @@ export type Terminal = {
   /** What the person types. */
   lines: () => AsyncIterable<string>;
   openBrowser: (url: URL) => Promise<boolean>;
-  signal: AbortSignal;
 };
 
 /**
  * `latchkey login`: opens the browser, or prints the page's address and takes the redirect from the
  * terminal where there is no browser on this machine.
  */
-export async function login(account: Account, terminal: Terminal): Promise<void> {
-  const { say, tell, lines, openBrowser, signal } = terminal;
+export async function login(
+  account: Account,
+  terminal: Terminal,
+  signal: AbortSignal,
+): Promise<void> {
   const { connection } = account;
   const show: ShowPage = async (url, redirectUri, isOurs) => {
-    if (await openBrowser(url)) {
-      tell(`the browser opens; if it does not, open this page:\n${url.href}`);
-      tell('waiting for you to finish there, up to 10 minutes; Ctrl-C gives up');
+    if (await terminal.openBrowser(url)) {
+      terminal.tell(`the browser opens; if it does not, open this page:\n${url.href}`);
+      terminal.tell('waiting for you to finish there, up to 10 minutes; Ctrl-C gives up');
       return undefined;
     }
-    tell(`open this page in a browser, on any machine:\n${url.href}`);
-    tell(
+    terminal.tell(`open this page in a browser, on any machine:\n${url.href}`);
+    terminal.tell(
       `then paste here the address that it ends at (${redirectUri}?…), also if it shows an error`,
     );
-    return pastedRedirect(lines(), redirectUri, isOurs, tell);
+    return pastedRedirect(terminal.lines(), redirectUri, isOurs, (line) => terminal.tell(line));
   };
   const signingIn = signInAccount(account, { show, signal, rebind: true });
   const { issuer, scope } = await Promise.race([signingIn, givenUp(signal, signingIn)]);
   const what = scope === undefined ? '' : `, for ${scope}`;
-  say(`signed in to ${connection.name} (${connection.url}) at ${issuer}${what}`);
+  terminal.say(`signed in to ${connection.name} (${connection.url}) at ${issuer}${what}`);
 }
 
 /** Rejects soon after Ctrl-C, also while a server does not answer; until then the page can be told. */

@@ -5,18 +5,18 @@ import { signOut } from '#accounts/sign-out';
 /** `latchkey logout`: what could not be taken back at the server is said, and the exit code is 1. */
 export async function logout(
   account: Account,
-  { say, tell }: { say: (line: string) => void; tell: (line: string) => void },
+  terminal: { say: (line: string) => void; tell: (line: string) => void },
 ): Promise<boolean> {
   const { connection, store } = account;
   const clients = registeredClients(store);
   const { wasSignedIn, notRevoked } = await signOut(connection, { ...account, clients });
-  if (!wasSignedIn) say(`nobody was signed in to ${connection.name}`);
+  if (!wasSignedIn) terminal.say(`nobody was signed in to ${connection.name}`);
   else if (!notRevoked)
-    say(`signed out of ${connection.name}: revoked at the server, forgotten here`);
+    terminal.say(`signed out of ${connection.name}: revoked at the server, forgotten here`);
   else {
-    say(`signed out of ${connection.name} on this machine`);
-    tell(`latchkey: the server was not told: ${notRevoked.message}`);
-    tell('hint: revoke the access there, under what your account has allowed');
+    terminal.say(`signed out of ${connection.name} on this machine`);
+    terminal.tell(`latchkey: the server was not told: ${notRevoked.message}`);
+    terminal.tell('hint: revoke the access there, under what your account has allowed');
   }
   return notRevoked === undefined;
 }

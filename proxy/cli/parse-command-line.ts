@@ -1,63 +1,99 @@
 import { optionNames, type OptionTexts } from '#config/options';
 import { UsageError } from '#config/usage-error';
+import type { Command, CommandInput } from './command.ts';
+import { commands } from './commands.ts';
+import { connectCommand } from './connect-command.ts';
 
-export type Command =
-  | { command: 'help'; about?: CommandName }
-  | { command: 'version' }
-  | { command: 'connect' | 'login' | 'logout'; target: string; options: OptionTexts }
-  | { command: 'status'; target: string | undefined; json: boolean; options: OptionTexts };
-
-const commands = ['connect', 'login', 'logout', 'status'] as const;
-export type CommandName = (typeof commands)[number];
+export type Asked =
+  | { ask: 'help'; about: Command | undefined }
+  | { ask: 'version' }
+  | { ask: 'run'; command: Command; input: CommandInput };
 
 /**
  * What the words after `latchkey` ask for.
  *
  * @throws {UsageError}
  */
-export function parseCommandLine(words: readonly string[]): Command {
+export function parseCommandLine(words: readonly string[]): Asked {
+  const named = commands.find(({ name }) => words.includes(name) && name === firstOperand(words));
+  const command = named ?? connectCommand;
   const options: OptionTexts = {};
+  const flags = new Map<string, string[]>();
   const operands: string[] = [];
   const rest = [...words];
-  let json = false;
   for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
-    if (word === '--help' || word === '-h') {
-      const about = commandNamed(operands[0]);
-      return { command: 'help', ...(about && { about }) };
-    }
-    if (word === '--version' || word === '-v') return { command: 'version' };
-    if (word === '--json') {
-      json = true;
-      continue;
-    }
+    if (word === '--help' || word === '-h') return { ask: 'help', about: named };
+    if (word === '--version' || word === '-v') return { ask: 'version' };
     if (!word.startsWith('-')) {
       operands.push(word);
       continue;
     }
-    const [flag, inline] = splitOnce(word, '=');
-    const name = optionNames.find((known) => `--${known}` === flag);
-    if (name === undefined) throw new UsageError(`there is no option ${flag}`);
+    const [name, inline] = splitOnce(word, '=');
+    const option = optionNames.find((known) => `--${known}` === name);
+    const flag = name.startsWith('--') ? command.flags[name.slice(2)] : undefined;
+    if (flag && flag.value === undefined) {
+      if (inline !== undefined) throw new UsageError(`${name} takes no value`);
+      flags.set(name.slice(2), ['']);
+      continue;
+    }
+    if (!flag && option === undefined) throw unknownOption(name, command);
     const value = inline ?? rest.shift();
-    if (!value) throw new UsageError(`${flag} needs a value`);
-    options[name] = value;
+    if (!value) throw new UsageError(`${name} needs a value`);
+    if (option !== undefined && !flag) options[option] = value;
+    else {
+      const given = flags.get(name.slice(2));
+      if (given && !flag?.repeated) throw new UsageError(`${name} was given twice`);
+      flags.set(name.slice(2), [...(given ?? []), value]);
+    }
   }
-  const command = commandNamed(operands[0]);
-  const [first, ...others] = command ? operands.slice(1) : operands;
-  // A secret may have been typed here, so the surplus is not repeated.
-  if (others.length > 0)
-    throw new UsageError(
-      `one server at a time; ${others.length + 1} given`,
-      `the commands are ${commands.join(', ')}; latchkey --help shows more`,
-    );
-  if (first === 'help' && !command) return { command: 'help' };
-  if (command === 'status') return { command, target: first, json, options };
-  if (json) throw new UsageError('--json belongs to latchkey status');
-  if (first === undefined) throw new UsageError('which server? give its name or its URL');
-  return { command: command ?? 'connect', target: first, options };
+  if (named) operands.shift();
+  else if (operands[0] === 'help') return { ask: 'help', about: commandNamed(operands[1]) };
+  checkCount(operands, command);
+  return { ask: 'run', command, input: { operands, flags, options } };
 }
 
-function commandNamed(word: string | undefined): CommandName | undefined {
-  return commands.find((known) => known === word);
+/** The first word that is neither an option nor the value of one. */
+function firstOperand(words: readonly string[]): string | undefined {
+  let skipped = false;
+  return words.find((word) => {
+    if (skipped) {
+      skipped = false;
+      return false;
+    }
+    if (!word.startsWith('-')) return true;
+    skipped = optionNames.some((known) => `--${known}` === word);
+    return false;
+  });
+}
+
+/** A secret may have been typed among them, so the surplus is not repeated. */
+function checkCount(operands: readonly string[], { name, operands: shown, arity }: Command): void {
+  const [least, most] = arity;
+  if (operands.length < least)
+    throw new UsageError(
+      name === 'connect'
+        ? 'which server? give its name or its URL'
+        : `latchkey ${name} needs ${shown}`,
+      name === 'connect' ? '' : `latchkey ${name} --help shows more`,
+    );
+  if (operands.length > most)
+    throw new UsageError(
+      most === 1 ? `one server at a time; ${operands.length} given` : `too many words`,
+      `the commands are ${commands.map((known) => known.name).join(', ')}; latchkey --help shows more`,
+    );
+}
+
+function unknownOption(name: string, command: Command): UsageError {
+  const owner = commands.find(({ flags }) => name.startsWith('--') && name.slice(2) in flags);
+  if (!owner) return new UsageError(`there is no option ${name}`);
+  return new UsageError(
+    `${name} does not belong to latchkey ${command.name}`,
+    `it belongs to latchkey ${owner.name}`,
+  );
+}
+
+function commandNamed(word: string | undefined): Command | undefined {
+  return commands.find(({ name }) => name === word);
 }
 
 function splitOnce(text: string, separator: string): [string, string?] {

@@ -9,11 +9,17 @@ const root = join(import.meta.dirname, '../..');
  * every room of its own package. A room without a line here may not exist.
  */
 const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
-  'proxy/main': {},
+  'proxy/main': { enters: ['cli', 'clock', 'config', 'errors', 'http', 'log', 'loopback'] },
+  'proxy/connect': {
+    enters: ['accounts', 'bridge', 'cli', 'config', 'errors', 'log', 'token', 'upstream'],
+  },
+  'proxy/open-account': {
+    enters: ['accounts', 'clock', 'config', 'http', 'keychain', 'loopback', 'token'],
+  },
   'proxy/errors': {
     enters: ['config', 'jsonrpc', 'keychain', 'log', 'loopback', 'oauth', 'token', 'upstream'],
   },
-  'proxy/cli': { enters: ['accounts', 'clock', 'config', 'loopback', 'token'] },
+  'proxy/cli': { enters: ['accounts', 'clock', 'config', 'http', 'loopback', 'token'] },
   'proxy/accounts': {
     enters: ['clock', 'config', 'http', 'keychain', 'log', 'loopback', 'oauth', 'token'],
   },

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { commands } from '#proxy/cli/commands';
 import { help } from '#proxy/cli/help';
 import { parseCommandLine } from '#proxy/cli/parse-command-line';
 import { optionNames, readOptions } from '#proxy/config/options';
@@ -10,11 +11,18 @@ test.each([
   [['acme', '--config', 'f'], { config: 'f' }],
   [['--config=f=g', 'acme'], { config: 'f=g' }],
 ])('%j connects to acme', (words, options) => {
-  expect(parseCommandLine(words)).toEqual({ command: 'connect', target: 'acme', options });
+  const asked = parseCommandLine(words);
+
+  expect(asked).toMatchObject({
+    command: { name: 'connect' },
+    input: { operands: ['acme'], options },
+  });
 });
 
 test('connect is also a name', () => {
-  expect(parseCommandLine(['connect', 'connect'])).toMatchObject({ target: 'connect' });
+  expect(parseCommandLine(['connect', 'connect'])).toMatchObject({
+    input: { operands: ['connect'] },
+  });
 });
 
 test.each([
@@ -44,25 +52,30 @@ test.each([
   expect(() => readOptions(given, {})).toThrow(UsageError);
 });
 
-test.each(['login', 'logout', 'status'] as const)(
-  '%s has help of its own, with examples',
-  (about) => {
+test.each(commands.filter(({ name }) => name !== 'connect').map((about) => [about.name, about]))(
+  '%s has help of its own, on one screen and with examples',
+  (name, about) => {
     const text = help(about);
 
-    expect(parseCommandLine([about, 'acme', '--help'])).toEqual({ command: 'help', about });
-    expect(text.split('\n').length).toBeLessThan(25);
-    expect(text.match(new RegExp(`^  latchkey ${about}`, 'gm'))).toHaveLength(2);
+    expect(parseCommandLine([name, 'acme', '--help'])).toEqual({ ask: 'help', about });
+    expect(text.split('\n').length).toBeLessThan(40);
+    expect(text.match(new RegExp(`^  .*latchkey ${name}`, 'gm'))?.length).toBeGreaterThanOrEqual(2);
   },
 );
 
+test('the flag of one command belongs to no other', () => {
+  expect(() => parseCommandLine(['acme', '--json'])).toThrow('--json does not belong to latchkey');
+  expect(() => parseCommandLine(['status', '--json=yes'])).toThrow('--json takes no value');
+});
+
 test('help is asked for in four ways, and a server may be called so', () => {
   for (const words of [['--help'], ['-h'], ['acme', '-h'], ['help']])
-    expect(parseCommandLine(words)).toEqual({ command: 'help' });
-  expect(parseCommandLine(['connect', 'help'])).toMatchObject({ target: 'help' });
+    expect(parseCommandLine(words)).toEqual({ ask: 'help', about: undefined });
+  expect(parseCommandLine(['connect', 'help'])).toMatchObject({ input: { operands: ['help'] } });
 });
 
 test('help fits a screen and knows every option', () => {
-  expect(help().split('\n').length).toBeLessThan(40);
+  expect(help().split('\n').length).toBeLessThan(50);
   for (const name of optionNames) expect(help()).toContain(`--${name}`);
   expect(help()).toContain('examples:');
 });

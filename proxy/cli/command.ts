@@ -1,0 +1,38 @@
+import type { OptionName, OptionTexts } from '#config/options';
+import type { Machine } from './machine.ts';
+
+/** A word of one command alone, as `--json`; with `value` it takes one. */
+export type Flag = {
+  /** What stands for the value in the help; none for a switch. */
+  value?: string;
+  /** May be given more than once. */
+  repeated?: boolean;
+  doc: string;
+};
+
+/** What was typed behind a command's name. */
+export type CommandInput = {
+  operands: readonly string[];
+  /** The values of each flag that was given; a switch has one empty value. */
+  flags: ReadonlyMap<string, readonly string[]>;
+  options: OptionTexts;
+};
+
+/** One command of `latchkey`. What it is made of is loaded when it runs, as `connect` starts many times a day. */
+export type Command = {
+  name: string;
+  /** Its operands, as the help shows them: `NAME|URL`. */
+  operands: string;
+  /** How many operands it takes, at least and at most. */
+  arity: readonly [least: number, most: number];
+  /** One line, lowercase. */
+  summary: string;
+  /** What its own help says besides. */
+  about: string;
+  flags: Readonly<Record<string, Flag>>;
+  /** The options that its own help lists. */
+  options: readonly OptionName[];
+  examples: readonly string[];
+  /** Resolves to the exit code. */
+  run: (input: CommandInput, machine: Machine) => Promise<number>;
+};

@@ -1,0 +1,13 @@
+import type { Command } from './command.ts';
+import { connectCommand } from './connect-command.ts';
+import { loginCommand } from './login-command.ts';
+import { logoutCommand } from './logout-command.ts';
+import { statusCommand } from './status-command.ts';
+
+/** Every command, in the order of the help. Without a command's name, `connect` is meant. */
+export const commands: readonly Command[] = [
+  connectCommand,
+  loginCommand,
+  logoutCommand,
+  statusCommand,
+];

@@ -1,0 +1,36 @@
+import type { Command } from './command.ts';
+import { placeOptions } from './place-options.ts';
+import { signsIn } from './sign-in-connection.ts';
+
+/** `latchkey status`. */
+export const statusCommand: Command = {
+  name: 'status',
+  operands: '[NAME|URL]',
+  arity: [0, 1],
+  summary: 'how the connections stand',
+  about: `Says how a connection stands, or all that are configured. It reads this machine alone and asks no
+server.`,
+  flags: { json: { doc: 'one JSON object: {"connections":[…],"problems":[…]}' } },
+  options: placeOptions,
+  examples: ['latchkey status', 'latchkey status acme --json'],
+  async run({ operands: [target], flags, options: given }, machine) {
+    const options = machine.options(given);
+    const [{ status }, { userFiles }] = await Promise.all([
+      import('./status.ts'),
+      import('#config/user-files'),
+    ]);
+    const files = options.config === undefined ? userFiles(machine) : [options.config];
+    const text = await status(
+      { target, json: flags.has('json'), files },
+      {
+        read: async (name) => machine.readConnection(name, options),
+        vaultOf: async (connection) =>
+          signsIn(connection) ? (await machine.account(connection, options)).vault : undefined,
+        readText: (path) => machine.readText(path),
+        clock: machine.clock,
+      },
+    );
+    machine.say(text.trimEnd());
+    return 0;
+  },
+};

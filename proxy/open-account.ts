@@ -1,0 +1,102 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import type { Account, OAuthConnection } from '#accounts/account';
+import { fileMarks } from '#accounts/marks';
+import type { Clock } from '#clock/clock';
+import { defaultStateDirectory } from '#config/default-state-directory';
+import type { Options } from '#config/options';
+import type { HttpClient } from '#http/http-client';
+import { lazySecretStore } from '#keychain/lazy-secret-store';
+import type { SecretStore } from '#keychain/secret-store';
+import { sessionBusAddress } from '#keychain/session-bus';
+import { processRefreshLock } from '#token/process-refresh-lock';
+import { sqliteRefreshLock } from '#token/sqlite-refresh-lock';
+import { tokenAccount } from '#token/token-account';
+import { tokenVault } from '#token/token-vault';
+
+/** The process that accounts are opened in. */
+export type Place = {
+  platform: NodeJS.Platform;
+  home: string;
+  /** The address of the session bus is added, for the keychain's library. */
+  env: NodeJS.ProcessEnv;
+  parentPid: number;
+  clock: Clock;
+  http: HttpClient;
+};
+
+/** Marries a connection to the keychain, the locks and the marks of this machine. */
+export async function openAccount(
+  connection: OAuthConnection,
+  options: Options,
+  place: Place,
+): Promise<Account> {
+  const { clock, http, env } = place;
+  const { url, credentials } = connection;
+  const { clientId = '', scopes = [], issuer } = credentials;
+  const stateDirectory = options.stateDir ?? defaultStateDirectory(place);
+  const store = lazySecretStore(async () => openSecretStore(options, place));
+  const vault = tokenVault(store, await tokenAccount({ url, issuer, clientId, scopes }));
+  const alone = options.secretStore === 'memory';
+  const locks = join(stateDirectory, 'locks');
+  const lock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock);
+  const patientLock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock, 15 * 60);
+  const marks = fileMarks(join(stateDirectory, 'sign-ins'), url, clock, alone);
+  return {
+    connection,
+    http,
+    clock,
+    store,
+    vault,
+    lock,
+    patientLock,
+    marks,
+    async readPrivateKey(path) {
+      const { readPrivateKey } = await import('#accounts/read-private-key');
+      return readPrivateKey(path, env['LATCHKEY_PRIVATE_KEY_PASSPHRASE']);
+    },
+    async listen(where) {
+      const { redirectListener } = await import('#loopback/redirect-listener');
+      return redirectListener(where, async (ms) => clock.sleep(ms));
+    },
+  };
+}
+
+/** The store that `options` chose, loaded when it is first needed. */
+export async function openSecretStore(options: Options, place: Place): Promise<SecretStore> {
+  const { platform } = place;
+  if (options.secretStore === 'os') {
+    if (platform === 'linux') findSessionBus(place);
+    const { osSecretStore } = await import('#keychain/os-secret-store');
+    return osSecretStore({ platform });
+  }
+  if (options.secretStore === 'memory') {
+    const { memorySecretStore } = await import('#keychain/memory-secret-store');
+    return memorySecretStore();
+  }
+  const { fileSecretStore } = await import('#keychain/file-secret-store');
+  const stateDirectory = options.stateDir ?? defaultStateDirectory(place);
+  const keyFile = options.secretStoreKeyFile ?? '';
+  return fileSecretStore({ directory: join(stateDirectory, 'secrets'), keyFile, platform });
+}
+
+/** The keychain's library asks the environment where the session bus is. */
+function findSessionBus({ env, parentPid }: Place): void {
+  const readable = (path: string) => {
+    try {
+      return readFileSync(path, 'utf8');
+    } catch {
+      return undefined; // Another user's, or gone.
+    }
+  };
+  const userId = userInfo().uid;
+  const address = sessionBusAddress({
+    env,
+    parentPid,
+    userId,
+    exists: existsSync,
+    readText: readable,
+  });
+  if (address) env['DBUS_SESSION_BUS_ADDRESS'] = address;
+}
