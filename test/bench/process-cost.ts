@@ -3,6 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 export interface ProcessCost {
   readonly cpuMs: number;
   readonly residentBytes: number;
+  /** The most it ever had, each process at its own time. */
+  readonly peakBytes: number;
 }
 
 /** A tick of /proc/PID/stat, on every Linux that Node runs on. */
@@ -25,6 +27,7 @@ export function processCost(pid: number): ProcessCost | undefined {
   return {
     cpuMs: members.reduce((sum, { ticks }) => sum + ticks * tickMs, 0),
     residentBytes: members.reduce((sum, { pages }) => sum + pages * pageBytes, 0),
+    peakBytes: members.reduce((sum, member) => sum + peakBytes(member.pid), 0),
   };
 }
 
@@ -47,4 +50,14 @@ function readStat(pid: number): { pid: number; parent: number; ticks: number; pa
     fields[21],
   ];
   return [{ pid, parent, ticks: user + system, pages }];
+}
+
+/** `VmHWM: N kB` of /proc/PID/status: proc_pid_status(5). */
+function peakBytes(pid: number): number {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    return Number(/^VmHWM:\s*(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1024;
+  } catch {
+    return 0;
+  }
 }

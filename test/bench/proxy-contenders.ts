@@ -4,6 +4,8 @@ import type { Command } from './assistant.ts';
 /** A stdio proxy in the race. */
 export interface ProxyContender {
   readonly name: string;
+  /** What `npm install` is given for it: a package and its version, or the folder of one. */
+  readonly installs?: string;
   /** Runs in a session that has a keyring, and is signed in with what that keeps. */
   readonly keychain?: boolean;
   /** The program and its arguments, after `node`. */
@@ -24,6 +26,7 @@ export const proxyContenders: readonly ProxyContender[] = [
   {
     // A static header, so that it needs no sign-in; the variable keeps it out of the arguments.
     name: 'mcp-remote 0.15.1',
+    installs: 'mcp-remote@0.15.1',
     args: (origin) => [
       join(root, 'node_modules/mcp-remote/dist/proxy.js'),
       `${origin}/mcp`,
@@ -34,7 +37,21 @@ export const proxyContenders: readonly ProxyContender[] = [
     env: { API_KEY: 'mcp_bench' },
   },
   {
+    name: 'supergateway 4.0.0',
+    installs: 'supergateway@4.0.0',
+    args: (origin) => [
+      join(root, 'node_modules/supergateway/dist/index.js'),
+      '--streamableHttp',
+      `${origin}/mcp`,
+      '--header',
+      'X-API-Key: mcp_bench',
+      '--logLevel',
+      'none',
+    ],
+  },
+  {
     name: 'latchkey, API key',
+    installs: join(root, 'proxy'),
     args: (origin) => [latchkey, `${origin}/mcp`],
     env: { LATCHKEY_API_KEY: 'mcp_bench' },
   },

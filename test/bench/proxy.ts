@@ -5,6 +5,7 @@ import { lack, requirements } from '#support/requirements';
 import { temporaryFolder } from '#support/temporary-folder';
 import { Assistant, type Command } from './assistant.ts';
 import { callDirectly } from './direct-call.ts';
+import { installCost } from './install-cost.ts';
 import { interleaved, median, Measurements, type Figure } from './measurements.ts';
 import { processCost } from './process-cost.ts';
 import { commandOf, proxyContenders } from './proxy-contenders.ts';
@@ -18,9 +19,14 @@ const figures = {
   rate: { name: '64 calls at once', unit: 'calls/s', digits: 0 },
   cpu: { name: 'processor time a call, 64 at once', unit: 'µs', digits: 0 },
   worked: { name: 'memory after 5,000 calls', unit: 'MB', digits: 0 },
+  large: { name: '10 MB result over an event stream', unit: 'ms', digits: 0 },
+  peak: { name: 'peak memory of a process that carried it', unit: 'MB', digits: 0 },
+  size: { name: 'installed size', unit: 'MB', digits: 1 },
+  packages: { name: 'packages installed', unit: '', digits: 0 },
 } satisfies Record<string, Figure>;
 
 const startRounds = 15;
+const largeRounds = 5;
 const callRounds = 6;
 /** A round is 2,500 calls, so the second one ends at 5,000. */
 const sequentialCalls = 250;
@@ -39,6 +45,14 @@ export async function benchProxy(log: (line: string) => void): Promise<string> {
   const noKeychain = await lack(requirements.keychain);
   const session = noKeychain ? { env: {} } : stack.use(await keychainSession());
 
+  for (const { name, installs } of proxyContenders) {
+    if (installs === undefined) continue;
+    log(`installing ${name}`);
+    const cost = await installCost(installs);
+    measurements.add(figures.size, name, cost.bytes / 1e6);
+    measurements.add(figures.packages, name, cost.packages);
+  }
+
   const racers: { readonly name: string; readonly command: Command }[] = [];
   for (const contender of proxyContenders) {
     const command = commandOf(contender, origin, session.env, home);
@@ -53,6 +67,19 @@ export async function benchProxy(log: (line: string) => void): Promise<string> {
     const { assistant, startMs } = await Assistant.start(command);
     measurements.add(figures.requests, name, (await requestCount(origin)) - before);
     measurements.add(figures.start, name, startMs);
+    await assistant.end();
+  });
+
+  log(`${largeRounds} rounds of a 10 MB result`);
+  await interleaved(largeRounds, racers, async ({ name, command }) => {
+    const { assistant } = await Assistant.start(command);
+    assistant.initialized();
+    await assistant.callTool('sse');
+    const startedAt = performance.now();
+    await assistant.callTool('large');
+    measurements.add(figures.large, name, performance.now() - startedAt);
+    const cost = processCost(assistant.program.pid);
+    if (cost) measurements.add(figures.peak, name, cost.peakBytes / 1e6);
     await assistant.end();
   });
 

@@ -81,11 +81,15 @@ export class Program {
 
   /** Hands over each whole line of stdout from now on, without its line break. */
   onLine(listener: (line: string) => void): void {
-    let rest = '';
+    // Only what is new is searched: a line may be megabytes long.
+    let parts: string[] = [];
     this.#child.stdout.on('data', (text: string) => {
-      const lines = (rest + text).split('\n');
-      rest = lines.pop() ?? '';
-      for (const line of lines) listener(line);
+      const [first = '', ...others] = text.split('\n');
+      parts.push(first);
+      for (const next of others) {
+        listener(parts.join(''));
+        parts = [next];
+      }
     });
   }
 

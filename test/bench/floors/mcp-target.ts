@@ -7,7 +7,7 @@
  *     POST /api/oauth/token, GET /.well-known/…   just enough OAuth to be signed in to the latter
  *     GET /count        requests so far, this one not counted
  *
- * The tool `sse` answers as an event stream, every other one as JSON.
+ * The tools `sse` and `large` answer as an event stream, every other one as JSON; `large` with 10 MB.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { listen } from '#support/loopback';
@@ -20,6 +20,7 @@ interface Message {
 
 const tool = { name: 'echo', inputSchema: { type: 'object' } };
 const called = { content: [{ type: 'text', text: 'x'.repeat(200) }] };
+const calledLarge = { content: [{ type: 'text', text: 'x'.repeat(10_000_000) }] };
 let requests = 0;
 
 const server = createServer((request, response) => {
@@ -48,10 +49,10 @@ function answer({ id, method, params }: Message, response: ServerResponse): void
     response.writeHead(202).end();
     return;
   }
-  const result = resultOf(method, params);
+  const result = params?.name === 'large' ? calledLarge : resultOf(method, params);
   const error = { code: -32601, message: 'method not found' };
   const reply = { jsonrpc: '2.0', id, ...(result ? { result } : { error }) };
-  if (params?.name === 'sse') {
+  if (params?.name === 'sse' || params?.name === 'large') {
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     response.end(`event: message\ndata: ${JSON.stringify(reply)}\n\n`);
   } else {

@@ -1,0 +1,37 @@
+import { execFile } from 'node:child_process';
+import { lstat, readdir } from 'node:fs/promises';
+import { isAbsolute, join } from 'node:path';
+import { promisify } from 'node:util';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const run = promisify(execFile);
+
+/**
+ * What `npm install` puts on a disk for one package: bytes of all files, and how many packages. A folder
+ * is packed first, as it would be published. Needs the registry.
+ */
+export async function installCost(
+  installs: string,
+): Promise<{ readonly bytes: number; readonly packages: number }> {
+  await using folder = await temporaryFolder('install');
+  const { path } = folder;
+  const npm = async (...args: string[]) =>
+    run('npm', [...args, '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: path });
+  let wanted = installs;
+  if (isAbsolute(installs)) {
+    await run(process.execPath, [join(installs, '../build.ts')]);
+    const { stdout } = await npm('pack', installs, '--silent');
+    wanted = `./${stdout.trim().split('\n').at(-1) ?? ''}`;
+  }
+  await npm('init', '--yes', '--silent');
+  await npm('install', wanted, '--silent');
+  const lock = await readdir(join(path, 'node_modules'), { recursive: true, withFileTypes: true });
+  const manifests = lock.filter(
+    ({ name, parentPath }) =>
+      name === 'package.json' && /node_modules\/(@[^/]+\/)?[^/]+$/.test(parentPath),
+  );
+  let bytes = 0;
+  for (const entry of lock)
+    if (entry.isFile()) bytes += (await lstat(join(entry.parentPath, entry.name))).size;
+  return { bytes, packages: manifests.length };
+}
