@@ -154,6 +154,7 @@ export async function bridge(options: BridgeOptions): Promise<void> {
   over.abort();
   requests.all().forEach(({ controller }) => controller.abort());
   await Promise.race([upstream.close(AbortSignal.timeout(closeMs)), clock.sleep(closeMs)]);
+  writer.flush();
   if (fault) throw fault.error;
 }
 
