@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify';
 
+import type { DashboardFrame } from '#pages/dashboard-frame';
 import type { Page } from '#pages/page';
 import { renderPage } from '#pages/render-page';
 
@@ -18,6 +19,8 @@ export interface PageOptions {
    * checks the whole chain of redirects. CSP 3 §6.4.1.1
    */
   readonly formAction?: string;
+  /** Where in the dashboard the page is. */
+  readonly dashboard?: DashboardFrame | undefined;
 }
 
 /** Answers with a page that may load, frame and send nothing but what is ours. Never kept in a cache. */
@@ -25,13 +28,14 @@ export function sendPage<Data extends object>(
   reply: FastifyReply,
   page: Page<Data>,
   data: Data,
-  { status = 200, person, csrfToken, scripts = [], formAction }: PageOptions = {},
+  { status = 200, person, csrfToken, scripts = [], formAction, dashboard }: PageOptions = {},
 ): FastifyReply {
   const html = renderPage(page, data, {
     requestId: reply.request.id,
     scripts,
     csrfToken: person?.csrfToken ?? csrfToken,
     email: person?.user.email,
+    dashboard,
   });
   return reply.code(status).headers(pageHeaders(formAction)).send(html);
 }

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 
+import { dashboardScript } from './dashboard-script.ts';
+import { htmxScript } from './htmx-script.ts';
 import { passkeysScript } from './passkeys-script.ts';
 import { stylesheet } from './stylesheet.ts';
 
@@ -8,9 +10,11 @@ export interface Asset {
   readonly path: string;
   readonly type: string;
   readonly content: string;
+  /** For the `integrity` attribute. SRI §3.1 */
+  readonly integrity: string;
 }
 
-export type Assets = Readonly<Record<'stylesheet' | 'passkeys', Asset>>;
+export type Assets = Readonly<Record<'stylesheet' | 'passkeys' | 'htmx' | 'dashboard', Asset>>;
 
 let made: Assets | undefined;
 
@@ -19,11 +23,14 @@ export function pageAssets(): Assets {
   made ??= {
     stylesheet: asset('latchkey', 'css', 'text/css; charset=utf-8', stylesheet),
     passkeys: asset('passkeys', 'js', 'text/javascript; charset=utf-8', passkeysScript),
+    htmx: asset('htmx', 'js', 'text/javascript; charset=utf-8', htmxScript()),
+    dashboard: asset('dashboard', 'js', 'text/javascript; charset=utf-8', dashboardScript),
   };
   return made;
 }
 
 function asset(name: string, extension: string, type: string, content: string): Asset {
   const hash = createHash('sha256').update(content).digest('hex').slice(0, 16);
-  return { path: `/assets/${name}.${hash}.${extension}`, type, content };
+  const integrity = `sha256-${createHash('sha256').update(content).digest('base64')}`;
+  return { path: `/assets/${name}.${hash}.${extension}`, type, content, integrity };
 }

@@ -1,3 +1,5 @@
+import type { DashboardFrame } from './dashboard-frame.ts';
+
 /** One page: an eta template in which `it` holds the data of the page, and `it.frame` what surrounds it. */
 export interface Page<Data extends object> {
   /** What the browser's tab and the history call it. */
@@ -16,6 +18,8 @@ export interface Frame {
   readonly csrfToken: string | undefined;
   /** Who is signed in. */
   readonly email: string | undefined;
+  /** Where in the dashboard the page is, if there. */
+  readonly dashboard?: DashboardFrame | undefined;
 }
 
 /** What was wrong with a field of a form. */

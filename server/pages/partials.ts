@@ -4,7 +4,7 @@
  * What includes a piece lends it its own data as well, so say `error: ''` where none is meant.
  *
  * `@field`: `name`, `label`, and optionally `type`, `value`, `help`, `error`, `autocomplete`, `focus`,
- * `attributes` (more of them, written by us). `@summary`: `errors`, each `{field, message}`; takes the
+ * `optional`, `attributes` (more of them, written by us). `@summary`: `errors`, each `{field, message}`; takes the
  * focus. `@guard`: the frame. `@time`: `at`, `now`. `@notice`: `text`.
  * `@new-password`: `error`, `focus`; makes the fields `password` and `repeated`.
  */
@@ -26,12 +26,12 @@ export const partials: Readonly<Record<string, string>> = {
 
   '@field': `<% const described = [it.help && it.name + '-help', it.error && it.name + '-error'].filter(Boolean).join(' ') %>
 <div class="field<%= it.error ? ' wrong' : '' %>">
-<label for="<%= it.name %>"><%= it.label %></label>
+<label for="<%= it.name %>"><%= it.label %><% if (it.optional) { %> <span class="optional">(optional)</span><% } %></label>
 <input id="<%= it.name %>" name="<%= it.name %>" type="<%= it.type || 'text' %>" value="<%= it.value %>"
  <% if (it.autocomplete) { %>autocomplete="<%= it.autocomplete %>" <% } %>
  <% if (described) { %>aria-describedby="<%= described %>" <% } %>
  <% if (it.error) { %>aria-invalid="true" <% } %>
- <% if (it.focus) { %>autofocus <% } %><%~ it.attributes || '' %> required dir="auto">
+ <% if (it.focus) { %>autofocus <% } %><%~ it.attributes || '' %> <% if (!it.optional) { %>required <% } %>dir="auto">
 <% if (it.error) { %><p class="error" id="<%= it.name %>-error"><%= it.error %></p><% } %>
 <% if (it.help) { %><p class="help" id="<%= it.name %>-help"><%= it.help %></p><% } %>
 </div>`,

@@ -1,13 +1,28 @@
 import { Eta } from 'eta/core';
 
 import { pageAssets } from './assets.ts';
+import { dashboardNavigation } from './dashboard-frame.ts';
+import { dashboardPieces } from './dashboard-pieces.ts';
+import { formPieces } from './form-pieces.ts';
 import { layout } from './layout.ts';
+import { listPieces } from './list-pieces.ts';
 import { mark } from './mark.ts';
 import type { Frame, Page } from './page.ts';
 import { partials } from './partials.ts';
 import { settled } from './plain-text.ts';
+import { secretPieces } from './secret-pieces.ts';
+import { tablePieces } from './table.ts';
 
 type Rendered = (data: object) => string;
+
+const pieces = {
+  ...partials,
+  ...dashboardPieces,
+  ...formPieces,
+  ...listPieces,
+  ...secretPieces,
+  ...tablePieces,
+};
 
 const compiled = new WeakMap<Page<never>, Rendered>();
 
@@ -27,7 +42,13 @@ export function renderPage<Data extends object>(
   }
   const { width } = page;
   const { path: stylesheet } = pageAssets().stylesheet;
-  return render({ ...data, frame, mark, stylesheet, width, title: page.title(data) });
+  const navigation = frame.dashboard && dashboardNavigation(frame.dashboard);
+  const around = { frame, mark, stylesheet, width, navigation, integrityOf };
+  return render({ ...data, ...around, title: page.title(data) });
+}
+
+function integrityOf(script: string): string {
+  return Object.values(pageAssets()).find(({ path }) => path === script)?.integrity ?? '';
 }
 
 function compile<Data extends object>({ template }: Page<Data>): Rendered {
@@ -36,7 +57,7 @@ function compile<Data extends object>({ template }: Page<Data>): Rendered {
     autoFilter: true,
     filterFunction: (value) => settled(text(value)),
   });
-  for (const [name, partial] of Object.entries(partials)) eta.loadTemplate(name, partial);
+  for (const [name, partial] of Object.entries(pieces)) eta.loadTemplate(name, partial);
   eta.loadTemplate('@layout', layout);
   eta.loadTemplate('@page', `<% layout('@layout') %>${template}`);
   return (data) => eta.render('@page', data);

@@ -1,3 +1,4 @@
+import { dashboardStyle } from './dashboard-style.ts';
 import { styleTokens } from './style-tokens.ts';
 
 /** The one stylesheet of all pages. */
@@ -116,7 +117,7 @@ form.inline:not([hidden]) { gap: var(--space-3); }
 .group { display: flex; flex-direction: column; gap: var(--space-3); }
 .actions { display: flex; flex-wrap: wrap; gap: var(--space-3); }
 .actions.even button { flex: 1; min-height: max(40px, var(--target)); font-size: var(--size-3); }
-
+${dashboardStyle}
 @media (max-width: 480px) {
   .top, main, .small { padding-left: var(--space-4); padding-right: var(--space-4); }
   main { padding-top: var(--space-6); }

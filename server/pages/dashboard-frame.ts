@@ -1,0 +1,61 @@
+import { shownName } from './plain-text.ts';
+
+/** A step of the breadcrumb; the last one is the page itself and leads nowhere. */
+export interface Crumb {
+  readonly text: string;
+  readonly href?: string;
+}
+
+/** What surrounds a page of the dashboard: where one is, and where one can go. */
+export interface DashboardFrame {
+  /** The organization that the page is of. */
+  readonly organization: string;
+  /** The person's other organizations, for the switcher. */
+  readonly others: readonly string[];
+  /** Which entry of the navigation the page belongs to. */
+  readonly section: DashboardSection;
+  /** What follows the organization in the breadcrumb, as server and thing. */
+  readonly crumbs: readonly Crumb[];
+  /** Path of the server-sent events that say when something of this page changed, if it is live. */
+  readonly live: string | undefined;
+}
+
+/** The entries of the navigation in their order; one appears once its page is there. */
+export const dashboardSections = [
+  { section: 'overview', text: 'Overview', path: '', isThere: false },
+  { section: 'servers', text: 'Servers', path: '/servers', isThere: true },
+  { section: 'agents', text: 'Agents', path: '/agents', isThere: true },
+  { section: 'people', text: 'People', path: '/people', isThere: false },
+  { section: 'groups', text: 'Groups', path: '/groups', isThere: false },
+  { section: 'usage', text: 'Usage', path: '/usage', isThere: false },
+  { section: 'audit', text: 'Audit log', path: '/audit', isThere: false },
+  { section: 'settings', text: 'Settings', path: '/settings', isThere: false },
+] as const;
+
+export type DashboardSection = (typeof dashboardSections)[number]['section'];
+
+/** Where an organization's pages start. */
+export function dashboardPath(organization: string): string {
+  return `/dashboard/${organization}`;
+}
+
+/** The navigation of a page, ready for the template. */
+export function dashboardNavigation({ organization, others, section, crumbs }: DashboardFrame) {
+  const home = dashboardPath(organization);
+  return {
+    home,
+    organization,
+    others: others.map((name) => ({ text: name, href: dashboardPath(name) })),
+    entries: dashboardSections
+      .filter(({ isThere }) => isThere)
+      .map((entry) => ({
+        text: entry.text,
+        href: home + entry.path,
+        isHere: entry.section === section,
+      })),
+    crumbs: [{ text: organization, href: home }, ...crumbs].map(({ text, href }) => ({
+      text: shownName(text, 40),
+      href,
+    })),
+  };
+}

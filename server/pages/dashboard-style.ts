@@ -1,0 +1,142 @@
+const tabs = ['claude-desktop', 'claude-code', 'cursor', 'vs-code', 'gemini-cli', 'plain'];
+
+/** What the pages of the dashboard need besides the rest of the stylesheet. */
+export const dashboardStyle = `
+.unseen { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.soft { color: var(--ink-soft); font-weight: 400; }
+body.dashboard { display: grid; grid-template: 'top' auto 'side' auto 'main' 1fr 'small' auto / minmax(0, 1fr); }
+.dashboard .top { grid-area: top; justify-content: flex-start; padding-block: var(--space-2); }
+.dashboard .top .person { margin-left: auto; }
+.dashboard .small { grid-area: small; }
+.dashboard main { grid-area: main; margin: 0; padding: var(--space-5); font-size: var(--size-2); }
+.dashboard main.form { max-width: calc(560px + 2 * var(--space-5)); }
+.dashboard main.text { max-width: calc(720px + 2 * var(--space-5)); }
+.side { grid-area: side; border-bottom: 1px solid var(--line); overflow-x: auto; scrollbar-width: thin; }
+.side ul { display: flex; gap: var(--space-1); padding: var(--space-1) var(--space-4); list-style: none; }
+.side a { display: flex; align-items: center; min-height: var(--target); padding: 0 var(--space-3); border-radius: var(--radius); color: var(--ink-soft); text-decoration: none; white-space: nowrap; }
+.side a:hover { color: var(--ink); background: var(--surface); }
+.side a[aria-current] { color: var(--ink); font-weight: 600; background: var(--surface); box-shadow: inset 0 -2px 0 var(--accent); }
+@media (min-width: 900px) {
+  body.dashboard { grid-template: 'top top' auto 'side main' 1fr 'side small' auto / 208px minmax(0, 1fr); }
+  .side { border: 0; border-right: 1px solid var(--line); }
+  .side ul { position: sticky; top: 0; flex-direction: column; padding: var(--space-5) var(--space-3); }
+  .side a[aria-current] { box-shadow: inset 2px 0 0 var(--accent); }
+  .dashboard main { padding: var(--space-5) var(--space-6); }
+}
+.switcher { position: relative; min-width: 0; }
+.switcher summary { display: flex; gap: var(--space-2); align-items: center; min-height: var(--target); max-width: min(60vw, 320px); padding: 0 var(--space-2); border-radius: var(--radius); cursor: pointer; list-style: none; }
+.switcher summary::-webkit-details-marker { display: none; }
+.switcher summary::after { content: ''; flex: none; width: 7px; height: 7px; margin-top: -4px; border: solid var(--ink-soft); border-width: 0 1.5px 1.5px 0; transform: rotate(45deg); }
+.switcher summary strong { min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.switcher ul { position: absolute; z-index: 2; top: 100%; left: 0; min-width: 220px; max-width: calc(100vw - 32px); max-height: 60vh; overflow: auto; padding: var(--space-1); border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); box-shadow: var(--shadow); list-style: none; }
+.switcher li:last-child:not(:first-child) { margin-top: var(--space-1); padding-top: var(--space-1); border-top: 1px solid var(--line); }
+.switcher a { display: flex; align-items: center; min-height: var(--target); padding: 0 var(--space-3); border-radius: var(--radius); color: var(--ink); text-decoration: none; }
+.switcher a:hover { background: var(--ground); }
+.crumbs ol { display: flex; flex-wrap: wrap; gap: 0 var(--space-2); margin: 0; padding: 0; list-style: none; color: var(--ink-soft); font-size: var(--size-2); }
+.crumbs li { display: flex; gap: var(--space-2); align-items: center; min-width: 0; }
+.crumbs li + li::before { content: '/'; color: var(--edge); }
+.crumbs a { color: inherit; text-decoration: none; padding: var(--space-1) 0; }
+.crumbs a:hover { text-decoration: underline; }
+.heading { display: flex; flex-wrap: wrap; gap: var(--space-3) var(--space-5); align-items: flex-start; justify-content: space-between; }
+.heading > div { flex: 1 1 280px; min-width: 0; }
+.heading h1 { display: inline; margin-right: var(--space-2); }
+.heading .badge { vertical-align: 6px; }
+.heading .lead { margin-top: var(--space-1); max-width: 640px; }
+.dashboard h2 { font-size: var(--size-3); }
+.dashboard .section { padding-top: var(--space-5); }
+a.primary { border-color: var(--accent); background: var(--accent); color: var(--accent-ink); }
+a.primary:hover { border-color: var(--ink); }
+.subnav { display: flex; flex-wrap: wrap; gap: 0 var(--space-4); border-bottom: 1px solid var(--line); padding: 0; list-style: none; }
+.subnav a { display: flex; align-items: center; min-height: var(--target); margin-bottom: -1px; color: var(--ink-soft); text-decoration: none; border-bottom: 2px solid transparent; }
+.subnav a:hover { color: var(--ink); }
+.subnav a[aria-current] { color: var(--ink); font-weight: 600; border-color: var(--accent); }
+
+.scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); }
+table { width: 100%; border-collapse: collapse; }
+th, td { padding: var(--space-2) var(--space-4); text-align: start; vertical-align: middle; font-weight: 400; }
+thead th { color: var(--ink-soft); font-size: var(--size-1); white-space: nowrap; }
+thead a { color: inherit; text-decoration: none; }
+thead a:hover { color: var(--ink); text-decoration: underline; }
+thead th[aria-sort='ascending'] a::after { content: ' \\2191'; }
+thead th[aria-sort='descending'] a::after { content: ' \\2193'; }
+tbody tr { border-top: 1px solid var(--line); }
+tbody tr:hover { background: var(--ground); }
+tbody th { min-width: 160px; max-width: 420px; }
+tbody th a, tbody th > span:first-child { font-weight: 600; }
+tbody td { color: var(--ink-soft); }
+td.time, td.id { white-space: nowrap; }
+td.actions { text-align: end; white-space: nowrap; }
+tr.over th a, tr.over th > span:first-child { color: var(--ink-soft); font-weight: 400; text-decoration-line: line-through; }
+.badge.good { border-color: var(--good); color: var(--good); }
+.badge.bad { border-color: var(--bad); color: var(--bad); }
+.small-button { min-height: 32px; padding: 0 var(--space-3); font-weight: 400; }
+a.danger, button.danger { color: var(--bad); }
+button.strong { border-color: var(--bad); background: var(--bad); color: var(--ground); }
+.id { display: inline-flex; gap: var(--space-1); align-items: center; }
+.copy { min-height: 28px; font-size: var(--size-1); font-weight: 400; }
+.empty { display: flex; flex-direction: column; gap: var(--space-3); align-items: flex-start; padding: var(--space-6) var(--space-5); border: 1px dashed var(--edge); border-radius: var(--radius); color: var(--ink-soft); }
+@media (max-width: 700px) {
+  .scroll:has(td[data-label]) { overflow: visible; }
+  .scroll table, .scroll tbody, .scroll tr, .scroll th, .scroll td { display: block; }
+  .scroll thead { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden; }
+  .scroll tbody tr { padding: var(--space-3) var(--space-4); }
+  .scroll tbody tr:first-child { border-top: 0; }
+  .scroll tbody th, .scroll tbody td { max-width: none; padding: 2px 0; text-align: start; white-space: normal; }
+  .scroll tbody td[data-label]:not(.actions)::before { content: attr(data-label) ': '; font-size: var(--size-1); }
+  .scroll td.actions { display: flex; flex-wrap: wrap; gap: var(--space-2); padding-top: var(--space-2); }
+  .scroll td.actions:not(:has(a)) { display: none; }
+  .small-button { min-height: var(--target); }
+}
+.filter { flex-direction: row; flex-wrap: wrap; gap: var(--space-2); }
+.filter input { flex: 1 1 180px; max-width: 320px; min-height: var(--target); }
+.pager { display: flex; flex-wrap: wrap; gap: var(--space-3); align-items: center; color: var(--ink-soft); }
+
+textarea, select { width: 100%; min-height: 40px; padding: var(--space-2) var(--space-3); border: 1px solid var(--edge); border-radius: var(--radius); background: var(--surface); color: var(--ink); font: inherit; }
+.filter select { width: auto; min-height: var(--target); }
+textarea { resize: vertical; }
+textarea.code-like { font-family: var(--mono); font-size: 13px; }
+.wrong textarea, .wrong select { border-color: var(--bad); box-shadow: inset 3px 0 0 var(--bad); }
+fieldset { min-width: 0; margin: 0; padding: 0; border: 0; }
+.options { display: flex; flex-direction: column; gap: var(--space-3); }
+legend { padding: 0; margin-bottom: var(--space-2); font-weight: 600; }
+.option { display: flex; gap: var(--space-3); align-items: flex-start; }
+.option input { flex: none; width: 18px; height: 18px; min-height: 0; margin: 2px 0 0; accent-color: var(--accent); }
+.option label { display: inline-block; min-height: 24px; font-weight: 400; }
+.option .help { font-size: var(--size-1); }
+.optional { color: var(--ink-soft); font-weight: 400; }
+.consequences { display: flex; flex-direction: column; gap: var(--space-2); padding-left: 20px; }
+.facts { display: grid; grid-template-columns: minmax(0, 1fr); gap: var(--space-3); }
+.facts dt { color: var(--ink-soft); font-size: var(--size-1); }
+.facts dd { margin: 0; min-width: 0; }
+.facts.beside { grid-template-columns: repeat(auto-fill, minmax(min(100%, 240px), 1fr)); gap: var(--space-4) var(--space-5); }
+.copied { display: flex; flex-wrap: wrap; gap: var(--space-2); align-items: center; }
+.copied code { flex: 0 1 auto; min-width: 0; padding: var(--space-2) var(--space-3); border: 1px solid var(--line); border-radius: var(--radius); background: var(--ground); overflow-wrap: anywhere; }
+.secret { display: flex; flex-direction: column; gap: var(--space-4); padding: var(--space-5); border: 1px solid var(--accent); border-radius: var(--radius); background: var(--surface); }
+.stored { padding-top: var(--space-4); border-top: 1px solid var(--line); }
+.stored label { font-weight: 600; }
+.tabs { display: flex; flex-wrap: wrap; gap: 0 var(--space-1); min-width: 0; }
+.tabs > input { position: absolute; width: 1px; min-height: 0; height: 1px; padding: 0; opacity: 0; }
+.tabs > label { display: flex; align-items: center; min-height: var(--target); padding: 0 var(--space-3); border-bottom: 2px solid transparent; color: var(--ink-soft); font-weight: 400; cursor: pointer; }
+.tabs > label:hover { color: var(--ink); }
+.tabs > input:checked + label { color: var(--ink); font-weight: 600; border-color: var(--accent); }
+.tabs > input:focus-visible + label { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: var(--radius); }
+.tabs .panel { display: none; flex: 1 0 100%; flex-direction: column; gap: var(--space-2); min-width: 0; max-width: 100%; padding-top: var(--space-3); border-top: 1px solid var(--line); margin-top: -1px; }
+${tabs.map((id) => `.tabs:has(#tab-${id}:checked) .panel-${id}`).join(', ')} { display: flex; }
+.code { position: relative; min-width: 0; }
+.code button { position: absolute; top: var(--space-2); inset-inline-end: var(--space-2); }
+pre { margin: 0; padding: var(--space-3) var(--space-4); overflow-x: auto; border: 1px solid var(--line); border-radius: var(--radius); background: var(--ground); font-size: 13px; overflow-wrap: normal; }
+.steps { display: flex; flex-direction: column; gap: var(--space-5); margin: 0; padding: 0; list-style: none; counter-reset: step; }
+.steps > li { position: relative; display: flex; flex-direction: column; gap: var(--space-3); padding-inline-start: 44px; counter-increment: step; }
+.steps > li::before { content: counter(step); position: absolute; inset-inline-start: 0; top: -2px; width: 28px; height: 28px; border: 1px solid var(--edge); border-radius: 50%; text-align: center; line-height: 26px; font-weight: 600; }
+.steps > li.done::before { content: '\\2713'; border-color: var(--good); color: var(--good); }
+dialog { width: min(480px, calc(100vw - 32px)); padding: var(--space-5); border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); color: var(--ink); box-shadow: var(--shadow); }
+dialog::backdrop { background: oklch(0% 0 0 / 40%); }
+dialog h1 { font-size: var(--size-4); }
+@media (prefers-reduced-motion: no-preference) {
+  .fresh { animation: fresh 2s ease-out; }
+  @keyframes fresh { from { background: color-mix(in oklch, var(--accent) 18%, transparent); } }
+}
+@media (prefers-reduced-motion: reduce) {
+  .fresh { box-shadow: inset 3px 0 0 var(--accent); }
+}
+`;
