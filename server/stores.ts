@@ -7,20 +7,25 @@ import { attemptStore } from '#store/attempt-store';
 import { auditLog } from '#store/audit-log';
 import { authorizationCodeStore } from '#store/authorization-code-store';
 import { challengeStore } from '#store/challenge-store';
+import { clientDirectory } from '#store/client-directory';
 import { clientDocumentStore } from '#store/client-document-store';
+import { clientSecretStore } from '#store/client-secret-store';
 import { clientStore } from '#store/client-store';
 import { consentStore } from '#store/consent-store';
 import { grantStore } from '#store/grant-store';
 import { identityStore } from '#store/identity-store';
+import { keyDirectory } from '#store/key-directory';
 import { keyStore } from '#store/key-store';
 import { migrate } from '#store/migrate';
 import { oneTimeLinkStore } from '#store/one-time-link-store';
+import { organizationDirectory } from '#store/organization-directory';
 import { organizationStore } from '#store/organization-store';
 import { passkeyStore } from '#store/passkey-store';
 import { passwordStore } from '#store/password-store';
 import { pendingRequestStore } from '#store/pending-request-store';
 import { refreshTokenStore } from '#store/refresh-token-store';
 import { revokedTokenStore } from '#store/revoked-token-store';
+import { serverDirectory } from '#store/server-directory';
 import { sessionStore } from '#store/session-store';
 import { signingKeyStore } from '#store/signing-key-store';
 import { openSqlite } from '#store/sqlite/open-sqlite';
@@ -40,6 +45,11 @@ export async function openStores(dataDir: string) {
     clients: clientStore(db),
     keys: keyStore(db),
     usage: usageStore(db),
+    organizationDirectory: organizationDirectory(db),
+    serverDirectory: serverDirectory(db),
+    clientDirectory: clientDirectory(db),
+    clientSecrets: clientSecretStore(db),
+    keyDirectory: keyDirectory(db),
     signingKeys: signingKeyStore(db),
     revokedTokens: revokedTokenStore(db),
     users: userStore(db),

@@ -49,7 +49,7 @@ export interface OAuthClientStore {
   /** `undefined` when there never was one; a revoked one is still found. */
   byId(id: string): Promise<OAuthClient | undefined>;
 
-  /** Whether `hash` is of a secret of that client that is active at `now`. */
+  /** Whether `hash` is of a secret of that client that counts at `now`; notes its use within a minute. */
   hasSecret(clientId: string, hash: string, now: EpochSeconds): Promise<boolean>;
 
   /** All clients of an organization, or of one of its servers, oldest first. */

@@ -19,6 +19,8 @@ export interface AgentStore {
 
   byName(organization: string, name: string): Promise<Agent | undefined>;
 
+  byId(id: string): Promise<(Agent & { readonly organization: string }) | undefined>;
+
   list(organization: string): Promise<Agent[]>;
 
   /** Revokes the agent and every key of it; `false` when there is none, or it was revoked before. */

@@ -4,6 +4,8 @@ import type { NewServer, ServerRecord } from './server-record.ts';
 export interface Organization {
   readonly id: string;
   readonly name: string;
+  /** What pages call it; its name where nobody chose one. */
+  readonly title?: string;
   readonly createdAt: EpochSeconds;
 }
 

@@ -3,7 +3,12 @@ import type { EpochSeconds } from '#clock/clock';
 /** Where the calls of a server go. */
 export type UpstreamKind =
   | { readonly kind: 'demo' }
-  | { readonly kind: 'http'; readonly url: string }
+  | {
+      readonly kind: 'http';
+      readonly url: string;
+      /** Somebody else than the operator typed it: it leads to the public internet, or to a host that the operator named. */
+      readonly publicOnly?: true;
+    }
   | { readonly kind: 'agent'; readonly agentId: string };
 
 /** An MCP server of an organization: the thing behind `POST /mcp/{organization}/{server}`. */
@@ -12,6 +17,11 @@ export interface ServerRecord {
   readonly organization: string;
   readonly name: string;
   readonly upstream: UpstreamKind;
+  /** What people call it. */
+  readonly title?: string;
+  readonly description?: string;
+  /** What an assistant is told about using it. */
+  readonly instructions?: string;
   /** Tools that are neither listed nor callable. */
   readonly hiddenTools: readonly string[];
   readonly createdAt: EpochSeconds;
@@ -24,5 +34,8 @@ export interface NewServer {
   readonly organizationId: string;
   readonly name: string;
   readonly upstream: UpstreamKind;
+  readonly title?: string;
+  readonly description?: string;
+  readonly instructions?: string;
   readonly createdAt: EpochSeconds;
 }

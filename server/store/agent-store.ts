@@ -50,6 +50,14 @@ export function agentStore(db: Kysely<Schema>): AgentStore {
       return row && readAgent(row);
     },
 
+    async byId(id) {
+      const row = await agents
+        .select('organization.name as organization')
+        .where('agent.id', '=', id)
+        .executeTakeFirst();
+      return row && { ...readAgent(row), organization: row.organization };
+    },
+
     async list(organization) {
       const rows = await agents
         .where('organization.name', '=', organization)

@@ -33,6 +33,7 @@ export function clientDocumentStore(db: Kysely<Schema>): ClientDocumentStore {
         .values({
           id,
           server_id: null,
+          organization_id: null,
           scopes: JSON.stringify(ordinaryScopes),
           created_at: fetchedAt,
           last_used_at: null,

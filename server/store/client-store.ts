@@ -5,6 +5,14 @@ import { forgetIdleClients } from './forget-idle-clients.ts';
 import { readScopes, readStrings } from './json-column.ts';
 import type { Schema } from './schema.ts';
 
+/** A secret's use is written down when the last one is at least this old. */
+const noteSeconds = 60;
+
+/** What a secret is called in lists: a quarter of its hash, which leads nowhere. */
+export function secretId(hash: string): string {
+  return `cs_${hash.slice(0, 16)}`;
+}
+
 /** OAuth clients in SQL. */
 export function clientStore(db: Kysely<Schema>): OAuthClientStore {
   const clients = db
@@ -23,6 +31,11 @@ export function clientStore(db: Kysely<Schema>): OAuthClientStore {
           .values({
             id: client.id,
             server_id: client.serverId ?? null,
+            organization_id: (select) =>
+              select
+                .selectFrom('mcp_server')
+                .select('organization_id')
+                .where('id', '=', client.serverId ?? null),
             name: client.name,
             scopes: JSON.stringify(client.scopes),
             redirect_uris: JSON.stringify(client.redirectUris),
@@ -38,9 +51,12 @@ export function clientStore(db: Kysely<Schema>): OAuthClientStore {
           .insertInto('client_secret')
           .values({
             hash: secretHash,
+            id: secretId(secretHash),
             client_id: client.id,
             hint: secretHint ?? '',
             created_at: client.createdAt,
+            expires_at: null,
+            last_used_at: null,
             revoked_at: null,
           })
           .execute();
@@ -55,13 +71,24 @@ export function clientStore(db: Kysely<Schema>): OAuthClientStore {
     async hasSecret(clientId, hash, now) {
       const row = await db
         .selectFrom('client_secret')
-        .select('client_id')
+        .select(['client_id', 'last_used_at'])
         .where('hash', '=', hash)
         .where((where) =>
           where.or([where('revoked_at', 'is', null), where('revoked_at', '>', now)]),
         )
+        .where((where) =>
+          where.or([where('expires_at', 'is', null), where('expires_at', '>', now)]),
+        )
         .executeTakeFirst();
-      return row?.client_id === clientId;
+      if (row?.client_id !== clientId) return false;
+      if (row.last_used_at === null || now - row.last_used_at >= noteSeconds) {
+        await db
+          .updateTable('client_secret')
+          .set({ last_used_at: now })
+          .where('hash', '=', hash)
+          .execute();
+      }
+      return true;
     },
 
     async list(organization, server) {

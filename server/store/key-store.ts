@@ -17,6 +17,16 @@ export function keyStore(db: Kysely<Schema>): ApiKeyStore {
           name: key.name,
           server_id: owner.type === 'server' ? owner.serverId : null,
           agent_id: owner.type === 'agent' ? owner.agentId : null,
+          organization_id: (select) =>
+            owner.type === 'server'
+              ? select
+                  .selectFrom('mcp_server')
+                  .select('organization_id')
+                  .where('id', '=', owner.serverId)
+              : select
+                  .selectFrom('agent')
+                  .select('organization_id')
+                  .where('id', '=', owner.agentId),
           scopes: JSON.stringify(key.scopes),
           created_at: key.createdAt,
           expires_at: key.expiresAt ?? null,
@@ -52,7 +62,7 @@ export function keyStore(db: Kysely<Schema>): ApiKeyStore {
   };
 }
 
-function readKey(row: Selectable<Schema['api_key']>): ApiKey {
+export function readKey(row: Selectable<Schema['api_key']>): ApiKey {
   return {
     id: row.id,
     name: row.name,

@@ -4,6 +4,7 @@ import { credentials } from './migrations/0001-credentials.ts';
 import { people } from './migrations/0002-people.ts';
 import { grants } from './migrations/0003-grants.ts';
 import { memberships } from './migrations/0004-memberships.ts';
+import { administration } from './migrations/0005-administration.ts';
 import type { Schema } from './schema.ts';
 
 /** Every migration there ever was, oldest first; a name, once released, keeps its statements. */
@@ -12,6 +13,7 @@ const migrations: ReadonlyArray<{ name: string; statements: readonly string[] }>
   { name: '0002-people', statements: people },
   { name: '0003-grants', statements: grants },
   { name: '0004-memberships', statements: memberships },
+  { name: '0005-administration', statements: administration },
 ];
 
 /**

@@ -1,6 +1,6 @@
 import type { Kysely, Selectable } from 'kysely';
 
-import type { OrganizationStore } from '#organizations/organization-store';
+import type { Organization, OrganizationStore } from '#organizations/organization-store';
 import type { ServerRecord, UpstreamKind } from '#organizations/server-record';
 import { readStrings } from './json-column.ts';
 import type { Schema } from './schema.ts';
@@ -8,10 +8,10 @@ import type { Schema } from './schema.ts';
 /** Organizations and their servers in SQL. */
 export function organizationStore(db: Kysely<Schema>): OrganizationStore {
   return {
-    async add({ id, name, createdAt }) {
+    async add({ id, name, title, createdAt }) {
       const { numInsertedOrUpdatedRows } = await db
         .insertInto('organization')
-        .values({ id, name, created_at: createdAt, disabled_at: null })
+        .values({ id, name, title: title ?? '', created_at: createdAt, disabled_at: null })
         .onConflict((conflict) => conflict.column('name').doNothing())
         .executeTakeFirst();
       return numInsertedOrUpdatedRows === 1n;
@@ -23,19 +23,20 @@ export function organizationStore(db: Kysely<Schema>): OrganizationStore {
         .selectAll()
         .where('name', '=', name)
         .executeTakeFirst();
-      return row && { id: row.id, name: row.name, createdAt: row.created_at };
+      return row && readOrganization(row);
     },
 
-    async addServer({ id, organizationId, name, upstream, createdAt }) {
+    async addServer({ id, organizationId, name, upstream, createdAt, ...words }) {
       const { numInsertedOrUpdatedRows } = await db
         .insertInto('mcp_server')
         .values({
           id,
           organization_id: organizationId,
           name,
-          upstream_kind: upstream.kind,
-          upstream_url: upstream.kind === 'http' ? upstream.url : null,
-          agent_id: upstream.kind === 'agent' ? upstream.agentId : null,
+          title: words.title ?? '',
+          description: words.description ?? '',
+          instructions: words.instructions ?? '',
+          ...upstreamColumns(upstream),
           hidden_tools: '[]',
           created_at: createdAt,
           disabled_at: null,
@@ -67,10 +68,36 @@ export function organizationStore(db: Kysely<Schema>): OrganizationStore {
   };
 }
 
+export function readOrganization(
+  row: Pick<Selectable<Schema['organization']>, 'id' | 'name' | 'title' | 'created_at'>,
+): Organization {
+  const { id, name, title } = row;
+  return { id, name, ...(title !== '' && { title }), createdAt: row.created_at };
+}
+
+/** The columns that say where the calls of a server go. */
+export function upstreamColumns(upstream: UpstreamKind) {
+  return {
+    upstream_kind: upstream.kind,
+    upstream_url: upstream.kind === 'http' ? upstream.url : null,
+    upstream_public_only: upstream.kind === 'http' && upstream.publicOnly ? 1 : 0,
+    agent_id: upstream.kind === 'agent' ? upstream.agentId : null,
+  };
+}
+
 export type ServerRow = Pick<
   Selectable<Schema['mcp_server']>,
-  'id' | 'name' | 'upstream_kind' | 'upstream_url' | 'agent_id' | 'hidden_tools' | 'created_at'
-> & { organization: string; disabled_at?: number | null };
+  | 'id'
+  | 'name'
+  | 'upstream_kind'
+  | 'upstream_url'
+  | 'upstream_public_only'
+  | 'agent_id'
+  | 'hidden_tools'
+  | 'created_at'
+> & { organization: string } & Partial<
+    Pick<Selectable<Schema['mcp_server']>, 'title' | 'description' | 'instructions' | 'disabled_at'>
+  >;
 
 export function readServer(row: ServerRow): ServerRecord {
   return {
@@ -78,6 +105,9 @@ export function readServer(row: ServerRow): ServerRecord {
     organization: row.organization,
     name: row.name,
     upstream: readUpstream(row),
+    ...(row.title && { title: row.title }),
+    ...(row.description && { description: row.description }),
+    ...(row.instructions && { instructions: row.instructions }),
     hiddenTools: readStrings(row.hidden_tools),
     createdAt: row.created_at,
     ...(typeof row.disabled_at === 'number' && { disabledAt: row.disabled_at }),
@@ -87,7 +117,8 @@ export function readServer(row: ServerRow): ServerRecord {
 function readUpstream(row: ServerRow): UpstreamKind {
   if (row.upstream_kind === 'demo') return { kind: 'demo' };
   if (row.upstream_kind === 'http' && row.upstream_url !== null) {
-    return { kind: 'http', url: row.upstream_url };
+    const { upstream_url: url } = row;
+    return { kind: 'http', url, ...(row.upstream_public_only === 1 && { publicOnly: true }) };
   }
   if (row.upstream_kind === 'agent' && row.agent_id !== null) {
     return { kind: 'agent', agentId: row.agent_id };

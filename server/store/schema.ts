@@ -1,12 +1,23 @@
 /** The tables, as the queries see them. Times are seconds since 1970; lists are JSON text. */
 export interface Schema {
-  organization: { id: string; name: string; created_at: number; disabled_at: number | null };
+  organization: {
+    id: string;
+    name: string;
+    title: string;
+    created_at: number;
+    disabled_at: number | null;
+  };
   mcp_server: {
     id: string;
     organization_id: string;
     name: string;
+    title: string;
+    description: string;
+    instructions: string;
     upstream_kind: string;
     upstream_url: string | null;
+    /** 1 when its URL may lead to the public internet only. */
+    upstream_public_only: number;
     agent_id: string | null;
     hidden_tools: string;
     created_at: number;
@@ -23,6 +34,7 @@ export interface Schema {
     id: string;
     /** Null for a client that registered itself. */
     server_id: string | null;
+    organization_id: string | null;
     name: string;
     scopes: string;
     redirect_uris: string;
@@ -35,9 +47,12 @@ export interface Schema {
   };
   client_secret: {
     hash: string;
+    id: string | null;
     client_id: string;
     hint: string;
     created_at: number;
+    expires_at: number | null;
+    last_used_at: number | null;
     revoked_at: number | null;
   };
   api_key: {
@@ -47,9 +62,21 @@ export interface Schema {
     name: string;
     server_id: string | null;
     agent_id: string | null;
+    organization_id: string | null;
     scopes: string;
     created_at: number;
     expires_at: number | null;
+    last_used_at: number | null;
+    revoked_at: number | null;
+  };
+  personal_token: {
+    id: string;
+    person_id: string;
+    hash: string;
+    hint: string;
+    name: string;
+    created_at: number;
+    expires_at: number;
     last_used_at: number | null;
     revoked_at: number | null;
   };

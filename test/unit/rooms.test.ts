@@ -65,8 +65,13 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: ['audit', 'clock', 'config', 'credentials', 'organizations', 'people', 'signing'],
     packages: ['zod'],
   },
-  'server/credentials': { enters: ['clock'] },
-  'server/organizations': { enters: ['clock'] },
+  'server/listing': {},
+  'server/credentials': { enters: ['clock', 'listing'] },
+  'server/organizations': { enters: ['clock', 'listing'] },
+  'server/administration': {
+    enters: ['audit', 'clock', 'credentials', 'listing', 'organizations', 'people'],
+    packages: ['zod'],
+  },
   'server/people': {
     enters: ['audit', 'clock', 'credentials', 'organizations'],
     packages: ['@simplewebauthn/server', 'zod'],

@@ -1,0 +1,49 @@
+import { z } from 'zod';
+
+import { checkRedirectUri } from '#credentials/redirect-uri';
+import { allScopes } from '#credentials/scope';
+import { slugPattern } from '#organizations/slug';
+
+const slug = z
+  .string()
+  .regex(slugPattern, 'must be lower-case letters, digits and hyphens, at most 63');
+
+/** A text of one line that a person typed, in any script. */
+export function words(most: number) {
+  return z
+    .string()
+    .trim()
+    .max(most)
+    .regex(/^\P{Cc}*$/u, 'may hold no line break or other control character');
+}
+
+/** Fields that mean the same wherever they stand. */
+export const fields = {
+  organization: slug.describe('The name of the organization'),
+  server: slug.describe('The name of the server'),
+  agent: slug.describe('The name of the agent'),
+  slug,
+  name: words(200).min(1),
+  clientId: z.string().max(2000),
+  keyId: z.string().max(100),
+  scopes: z
+    .array(z.enum(allScopes))
+    .min(1)
+    .transform((scopes) => allScopes.filter((scope) => scopes.includes(scope))),
+  redirectUris: z
+    .array(
+      z
+        .string()
+        .max(2000)
+        .superRefine((uri, context) => {
+          const problem = checkRedirectUri(uri);
+          if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
+        }),
+    )
+    .max(50)
+    .transform((uris) => [...new Set(uris)]),
+  /** Days from now; a form sends digits as text. */
+  days: (least: number, most: number) => z.coerce.number().int().min(least).max(most),
+  at: z.int().describe('Seconds since 1970'),
+  maybeAt: z.int().nullable().describe('Seconds since 1970'),
+} as const;

@@ -1,0 +1,60 @@
+import { agentKeyCreate, agentKeyRevoke } from './agent-key-operations.ts';
+import { agentCreate, agentList, agentRead, agentRevoke } from './agent-operations.ts';
+import {
+  clientCreate,
+  clientList,
+  clientRead,
+  clientRevoke,
+  clientUpdate,
+} from './client-operations.ts';
+import { clientRotate, clientSecretList, clientSecretRevoke } from './client-secret-operations.ts';
+import { keyCreate, keyList, keyRead, keyRevoke } from './key-operations.ts';
+import type { Operation } from './operation.ts';
+import {
+  organizationCreate,
+  organizationList,
+  organizationRead,
+  organizationUpdate,
+} from './organization-operations.ts';
+import {
+  serverCreate,
+  serverDelete,
+  serverDisable,
+  serverEnable,
+  serverList,
+  serverRead,
+  serverUpdate,
+} from './server-operations.ts';
+
+/** Every operation, in the order of the API's document. */
+export const operations: readonly Operation[] = [
+  organizationList,
+  organizationCreate,
+  organizationRead,
+  organizationUpdate,
+  serverList,
+  serverCreate,
+  serverRead,
+  serverUpdate,
+  serverDisable,
+  serverEnable,
+  serverDelete,
+  clientList,
+  clientCreate,
+  clientRead,
+  clientUpdate,
+  clientRevoke,
+  clientSecretList,
+  clientRotate,
+  clientSecretRevoke,
+  keyList,
+  keyCreate,
+  keyRead,
+  keyRevoke,
+  agentList,
+  agentCreate,
+  agentRead,
+  agentRevoke,
+  agentKeyCreate,
+  agentKeyRevoke,
+];

@@ -1,0 +1,100 @@
+import type { z } from 'zod';
+
+import type { Organization } from '#organizations/organization-store';
+import type { Role } from '#people/role';
+import { actorName, type Actor } from './actor.ts';
+import type { AdministrationPorts } from './administration-ports.ts';
+import { AdministrationRefusal, notFound } from './administration-refusal.ts';
+import type { Operation } from './operation.ts';
+import { mayDo } from './permission.ts';
+import { problemOf } from './problem-of.ts';
+
+/**
+ * Does what an administrator asks, or refuses it. The one way in for pages, admin API and command line: the input is
+ * held against the schema, the organization looked for among those that the actor belongs to at this moment,
+ * the role held against the permission; then it is done, and written down. What only reads is written
+ * down when it is refused.
+ *
+ * @throws {AdministrationRefusal}
+ */
+export async function perform<Input extends z.ZodObject, Output extends z.ZodObject>(
+  operation: Operation<Input, Output>,
+  input: Readonly<Record<string, unknown>>,
+  actor: Actor,
+  ports: AdministrationPorts,
+): Promise<z.output<Output>> {
+  const { success, data, error } = operation.input.safeParse(input);
+  if (!success) throw invalidInput(error);
+  const named: unknown = Reflect.get(data, 'organization');
+  const name = typeof named === 'string' ? named : undefined;
+  const place = name === undefined ? undefined : await placeOf(name, actor, ports);
+  const note = async (outcome: 'done' | 'refused', output?: z.output<Output>) =>
+    ports.audit.append({
+      at: ports.clock.now(),
+      actor: actorName(actor),
+      // Whoever is elsewhere writes nothing into the record of an organization that is not theirs.
+      organization: place?.organization.name,
+      action: operation.name,
+      target:
+        name !== undefined && !place ? `organization:${name}` : operation.target?.(data, output),
+      address: actor.address,
+      requestId: actor.requestId,
+      outcome,
+    });
+  try {
+    const output = await run(operation, data, { actor, place }, ports);
+    if (operation.route?.method !== 'GET') await note('done', output);
+    return output;
+  } catch (refusal) {
+    if (refusal instanceof AdministrationRefusal && refusal.code !== 'invalid') {
+      await note('refused');
+    }
+    throw refusal;
+  }
+}
+
+type Place = { readonly organization: Organization; readonly role: Role };
+
+async function run<Input extends z.ZodObject, Output extends z.ZodObject>(
+  operation: Operation<Input, Output>,
+  data: z.output<Input>,
+  { actor, place }: { actor: Actor; place: Place | undefined },
+  ports: AdministrationPorts,
+): Promise<z.output<Output>> {
+  if (operation.within === 'person') return operation.run(data, { actor }, ports);
+  if (!place) throw notFound('organization');
+  if (mayDo(place.role, operation.permission))
+    return operation.run(data, { ...place, actor }, ports);
+  const words = `as ${place.role} of ${place.organization.name} you may not do this`;
+  throw new AdministrationRefusal('forbidden', words);
+}
+
+/** The organization, if the actor belongs to it now, and as what. */
+async function placeOf(
+  name: string,
+  actor: Actor,
+  { organizations, users }: Pick<AdministrationPorts, 'organizations' | 'users'>,
+): Promise<Place | undefined> {
+  if (actor.type === 'operator') {
+    const organization = await organizations.byName(name);
+    return organization && { organization, role: 'owner' };
+  }
+  const memberships = await users.memberships(actor.userId);
+  const role = memberships.find((membership) => membership.organization === name)?.role;
+  const organization = role && (await organizations.byName(name));
+  return organization && { organization, role };
+}
+
+function invalidInput(error: z.ZodError): AdministrationRefusal {
+  const fields = error.issues.flatMap((issue) => {
+    const field = issue.path.join('.');
+    if (issue.code !== 'unrecognized_keys') return { field, problem: problemOf(issue) };
+    return issue.keys.map((key) => ({
+      field: [...issue.path, key].join('.'),
+      problem: 'is not known here',
+    }));
+  });
+  const [first] = fields;
+  const words = first ? `${first.field} ${first.problem}`.trim() : 'the input is not understood';
+  return new AdministrationRefusal('invalid', words, { fields });
+}

@@ -1,0 +1,166 @@
+import { z } from 'zod';
+
+import { randomBase62 } from '#credentials/secret-format';
+import { AdministrationRefusal } from './administration-refusal.ts';
+import { fields, words } from './fields.ts';
+import { organizationOperation } from './operation.ts';
+import { pageFields, pageOf, pageQuery, shownPage } from './paging.ts';
+import { agentNamesOf, ownServer, showServer, shownServer } from './shown-server.ts';
+import { chosenUpstream, upstreamField } from './upstream-field.ts';
+
+const inOrganization = { organization: fields.organization };
+const ofServer = { ...inOrganization, server: fields.server };
+const path = '/organizations/{organization}/servers/{server}';
+const target = ({ organization, server }: { organization: string; server: string }) =>
+  `server:${organization}/${server}`;
+
+const chosenWords = {
+  title: words(200).optional(),
+  description: z.string().trim().max(2000).optional(),
+  instructions: z.string().trim().max(20_000).optional(),
+};
+
+const sorts = { name: 'name', created_at: 'createdAt' } as const;
+
+export const serverList = organizationOperation({
+  name: 'server.list',
+  doc: 'List the MCP servers of an organization',
+  route: { method: 'GET', path: '/organizations/{organization}/servers' },
+  permission: 'server.read',
+  input: z.strictObject({
+    ...inOrganization,
+    status: z.enum(['enabled', 'disabled']).optional(),
+    ...pageFields(['name', 'created_at']),
+  }),
+  output: pageOf(shownServer),
+  async run(input, { organization }, ports) {
+    const query = { ...pageQuery(input), sort: sorts[input.sort], status: input.status };
+    const page = await ports.serverDirectory.page({ ...query, organizationId: organization.id });
+    const names = await agentNamesOf(organization.name, ports);
+    return shownPage(page, input, (server) => showServer(server, names));
+  },
+});
+
+export const serverCreate = organizationOperation({
+  name: 'server.create',
+  doc: 'Make an MCP endpoint and say where its calls go',
+  route: { method: 'POST', path: '/organizations/{organization}/servers' },
+  permission: 'server.manage',
+  input: z.strictObject({
+    ...inOrganization,
+    name: fields.slug,
+    upstream: upstreamField,
+    ...chosenWords,
+  }),
+  output: shownServer,
+  target: ({ organization, name }) => target({ organization, server: name }),
+  async run(input, { organization, actor }, ports) {
+    const { name, title, description, instructions } = input;
+    const place = { organization: organization.name, actor };
+    const upstream = await chosenUpstream(input.upstream, place, ports);
+    const added = await ports.organizations.addServer({
+      id: `srv_${randomBase62(16)}`,
+      organizationId: organization.id,
+      name,
+      upstream,
+      ...(title && { title }),
+      ...(description && { description }),
+      ...(instructions && { instructions }),
+      createdAt: ports.clock.now(),
+    });
+    if (!added) {
+      const why = `there is a server ${organization.name}/${name} already`;
+      throw new AdministrationRefusal('conflict', why);
+    }
+    const made = await ownServer(organization.name, name, ports);
+    return showServer(made, await agentNamesOf(organization.name, ports));
+  },
+});
+
+export const serverRead = organizationOperation({
+  name: 'server.read',
+  doc: 'Read a server, and what would stop working with it',
+  route: { method: 'GET', path },
+  permission: 'server.read',
+  input: z.strictObject(ofServer),
+  output: shownServer
+    .extend({ activeKeys: z.int(), activeClients: z.int(), activeGrants: z.int() })
+    .meta({ id: 'ServerInUse' }),
+  async run({ server: name }, { organization }, ports) {
+    const server = await ownServer(organization.name, name, ports);
+    const dependents = await ports.serverDirectory.dependents(server.id, ports.clock.now());
+    const names = await agentNamesOf(organization.name, ports);
+    return { ...showServer(server, names), ...dependents };
+  },
+});
+
+export const serverUpdate = organizationOperation({
+  name: 'server.update',
+  doc: 'Change a server; what is not given stays, and everything counts from the next call on',
+  route: { method: 'PATCH', path },
+  permission: 'server.manage',
+  input: z.strictObject({
+    ...ofServer,
+    ...chosenWords,
+    upstream: upstreamField.optional(),
+    hiddenTools: z
+      .array(z.string().min(1).max(200))
+      .max(1000)
+      .transform((tools) => [...new Set(tools)])
+      .optional(),
+  }),
+  output: shownServer,
+  target,
+  async run(input, { organization, actor }, ports) {
+    const { title, description, instructions, hiddenTools } = input;
+    const { id } = await ownServer(organization.name, input.server, ports);
+    const place = { organization: organization.name, actor };
+    const upstream = input.upstream && (await chosenUpstream(input.upstream, place, ports));
+    await ports.serverDirectory.update(id, {
+      ...(title !== undefined && { title }),
+      ...(description !== undefined && { description }),
+      ...(instructions !== undefined && { instructions }),
+      ...(hiddenTools && { hiddenTools }),
+      ...(upstream && { upstream }),
+    });
+    const changed = await ownServer(organization.name, input.server, ports);
+    return showServer(changed, await agentNamesOf(organization.name, ports));
+  },
+});
+
+export const serverDisable = switching('disable', 'Let a server serve nobody, at once', true);
+export const serverEnable = switching('enable', 'Let a disabled server serve again', false);
+
+function switching(verb: 'disable' | 'enable', doc: string, off: boolean) {
+  return organizationOperation({
+    name: `server.${verb}`,
+    doc,
+    route: { method: 'POST', path: `${path}/${verb}` },
+    permission: 'server.manage',
+    input: z.strictObject(ofServer),
+    output: shownServer,
+    target,
+    async run({ server: name }, { organization }, ports) {
+      const { id, disabledAt } = await ownServer(organization.name, name, ports);
+      const since = off ? (disabledAt ?? ports.clock.now()) : null;
+      await ports.serverDirectory.update(id, { disabledAt: since });
+      const changed = await ownServer(organization.name, name, ports);
+      return showServer(changed, await agentNamesOf(organization.name, ports));
+    },
+  });
+}
+
+export const serverDelete = organizationOperation({
+  name: 'server.delete',
+  doc: 'Remove a server with its clients, keys and grants, at once and for good',
+  route: { method: 'DELETE', path },
+  permission: 'server.manage',
+  input: z.strictObject(ofServer),
+  output: z.object({ id: z.string(), organization: z.string(), name: z.string() }),
+  target,
+  async run({ server: name }, { organization }, ports) {
+    const { id } = await ownServer(organization.name, name, ports);
+    await ports.serverDirectory.remove(id);
+    return { id, organization: organization.name, name };
+  },
+});

@@ -1,0 +1,85 @@
+import { z } from 'zod';
+
+import type { ServerRecord, UpstreamKind } from '#organizations/server-record';
+import type { AdministrationPorts } from './administration-ports.ts';
+import { notFound } from './administration-refusal.ts';
+import { fields } from './fields.ts';
+
+const shownUpstream = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('demo') }),
+  z.object({ kind: z.literal('http'), url: z.string() }),
+  z.object({ kind: z.literal('agent'), agent: z.string().describe('The name of the agent') }),
+]);
+
+/** A server as every surface shows it. */
+export const shownServer = z
+  .object({
+    id: z.string(),
+    organization: z.string(),
+    name: z.string(),
+    endpoint: z.string().describe('The path of its MCP endpoint'),
+    title: z.string(),
+    description: z.string(),
+    instructions: z.string().describe('What an assistant is told about using it'),
+    upstream: shownUpstream,
+    hiddenTools: z.array(z.string()).describe('Tools that are neither listed nor callable'),
+    createdAt: fields.at,
+    disabledAt: fields.maybeAt,
+  })
+  .meta({ id: 'Server' });
+
+export type ShownServer = z.output<typeof shownServer>;
+
+/** `agentNames` are those of the organization, by their id. */
+export function showServer(
+  server: ServerRecord,
+  agentNames: ReadonlyMap<string, string>,
+): ShownServer {
+  const { id, organization, name, hiddenTools, createdAt } = server;
+  return {
+    id,
+    organization,
+    name,
+    endpoint: `/mcp/${organization}/${name}`,
+    title: server.title ?? '',
+    description: server.description ?? '',
+    instructions: server.instructions ?? '',
+    upstream: showUpstream(server.upstream, agentNames),
+    hiddenTools: [...hiddenTools],
+    createdAt,
+    disabledAt: server.disabledAt ?? null,
+  };
+}
+
+function showUpstream(
+  upstream: UpstreamKind,
+  agentNames: ReadonlyMap<string, string>,
+): z.output<typeof shownUpstream> {
+  switch (upstream.kind) {
+    case 'demo':
+      return { kind: 'demo' };
+    case 'http':
+      return { kind: 'http', url: upstream.url };
+    case 'agent':
+      return { kind: 'agent', agent: agentNames.get(upstream.agentId) ?? '' };
+  }
+}
+
+/** The names of an organization's agents by their id. */
+export async function agentNamesOf(
+  organization: string,
+  { agents }: Pick<AdministrationPorts, 'agents'>,
+): Promise<ReadonlyMap<string, string>> {
+  return new Map((await agents.list(organization)).map(({ id, name }) => [id, name]));
+}
+
+/** @throws {AdministrationRefusal} `not_found` */
+export async function ownServer(
+  organization: string,
+  name: string,
+  { organizations }: Pick<AdministrationPorts, 'organizations'>,
+): Promise<ServerRecord> {
+  const server = await organizations.serverByName(organization, name);
+  if (server) return server;
+  throw notFound('server');
+}

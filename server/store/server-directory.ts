@@ -1,0 +1,112 @@
+import type { Kysely, Updateable } from 'kysely';
+
+import type { ServerChange, ServerDirectory } from '#organizations/server-directory';
+import { readServer, upstreamColumns } from './organization-store.ts';
+import type { Schema } from './schema.ts';
+import { holdsText } from './search-text.ts';
+
+const sortColumns = { name: 'mcp_server.name', createdAt: 'mcp_server.created_at' } as const;
+
+/** Servers, as their administrators see them, in SQL. */
+export function serverDirectory(db: Kysely<Schema>): ServerDirectory {
+  return {
+    async page({ organizationId, status, agentId, text, sort, descending, limit, offset }) {
+      const all = db
+        .selectFrom('mcp_server')
+        .where('mcp_server.organization_id', '=', organizationId)
+        .$if(status === 'enabled', (query) => query.where('mcp_server.disabled_at', 'is', null))
+        .$if(status === 'disabled', (query) =>
+          query.where('mcp_server.disabled_at', 'is not', null),
+        )
+        .$if(agentId !== undefined, (query) =>
+          query.where('mcp_server.agent_id', '=', agentId ?? ''),
+        )
+        .$if(text !== undefined, (query) =>
+          query.where((where) =>
+            where.or([
+              holdsText(where.ref('mcp_server.name'), text ?? ''),
+              holdsText(where.ref('mcp_server.title'), text ?? ''),
+            ]),
+          ),
+        );
+      const direction = descending ? 'desc' : 'asc';
+      const rows = await all
+        .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+        .selectAll('mcp_server')
+        .select('organization.name as organization')
+        .orderBy(sortColumns[sort], direction)
+        .orderBy('mcp_server.id', direction)
+        .limit(limit)
+        .offset(offset)
+        .execute();
+      const { total } = await all
+        .select(({ fn }) => fn.countAll<number | string>().as('total'))
+        .executeTakeFirstOrThrow();
+      return { items: rows.map(readServer), total: Number(total) };
+    },
+
+    async update(serverId, change) {
+      const columns = changedColumns(change);
+      const { numUpdatedRows } = await db
+        .updateTable('mcp_server')
+        .set({ ...columns, id: serverId })
+        .where('id', '=', serverId)
+        .executeTakeFirst();
+      return numUpdatedRows === 1n;
+    },
+
+    async remove(serverId) {
+      const { numDeletedRows } = await db
+        .deleteFrom('mcp_server')
+        .where('id', '=', serverId)
+        .executeTakeFirst();
+      return numDeletedRows === 1n;
+    },
+
+    async dependents(serverId, now) {
+      const row = await db
+        .selectNoFrom((select) => [
+          select
+            .selectFrom('api_key')
+            .select(({ fn }) => fn.countAll<number | string>().as('n'))
+            .where('server_id', '=', serverId)
+            .where('revoked_at', 'is', null)
+            .where((where) =>
+              where.or([where('expires_at', 'is', null), where('expires_at', '>', now)]),
+            )
+            .as('keys'),
+          select
+            .selectFrom('oauth_client')
+            .select(({ fn }) => fn.countAll<number | string>().as('n'))
+            .where('server_id', '=', serverId)
+            .where('revoked_at', 'is', null)
+            .as('clients'),
+          select
+            .selectFrom('oauth_grant')
+            .select(({ fn }) => fn.countAll<number | string>().as('n'))
+            .where('server_id', '=', serverId)
+            .where('revoked_at', 'is', null)
+            .where('expires_at', '>', now)
+            .as('grants'),
+        ])
+        .executeTakeFirstOrThrow();
+      return {
+        activeKeys: Number(row.keys),
+        activeClients: Number(row.clients),
+        activeGrants: Number(row.grants),
+      };
+    },
+  };
+}
+
+function changedColumns(change: ServerChange): Updateable<Schema['mcp_server']> {
+  const { title, description, instructions, hiddenTools, upstream, disabledAt } = change;
+  return {
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    ...(instructions !== undefined && { instructions }),
+    ...(hiddenTools && { hidden_tools: JSON.stringify(hiddenTools) }),
+    ...(upstream && upstreamColumns(upstream)),
+    ...(disabledAt !== undefined && { disabled_at: disabledAt }),
+  };
+}

@@ -1,0 +1,115 @@
+import { expect, test } from 'vitest';
+
+import { clientCreate } from '#server/administration/client-operations';
+import { keyCreate, keyList, keyRevoke } from '#server/administration/key-operations';
+import { serverCreate, serverRead } from '#server/administration/server-operations';
+import { administered } from '#support/administered';
+
+const web = { organization: 'acme', server: 'web' };
+
+test('what is wrong with an input is said for each field by its name, and nothing is written down', async () => {
+  await using at = await administered();
+  const before = await at.stores.audit.newest(100);
+  const scopes = ['mcp:everything'];
+  const refused = at.perform(clientCreate, { ...web, scopes, redirectUris: ['file:///x'], odd: 1 });
+
+  await expect(refused).rejects.toMatchObject({
+    code: 'invalid',
+    fields: [
+      { field: 'name', problem: 'is missing' },
+      { field: 'scopes.0', problem: expect.stringMatching(/^must be mcp:tools:read, .* or /) },
+      { field: 'redirectUris.0', problem: 'may not use file:' },
+      { field: 'odd', problem: 'is not known here' },
+    ],
+  });
+  expect(await at.stores.audit.newest(100)).toEqual(before);
+});
+
+test('an organization that is not there and one of others are refused in the same words', async () => {
+  await using at = await administered();
+  const admin = await at.person('admin');
+  const words = async (organization: string) =>
+    at.perform(serverRead, { organization, server: 'web' }, admin).catch(String);
+
+  expect(await words('other')).toContain('no such organization');
+  expect(await words('other')).toEqual(await words('nobody'));
+});
+
+test('whoever asks about an organization of others leaves nothing in its record', async () => {
+  await using at = await administered();
+  const admin = await at.person('admin');
+  await at.perform(serverRead, { organization: 'other', server: 'web' }, admin).catch(() => {});
+  const [event] = await at.stores.audit.newest(1);
+
+  expect(event).toMatchObject({
+    outcome: 'refused',
+    organization: undefined,
+    target: 'organization:other',
+  });
+});
+
+test('a viewer sees keys and makes none, which is written down', async () => {
+  await using at = await administered();
+  const viewer = await at.person('viewer');
+
+  expect(await at.perform(keyList, { organization: 'acme' }, viewer)).toMatchObject({ total: 0 });
+  await expect(at.perform(keyCreate, { ...web, name: 'k' }, viewer)).rejects.toMatchObject({
+    code: 'forbidden',
+  });
+  expect(await at.stores.audit.newest(1)).toEqual([
+    {
+      at: at.clock.now(),
+      actor: viewer.type === 'person' ? `user:${viewer.userId}` : '',
+      organization: 'acme',
+      action: 'key.create',
+      target: undefined,
+      address: '192.0.2.1',
+      requestId: 'request-1',
+      outcome: 'refused',
+    },
+  ]);
+});
+
+test('what is done is written down with its target, and what is only read is not', async () => {
+  await using at = await administered();
+  const { id, key } = await at.perform(keyCreate, { ...web, name: 'laptop' });
+  await at.perform(keyList, { organization: 'acme' });
+  const events = await at.stores.audit.newest(100);
+
+  expect(events[0]).toMatchObject({
+    actor: 'operator',
+    action: 'key.create',
+    target: `key:${id}`,
+    outcome: 'done',
+  });
+  expect(JSON.stringify(events)).not.toContain(key);
+});
+
+test('a role that was taken away counts no more at the next operation', async () => {
+  await using at = await administered();
+  const admin = await at.person('admin');
+  await at.perform(keyCreate, { ...web, name: 'k' }, admin);
+  await at.stores.db.updateTable('membership').set({ role: 'viewer' }).execute();
+  const demoted = at.perform(keyCreate, { ...web, name: 'k' }, admin);
+  await expect(demoted).rejects.toMatchObject({ code: 'forbidden' });
+  await at.stores.db.deleteFrom('membership').execute();
+  const removed = at.perform(keyCreate, { ...web, name: 'k' }, admin);
+
+  await expect(removed).rejects.toMatchObject({ code: 'not_found' });
+});
+
+test('the id of a thing of another organization is not found, whoever owns it', async () => {
+  await using at = await administered();
+  const owner = await at.person('owner');
+  const foreign = await at.perform(keyCreate, { organization: 'other', server: 'web', name: 'k' });
+  const refused = at.perform(keyRevoke, { organization: 'acme', keyId: foreign.id }, owner);
+
+  await expect(refused).rejects.toMatchObject({ code: 'not_found' });
+});
+
+test('a name that is taken is a conflict', async () => {
+  await using at = await administered();
+  const again = { organization: 'acme', name: 'web', upstream: { kind: 'demo' } };
+
+  await expect(at.perform(serverCreate, again)).rejects.toMatchObject({ code: 'conflict' });
+});
