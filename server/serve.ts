@@ -107,7 +107,11 @@ async function open(
 
   const demo = openDemoLibrary({ dataDir, nodePath: options.nodePath });
   closers.push(() => demo.close());
-  const upstreams = new Upstreams({ demo: demoUpstream(demo) });
+  const guard = {
+    allowedHosts: options.outboundHosts ?? [],
+    resolve: (host: string) => lookup(host, { all: true }),
+  };
+  const upstreams = new Upstreams({ demo: demoUpstream(demo), guard });
   closers.push(() => upstreams.close());
   const admissions = sqliteAdmissions(stores.connection);
   const gateway = new Gateway({
@@ -127,13 +131,7 @@ async function open(
   closers.push(() => gateway.close());
 
   const fetchDocument =
-    options.fetchDocument ??
-    ((url: string) =>
-      fetchText(url, {
-        ...clientDocument,
-        allowedHosts: options.outboundHosts ?? [],
-        resolve: (host) => lookup(host, { all: true }),
-      }));
+    options.fetchDocument ?? ((url: string) => fetchText(url, { ...clientDocument, ...guard }));
   const app = createApp({
     ...options,
     keys,

@@ -69,7 +69,7 @@ export const startOptions: readonly Option[] = [
     name: 'outbound-host',
     value: 'HOST',
     repeated: true,
-    doc: 'a host inside this network that client metadata may be fetched from',
+    doc: 'a host inside this network that administrators may name as an upstream, and metadata come from',
   },
   {
     name: 'max-body-bytes',

@@ -1,18 +1,14 @@
 import type { LookupAddress } from 'node:dns';
-import { isIP, type LookupFunction } from 'node:net';
+import type { LookupFunction } from 'node:net';
 
 import { Agent, request } from 'undici';
 
+import { answerLookup, checkedAddresses, type OutboundGuard } from './checked-addresses.ts';
 import { OutboundError } from './outbound-error.ts';
-import { isPublicAddress } from './public-address.ts';
 
-export interface OutboundOptions {
+export interface OutboundOptions extends OutboundGuard {
   readonly timeoutMs: number;
   readonly maxBytes: number;
-  /** Hosts, without a port, that may be anywhere: those that the operator named. */
-  readonly allowedHosts: readonly string[];
-  /** Every address of a name. */
-  readonly resolve: (host: string) => Promise<readonly LookupAddress[]>;
 }
 
 /**
@@ -26,11 +22,11 @@ export interface OutboundOptions {
  */
 export async function fetchText(
   url: string,
-  { timeoutMs, maxBytes, allowedHosts, resolve }: OutboundOptions,
+  { timeoutMs, maxBytes, ...guard }: OutboundOptions,
 ): Promise<string> {
   const { hostname } = new URL(url);
   const signal = AbortSignal.timeout(timeoutMs);
-  const addresses = await inTime(checkedAddresses(hostname, allowedHosts, resolve), signal);
+  const addresses = await inTime(checkedAddresses(hostname, guard), signal);
   const agent = new Agent({
     connect: { lookup: pinned(addresses) },
     pipelining: 0,
@@ -57,38 +53,9 @@ export async function fetchText(
   }
 }
 
-async function checkedAddresses(
-  hostname: string,
-  allowedHosts: readonly string[],
-  resolve: OutboundOptions['resolve'],
-): Promise<LookupAddress[]> {
-  const literal = hostname.replace(/^\[(.*)\]$/, '$1');
-  const family = isIP(literal);
-  const addresses =
-    family === 0 ? await resolved(hostname, resolve) : [{ address: literal, family }];
-  const isReachable = ({ address }: LookupAddress) => isPublicAddress(address);
-  if (allowedHosts.includes(hostname) || addresses.every(isReachable)) return addresses;
-  throw new OutboundError('forbidden', `${hostname} is not on the public internet`);
-}
-
-async function resolved(
-  hostname: string,
-  resolve: OutboundOptions['resolve'],
-): Promise<LookupAddress[]> {
-  const addresses = await resolve(hostname).catch((cause: unknown) => {
-    throw new OutboundError('unreachable', `${hostname} is unknown`, { cause });
-  });
-  if (addresses.length === 0) throw new OutboundError('unreachable', `${hostname} is unknown`);
-  return [...addresses];
-}
-
 /** Names the addresses that were checked, instead of asking again. */
 function pinned(addresses: LookupAddress[]): LookupFunction {
-  return (_host, { all }, found) => {
-    const [first] = addresses;
-    if (all) found(null, addresses);
-    else found(null, first?.address ?? '', first?.family);
-  };
+  return (_host, { all }, found) => answerLookup(addresses, all === true, found);
 }
 
 async function limited(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<string> {

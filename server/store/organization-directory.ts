@@ -9,6 +9,7 @@ import { holdsText } from './search-text.ts';
 export function organizationDirectory(db: Kysely<Schema>): OrganizationDirectory {
   return {
     async page({ names, text, descending, limit, offset }) {
+      if (names?.length === 0) return { items: [], total: 0 };
       const all = db
         .selectFrom('organization')
         .where('disabled_at', 'is', null)

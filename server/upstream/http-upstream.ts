@@ -1,6 +1,9 @@
+import { isIP } from 'node:net';
+
 import { Pool, errors } from 'undici';
 
 import { UpstreamError, type Upstream, type UpstreamAnswer } from '#gateway/upstream';
+import { checkedAddresses, checkedLookup, type OutboundGuard } from '#outbound/checked-addresses';
 import { BrokenOff, dispatch, type DispatchedAnswer } from './dispatch.ts';
 
 const connectTimeoutMs = 10_000;
@@ -15,13 +18,14 @@ export interface HttpUpstream extends Upstream {
 
 /**
  * The MCP server at `url`. Redirects are not followed and cookies not kept: the operator named one URL,
- * and nothing that it answers leads anywhere else.
+ * and nothing that it answers leads anywhere else. With a `guard` it is reached on the public internet only,
+ * whatever its name resolves to.
  */
-export function httpUpstream(url: string): HttpUpstream {
-  const { origin, pathname, search } = new URL(url);
+export function httpUpstream(url: string, guard?: OutboundGuard): HttpUpstream {
+  const { origin, hostname, pathname, search } = new URL(url);
   const pool = new Pool(origin, {
     connections: maxConnections,
-    connect: { timeout: connectTimeoutMs },
+    connect: { timeout: connectTimeoutMs, ...(guard && { lookup: checkedLookup(guard) }) },
     headersTimeout: answerTimeoutMs,
     bodyTimeout: 0,
   });
@@ -34,6 +38,8 @@ export function httpUpstream(url: string): HttpUpstream {
         body: body ?? null,
       };
       try {
+        // An address that is written out is dialled without being looked up.
+        if (guard && isLiteral(hostname)) await checkedAddresses(hostname, guard);
         return readAnswer(await dispatch(pool, options, signal));
       } catch (cause) {
         if (signal.aborted || cause instanceof UpstreamError) throw cause;
@@ -43,6 +49,10 @@ export function httpUpstream(url: string): HttpUpstream {
 
     close: () => pool.destroy(),
   };
+}
+
+function isLiteral(hostname: string): boolean {
+  return hostname.startsWith('[') || isIP(hostname) !== 0;
 }
 
 function codeOf(cause: unknown): UpstreamError['code'] {

@@ -87,7 +87,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     packages: ['zod'],
   },
   'server/outbound': { packages: ['undici'] },
-  'server/upstream': { enters: ['gateway', 'organizations'], packages: ['undici'] },
+  'server/upstream': { enters: ['gateway', 'organizations', 'outbound'], packages: ['undici'] },
   'server/store': {
     enters: ['audit', 'credentials', 'gateway', 'oauth', 'organizations', 'people', 'signing'],
     packages: ['kysely'],

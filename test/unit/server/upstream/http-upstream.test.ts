@@ -188,3 +188,39 @@ test('a long answer streams, all of it, however it is cut', async () => {
   expect(body).not.toBeInstanceOf(Uint8Array);
   expect(await text(Readable.from(chunksOf(body)))).toBe(parts.join(''));
 });
+
+describe('an upstream that somebody else than the operator named', () => {
+  const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
+  const guarded = async (host: string, allowedHosts: string[]) => {
+    let calls = 0;
+    const server = createServer((_request, response) => {
+      calls += 1;
+      response.end('{}');
+    });
+    const port = await listen(server);
+    const upstream = httpUpstream(`http://${host}:${port}/mcp`, { allowedHosts, resolve });
+    closing.push(
+      () => upstream.close(),
+      () => server.closeAllConnections(),
+      () => server.close(),
+    );
+    return { upstream, calls: () => calls };
+  };
+
+  test.each(['127.0.0.1', '2130706433', '0x7f.1', 'inside.example.com', 'localhost', '[::1]'])(
+    'is not reached at %s, which is inside this network',
+    async (host) => {
+      const { upstream, calls } = await guarded(host, []);
+
+      await expect(upstream.send(post())).rejects.toMatchObject({ code: 'unreachable' });
+      expect(calls()).toBe(0);
+    },
+  );
+
+  test('is reached there once the operator named the host', async () => {
+    const { upstream, calls } = await guarded('inside.example.com', ['inside.example.com']);
+
+    expect(await upstream.send(post())).toMatchObject({ status: 200 });
+    expect(calls()).toBe(1);
+  });
+});
