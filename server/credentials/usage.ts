@@ -1,8 +1,8 @@
 import type { EpochSeconds } from '#clock/clock';
 
-/** Which credential was used: an OAuth client by its `client_id`, a key by its id. */
+/** What was used: an OAuth client by its `client_id`, a key or a person's grant by its id. */
 export interface CredentialUse {
-  readonly type: 'client' | 'key';
+  readonly type: 'client' | 'key' | 'grant';
   readonly id: string;
 }
 

@@ -7,7 +7,9 @@ import type { ServerRecord } from '#organizations/server-record';
 export interface Admission {
   /** Whom upstream sessions belong to: the same for every token of one client. */
   readonly principal: string;
-  readonly credential: CredentialUse;
+  readonly credential: CredentialUse & { readonly type: 'client' | 'key' };
+  /** The person's grant that the client acts by, where there is one. */
+  readonly grantId?: string;
   readonly scopes: readonly Scope[];
   readonly server: ServerRecord;
   /** Names the key or the one token, not its value. */

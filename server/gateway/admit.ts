@@ -75,6 +75,7 @@ async function admitToken(
   return {
     principal: `client:${clientId}:${subject}`,
     credential: { type: 'client', id: clientId },
+    ...(grantId !== undefined && { grantId }),
     scopes: scopes.filter((scope) => found.scopes.includes(scope)),
     server: found.server,
     reference: tokenId,

@@ -97,8 +97,9 @@ export class Gateway {
   async #admitted(request: GatewayRequest, seen: Seen): Promise<GatewayAnswer> {
     const { clock, used, upstreamOf } = this.#ports;
     const admission = await admit(presentedCredential(request.rawHeaders), request, this.#ports);
-    const { credential, principal, server } = admission;
+    const { credential, grantId, principal, server } = admission;
     used(credential, clock.now());
+    if (grantId !== undefined) used({ type: 'grant', id: grantId }, clock.now());
     if (this.#open.count(countedFor(admission)) >= maxOpenPerCredential) {
       throw new GatewayRefusal('too_many_requests', {
         detail: `this credential has ${maxOpenPerCredential} of them open`,

@@ -44,13 +44,13 @@ export function accountGrantRoutes(
 export function accountGrantsOf(grants: Pick<GrantStore, 'list'>, clock: Clock) {
   return async (userId: string): Promise<AccountGrant[]> => {
     const list = await grants.list(userId, clock.now());
-    return list.map(({ id, clientName, serverPath, scopes, createdAt }) => ({
+    return list.map(({ id, clientName, serverPath, scopes, createdAt, lastUsedAt }) => ({
       id,
       client: shownName(clientName),
       server: serverPath,
       scopes: scopes.map((scope) => scopeSentence(scope).text),
       createdAt,
-      lastUsedAt: undefined,
+      lastUsedAt,
     }));
   };
 }

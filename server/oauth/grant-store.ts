@@ -33,6 +33,8 @@ export interface NamedGrant extends Grant {
   readonly clientName: string;
   /** `{organization}/{server}` */
   readonly serverPath: string;
+  /** When the application last called on the person's behalf. */
+  readonly lastUsedAt: EpochSeconds | undefined;
 }
 
 /** Where grants are kept. Reads see every write that has resolved, of any process. */

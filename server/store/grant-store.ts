@@ -28,6 +28,7 @@ export function grantStore(db: Kysely<Schema>): GrantStore {
             authenticated: grant.authenticated ? 1 : 0,
             created_at: grant.createdAt,
             expires_at: grant.expiresAt,
+            last_used_at: null,
             revoked_at: null,
           })
           .execute();
@@ -127,6 +128,7 @@ export function readGrant(row: GrantRow): NamedGrant {
     authenticated: row.authenticated === 1,
     createdAt: row.created_at,
     expiresAt: row.expires_at,
+    lastUsedAt: row.last_used_at ?? undefined,
     revokedAt: row.revoked_at ?? undefined,
   };
 }

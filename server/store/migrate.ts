@@ -5,6 +5,7 @@ import { people } from './migrations/0002-people.ts';
 import { grants } from './migrations/0003-grants.ts';
 import { memberships } from './migrations/0004-memberships.ts';
 import { administration } from './migrations/0005-administration.ts';
+import { usage } from './migrations/0006-usage.ts';
 import type { Schema } from './schema.ts';
 
 /** Every migration there ever was, oldest first; a name, once released, keeps its statements. */
@@ -14,6 +15,7 @@ const migrations: ReadonlyArray<{ name: string; statements: readonly string[] }>
   { name: '0003-grants', statements: grants },
   { name: '0004-memberships', statements: memberships },
   { name: '0005-administration', statements: administration },
+  { name: '0006-usage', statements: usage },
 ];
 
 /**

@@ -91,6 +91,7 @@ export interface Schema {
     authenticated: number;
     created_at: number;
     expires_at: number;
+    last_used_at: number | null;
     revoked_at: number | null;
   };
   authorization_code: {
@@ -170,6 +171,22 @@ export interface Schema {
   failed_attempt: { id: string; subject: string; failed_at: number };
   spent_challenge: { hash: string; expires_at: number };
   identity: { issuer: string; subject: string; person_id: string };
+  usage_rollup: {
+    organization_id: string;
+    kind: string;
+    period: string;
+    /** When the period begins. */
+    at: number;
+    /** Empty where the whole organization is counted for. */
+    server_id: string;
+    subject: string;
+    /** A range of latencies, as `latency-bucket.ts` numbers them. */
+    bucket: number;
+    calls: number;
+    tool_errors: number;
+    refused: number;
+    upstream_errors: number;
+  };
   audit_event: {
     id: string;
     at: number;

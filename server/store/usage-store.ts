@@ -1,7 +1,13 @@
 import type { Kysely } from 'kysely';
 
-import type { UsageStore } from '#credentials/usage';
+import type { CredentialUse, UsageStore } from '#credentials/usage';
 import type { Schema } from './schema.ts';
+
+const tables = {
+  client: 'oauth_client',
+  key: 'api_key',
+  grant: 'oauth_grant',
+} as const satisfies Record<CredentialUse['type'], keyof Schema>;
 
 /** Last uses in SQL, all of them in one transaction. */
 export function usageStore(db: Kysely<Schema>): UsageStore {
@@ -10,7 +16,7 @@ export function usageStore(db: Kysely<Schema>): UsageStore {
       await db.transaction().execute(async (transaction) => {
         for (const { type, id, usedAt } of uses) {
           await transaction
-            .updateTable(type === 'client' ? 'oauth_client' : 'api_key')
+            .updateTable(tables[type])
             .set({ last_used_at: usedAt })
             .where('id', '=', id)
             .where((where) =>

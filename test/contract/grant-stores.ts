@@ -121,6 +121,14 @@ export function grantStoresContract(name: string, open: () => Promise<Opened>): 
       expect(await stores.grants.byId(begun.id)).toMatchObject({ revokedAt: now + 1 });
     });
 
+    test('a grant keeps when it was last used', async () => {
+      const { begun } = await grant();
+      await stores.usage.record([{ type: 'grant', id: begun.id, usedAt: now + 10 }]);
+      await stores.usage.record([{ type: 'grant', id: begun.id, usedAt: now + 5 }]);
+
+      expect(await stores.grants.byId(begun.id)).toMatchObject({ lastUsedAt: now + 10 });
+    });
+
     test('everything that a person granted ends at once', async () => {
       const { begun } = await grant();
       const { userId, clientId, serverId } = begun;
