@@ -26,6 +26,7 @@ import { readMasterKey } from '#signing/master-key';
 import { sqliteAdmissions } from '#store/sqlite/admission-store';
 import { demoUpstream } from '#upstream/demo-upstream';
 import { Upstreams } from '#upstream/upstreams';
+import { CallMeter } from '#usage/call-meter';
 import { openStores, type OpenStores } from './stores.ts';
 
 const drainMs = 10_000;
@@ -105,6 +106,10 @@ async function open(
   closers.push(() => usage.close());
   const used: UsageRecorder['used'] = (use, usedAt) => usage.used(use, usedAt);
 
+  const failed = (err: unknown) => log.error({ err }, 'calls not counted yet');
+  const meter = await CallMeter.open({ rollups: stores.rollups, clock, failed });
+  closers.push(() => meter.close());
+
   const demo = openDemoLibrary({ dataDir, nodePath: options.nodePath });
   closers.push(() => demo.close());
   const guard = {
@@ -120,6 +125,7 @@ async function open(
     tokens,
     clock,
     used,
+    note: (call) => meter.note(call),
     admissions,
     upstreamOf: (server) => upstreams.of(server),
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),

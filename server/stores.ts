@@ -26,6 +26,7 @@ import { pendingRequestStore } from '#store/pending-request-store';
 import { refreshTokenStore } from '#store/refresh-token-store';
 import { revokedTokenStore } from '#store/revoked-token-store';
 import { serverDirectory } from '#store/server-directory';
+import { rollupStore } from '#store/rollup-store';
 import { sessionStore } from '#store/session-store';
 import { signingKeyStore } from '#store/signing-key-store';
 import { openSqlite } from '#store/sqlite/open-sqlite';
@@ -50,6 +51,7 @@ export async function openStores(dataDir: string) {
     clientDirectory: clientDirectory(db),
     clientSecrets: clientSecretStore(db),
     keyDirectory: keyDirectory(db),
+    rollups: rollupStore(db),
     signingKeys: signingKeyStore(db),
     revokedTokens: revokedTokenStore(db),
     users: userStore(db),

@@ -14,6 +14,8 @@ import { scanMessage } from './json-scan.ts';
 import { legacyMessage, type LegacyRooms } from './legacy-message.ts';
 import { LegacySessions } from './legacy-sessions.ts';
 import { legacyStream } from './legacy-stream.ts';
+import type { NoteCall } from './metered-call.ts';
+import { Metering } from './metering.ts';
 import { modernMessage } from './modern-message.ts';
 import { countedFor, OpenAnswers } from './open-answers.ts';
 import { PlainLinks } from './plain-links.ts';
@@ -26,6 +28,8 @@ export interface GatewayPorts extends AdmitPorts {
   readonly base: string;
   readonly upstreamOf: (server: ServerRecord) => Upstream;
   readonly used: (use: CredentialUse, usedAt: EpochSeconds) => void;
+  /** Told of every call that was let in, when it is over. */
+  readonly note: NoteCall;
   /** Told of every refusal and fault, with the reason that the caller does not get. */
   readonly refused: (refusal: GatewayRefusal, request: GatewayRequest) => void;
   readonly isAllowedOrigin: (origin: string | undefined) => boolean;
@@ -35,6 +39,7 @@ export interface GatewayPorts extends AdmitPorts {
 interface Seen {
   id: string;
   era: Era;
+  readonly metering: Metering;
 }
 
 /**
@@ -57,13 +62,15 @@ export class Gateway {
 
   /** Never rejects: whatever goes wrong is an answer. */
   async handle(request: GatewayRequest): Promise<GatewayAnswer> {
-    const seen: Seen = { id: 'null', era: 'legacy' };
+    const metering = new Metering(this.#ports.note);
+    const seen: Seen = { id: 'null', era: 'legacy', metering };
     try {
       this.#checkTransport(request);
       return await this.#admitted(request, seen);
     } catch (cause) {
       const refusal =
         cause instanceof GatewayRefusal ? cause : new GatewayRefusal('fault', { cause });
+      metering.failed(refusal);
       this.#ports.refused(refusal, request);
       const serverPath = `${request.organization}/${request.server}`;
       return errorAnswer(refusal, { base: this.#ports.base, serverPath, ...seen });
@@ -98,6 +105,7 @@ export class Gateway {
     const { clock, used, upstreamOf } = this.#ports;
     const admission = await admit(presentedCredential(request.rawHeaders), request, this.#ports);
     const { credential, grantId, principal, server } = admission;
+    if (request.method === 'POST') seen.metering.admitted(admission);
     used(credential, clock.now());
     if (grantId !== undefined) used({ type: 'grant', id: grantId }, clock.now());
     if (this.#open.count(countedFor(admission)) >= maxOpenPerCredential) {
@@ -114,7 +122,7 @@ export class Gateway {
       const upstream = upstreamOf(server);
       const owner = `${principal} ${server.id}`;
       const call = { request, admission, upstream, ending, owner, endless, afterwards };
-      return whenOver(await this.#route(call, seen), finish);
+      return whenOver(await this.#route(call, seen), finish, seen.metering);
     } catch (error) {
       finish();
       const wasEnded = ending.signal.aborted;
@@ -129,6 +137,7 @@ export class Gateway {
     if (call.request.method !== 'POST') return legacyStream(call, this.#rooms.sessions);
     const message = await readMessage(call);
     seen.id = message.envelope.id ?? 'null';
+    seen.metering.read(message.envelope);
     if (message.envelope.kind !== 'response') {
       seen.era = eraOf(message.envelope, call.request.headers);
       authorise(message.envelope, message.body, call.admission);
@@ -156,22 +165,12 @@ async function readMessage(call: Call): Promise<MessageCall> {
 }
 
 /** The same answer, saying when it has been sent to its end, or given up. */
-function whenOver(answer: GatewayAnswer, finish: () => void): GatewayAnswer {
+function whenOver(answer: GatewayAnswer, finish: () => void, metering: Metering): GatewayAnswer {
   const { body } = answer;
   if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) {
     finish();
+    metering.answered(answer);
     return answer;
   }
-  return { ...answer, body: watched(body, finish) };
-}
-
-async function* watched(
-  chunks: AsyncIterable<Uint8Array>,
-  finish: () => void,
-): AsyncGenerator<Uint8Array> {
-  try {
-    yield* chunks;
-  } finally {
-    finish();
-  }
+  return { ...answer, body: metering.following(answer, body, finish) };
 }

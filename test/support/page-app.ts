@@ -66,6 +66,7 @@ export async function pageApp(): Promise<PageApp> {
     tokens: ports.tokens,
     clock,
     used: () => {},
+    note: () => {},
     admissions: sqliteAdmissions(stores.connection),
     upstreamOf: () => {
       throw new Error('no test comes here');

@@ -12,7 +12,15 @@ import { temporaryFolder } from './temporary-folder.ts';
 /** Every store over one connection; `db` for what no store does yet, as disabling an organization. */
 export interface Connection extends Pick<
   OpenStores,
-  'db' | 'organizations' | 'agents' | 'clients' | 'keys' | 'usage' | 'signingKeys' | 'revokedTokens'
+  | 'db'
+  | 'organizations'
+  | 'agents'
+  | 'clients'
+  | 'keys'
+  | 'usage'
+  | 'rollups'
+  | 'signingKeys'
+  | 'revokedTokens'
 > {
   readonly admissions: AdmissionStore;
 }

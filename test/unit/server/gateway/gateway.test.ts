@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { allScopes } from '#server/credentials/scope';
 import { mintSecret } from '#server/credentials/secret-format';
 import type { AdmissionStore } from '#server/gateway/admission';
 import type { GatewayRequest } from '#server/gateway/exchange';
@@ -15,6 +16,7 @@ const key = mintSecret('mcp_');
 const byKey = vi.fn<AdmissionStore['byKey']>();
 const used = vi.fn();
 const refused = vi.fn();
+const note = vi.fn();
 const readBody = vi.fn<GatewayRequest['readBody']>();
 let upstream: Upstream;
 let gateway: Gateway;
@@ -24,13 +26,14 @@ beforeEach(() => {
   byKey
     .mockReset()
     .mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes: ['mcp:tools:read'] });
-  for (const spy of [used, refused, readBody]) spy.mockReset();
+  for (const spy of [used, note, refused, readBody]) spy.mockReset();
   upstream = legacyServer();
   gateway = new Gateway({
     base,
     clock,
     used,
     refused,
+    note,
     admissions: { byKey, byClient: () => Promise.resolve(undefined) },
     tokens: {
       issue: () => Promise.reject(new Error('not here')),
@@ -169,4 +172,58 @@ test('notifications/cancelled ends a plain request that is under way, upstream t
   expect(cancelled.status).toBe(202);
   expect(await bodyText(await answering)).toContain('the request was cancelled');
   expect(signal?.aborted).toBe(true);
+});
+
+describe('a call is noted when it is over', () => {
+  const upstreamAnswers = (text: string) => {
+    upstream = fakeUpstream(({ text: sent }) =>
+      sent.includes('tools/call') ? { text } : { text: '{"jsonrpc":"2.0","id":1,"result":{}}' },
+    );
+  };
+  const call = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"query"}}';
+  const noted = {
+    serverId: 'srv_sales',
+    credential: { type: 'key', id: 'key_a' },
+    method: 'tools/call',
+    tool: 'query',
+    ms: expect.any(Number),
+  };
+
+  beforeEach(() => {
+    byKey.mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes: [...allScopes] });
+  });
+
+  test.each([
+    ['ok', '{"jsonrpc":"2.0","id":7,"result":{"content":[]}}'],
+    ['tool-error', '{"jsonrpc":"2.0","id":7,"result":{"content":[],"isError":true}}'],
+    ['tool-error', '{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no"}}'],
+  ])('as %s for %s', async (outcome, text) => {
+    upstreamAnswers(text);
+    await bodyText(await ask(call));
+
+    expect(note).toHaveBeenCalledExactlyOnceWith({ ...noted, outcome });
+  });
+
+  test('as an error of the upstream that does not answer', async () => {
+    upstream = fakeUpstream(() => ({ status: 500 }));
+    await ask(call);
+
+    expect(note).toHaveBeenCalledExactlyOnceWith({ ...noted, outcome: 'upstream-error' });
+  });
+
+  test('as refused for a tool that is hidden', async () => {
+    const server = someServer({ hiddenTools: ['query'] });
+    byKey.mockResolvedValue({ server, keyId: 'key_a', scopes: [...allScopes] });
+    await ask(call);
+
+    expect(note).toHaveBeenCalledExactlyOnceWith({ ...noted, outcome: 'refused' });
+  });
+
+  test('and nothing else is: no notification, no listening, nobody who was not let in', async () => {
+    await bodyText(await ask('{"jsonrpc":"2.0","method":"notifications/initialized"}'));
+    byKey.mockResolvedValue(undefined);
+    await ask(call);
+
+    expect(note).not.toHaveBeenCalled();
+  });
 });

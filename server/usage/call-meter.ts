@@ -1,0 +1,118 @@
+import type { Clock, EpochSeconds } from '#clock/clock';
+import type { MeteredCall } from '#gateway/metered-call';
+import { latencyBucket } from './latency-bucket.ts';
+import type { CallKind, CallTally, RollupStore } from './rollup-store.ts';
+import { ToolNames } from './tool-names.ts';
+
+const flushEveryMs = 5000;
+const forgetEverySeconds = 60;
+const tranche = 500;
+const maxTallies = 50_000;
+
+type Growing = { -readonly [Member in keyof CallTally]: CallTally[Member] };
+
+interface CallMeterPorts {
+  readonly rollups: RollupStore;
+  readonly clock: Clock;
+  /** Told of every failure to write; what was counted waits for the next time. */
+  readonly failed: (error: unknown) => void;
+}
+
+/**
+ * Counts calls in memory and adds them to the store every five seconds, so that no request waits for it.
+ * A process that is killed loses that much.
+ */
+export class CallMeter {
+  #tallies = new Map<string, Growing>();
+  readonly #names: ToolNames;
+  readonly #ports: CallMeterPorts;
+  readonly #timer: NodeJS.Timeout;
+  #flushing: Promise<void> = Promise.resolve();
+  #forgottenAt: EpochSeconds = 0;
+
+  private constructor(names: ToolNames, ports: CallMeterPorts) {
+    this.#names = names;
+    this.#ports = ports;
+    this.#timer = setInterval(() => void this.flush(), flushEveryMs).unref();
+  }
+
+  /** Begins with the names that are kept already, so that a restart makes no room for more. */
+  static async open(ports: CallMeterPorts): Promise<CallMeter> {
+    return new CallMeter(new ToolNames(await ports.rollups.names()), ports);
+  }
+
+  note({ serverId, credential, method, tool, outcome, ms }: MeteredCall): void {
+    const now = this.#ports.clock.now();
+    const at = now - (now % 60);
+    const bucket = latencyBucket(ms);
+    const count = (kind: CallKind, subject: string) => {
+      const key = `${kind} ${serverId} ${at} ${bucket} ${subject}`;
+      let tally = this.#tallies.get(key);
+      if (!tally) {
+        if (this.#tallies.size >= maxTallies) return;
+        tally = { at, serverId, kind, subject, bucket, ...nothing };
+        this.#tallies.set(key, tally);
+      }
+      tally.calls += 1;
+      if (outcome === 'tool-error') tally.toolErrors += 1;
+      else if (outcome === 'refused') tally.refused += 1;
+      else if (outcome === 'upstream-error') tally.upstreamErrors += 1;
+    };
+    count('server', serverId);
+    count(credential.type, credential.id);
+    if (method === undefined) return;
+    const isAnswered = outcome === 'ok';
+    count('method', this.#names.counted(serverId, 'method', method, isAnswered));
+    if (tool === undefined) return;
+    count('tool', this.#names.counted(serverId, 'tool', tool, isAnswered));
+  }
+
+  /** Adds what was counted to the store, and removes there what is too old. Never rejects. */
+  flush(): Promise<void> {
+    this.#flushing = this.#flushing.then(() => this.#write());
+    return this.#flushing;
+  }
+
+  async #write(): Promise<void> {
+    const { rollups, clock, failed } = this.#ports;
+    const tallies = [...this.#tallies.values()];
+    this.#tallies = new Map();
+    try {
+      // In several transactions: nobody else writes while one lasts.
+      while (tallies.length > 0) {
+        await rollups.record(tallies.slice(0, tranche));
+        tallies.splice(0, tranche);
+      }
+      if (clock.now() - this.#forgottenAt < forgetEverySeconds) return;
+      await rollups.forget(clock.now());
+      this.#forgottenAt = clock.now();
+    } catch (error) {
+      this.#keep(tallies);
+      failed(error);
+    }
+  }
+
+  #keep(tallies: readonly CallTally[]): void {
+    for (const tally of tallies) {
+      const { kind, serverId, at, bucket, subject } = tally;
+      const key = `${kind} ${serverId} ${at} ${bucket} ${subject}`;
+      const counted = this.#tallies.get(key);
+      if (!counted) {
+        if (this.#tallies.size < maxTallies) this.#tallies.set(key, { ...tally });
+        continue;
+      }
+      counted.calls += tally.calls;
+      counted.toolErrors += tally.toolErrors;
+      counted.refused += tally.refused;
+      counted.upstreamErrors += tally.upstreamErrors;
+    }
+  }
+
+  /** Ends once all that was counted is written. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.flush();
+  }
+}
+
+const nothing = { calls: 0, toolErrors: 0, refused: 0, upstreamErrors: 0 };

@@ -1,0 +1,11 @@
+/**
+ * How long the stretches of time are that calls are counted in, and how long each kind is kept: enough for
+ * the last hour by minutes, the last week by hours and the last year by days. All begin at whole ones in UTC.
+ */
+export const periods = {
+  minute: { seconds: 60, keptSeconds: 2 * 3600 },
+  hour: { seconds: 3600, keptSeconds: 8 * 86_400 },
+  day: { seconds: 86_400, keptSeconds: 400 * 86_400 },
+} as const;
+
+export type Period = keyof typeof periods;

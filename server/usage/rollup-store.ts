@@ -1,0 +1,73 @@
+import type { EpochSeconds } from '#clock/clock';
+import type { Period } from './period.ts';
+
+/** What calls are counted for. */
+export const callKinds = ['server', 'client', 'key', 'person', 'tool', 'method'] as const;
+export type CallKind = (typeof callKinds)[number];
+
+/** How many calls there were, and how many of them came to nothing. */
+export interface CallCounts {
+  readonly calls: number;
+  /** Answered by the MCP server with an error, of a tool or of the protocol. */
+  readonly toolErrors: number;
+  /** Turned down here: a scope that is missing, a hidden tool, too many at once. */
+  readonly refused: number;
+  /** Not answered by the MCP server. */
+  readonly upstreamErrors: number;
+}
+
+/** Calls of one minute that took about as long, counted for one thing. */
+export interface CallTally extends CallCounts {
+  /** When the minute begins. */
+  readonly at: EpochSeconds;
+  readonly serverId: string;
+  readonly kind: CallKind;
+  /** The id of a server, key, client or person; the name of a tool or method. */
+  readonly subject: string;
+  readonly bucket: number;
+}
+
+/** Which rows: of one organization, from `from` up to but not including `until`. */
+export interface RollupSpan {
+  readonly organizationId: string;
+  readonly period: Period;
+  readonly from: EpochSeconds;
+  readonly until: EpochSeconds;
+}
+
+/** One thing that calls are counted for, by its server where that belongs to its name. */
+export interface CallSubject {
+  readonly serverId: string;
+  readonly subject: string;
+}
+
+/** Calls of a period of one range of latencies. */
+export interface RollupRow extends CallCounts {
+  readonly at: EpochSeconds;
+  readonly bucket: number;
+}
+
+/**
+ * Keeps counted calls in rows whose number grows with the things that are counted for, not with calls.
+ * What several processes record adds up.
+ */
+export interface RollupStore {
+  /** Adds to the rows of every period and of the organization; all of it or nothing. Servers that are gone are left out. */
+  record(tallies: readonly CallTally[]): Promise<void>;
+
+  /** Rows in order of time: of the whole organization, or of one thing. */
+  read(span: RollupSpan, of?: CallSubject & { kind: CallKind }): Promise<RollupRow[]>;
+
+  /** The things that had most calls, each with its rows summed up over the whole span; at most `limit`. */
+  busiest(
+    span: RollupSpan,
+    kind: CallKind,
+    limit: number,
+  ): Promise<(CallSubject & { rows: Omit<RollupRow, 'at'>[] })[]>;
+
+  /** The names of tools and methods that are kept, of every server. */
+  names(): Promise<(CallSubject & { kind: CallKind })[]>;
+
+  /** Removes rows that are kept no longer, at most an hour's worth of each kind at once. */
+  forget(now: EpochSeconds): Promise<void>;
+}

@@ -1,0 +1,156 @@
+import { describe, expect, test } from 'vitest';
+import type { CallTally, RollupSpan } from '#server/usage/rollup-store';
+import { makeServer } from '#support/made-records';
+import { storeAdapters, type Connection } from '#support/store-adapters';
+
+const day = 1_800_000_000 - (1_800_000_000 % 86_400);
+
+function tally(but: Partial<CallTally> = {}): CallTally {
+  return {
+    at: day,
+    serverId: 'srv_sales',
+    kind: 'server',
+    subject: 'srv_sales',
+    bucket: 4,
+    calls: 1,
+    toolErrors: 0,
+    refused: 0,
+    upstreamErrors: 0,
+    ...but,
+  };
+}
+
+function span(but: Partial<RollupSpan> = {}): RollupSpan {
+  return { organizationId: 'org_acme', period: 'hour', from: day, until: day + 86_400, ...but };
+}
+
+async function rowCount({ db }: Connection): Promise<number> {
+  return (await db.selectFrom('usage_rollup').select('at').execute()).length;
+}
+
+describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
+  test('keeps calls by minute, hour and day, of the server and of its organization', async () => {
+    await using database = await open();
+    await makeServer(database);
+    const { rollups } = database;
+    await rollups.record([tally(), tally({ at: day + 60, toolErrors: 1 })]);
+    await rollups.record([tally({ at: day + 3600, bucket: 9, refused: 1, upstreamErrors: 2 })]);
+    const counts = { toolErrors: 0, refused: 0, upstreamErrors: 0 };
+    const server = { kind: 'server', serverId: 'srv_sales', subject: 'srv_sales' } as const;
+
+    for (const of of [undefined, server]) {
+      expect(await rollups.read(span({ period: 'minute', until: day + 3600 }), of)).toEqual([
+        { ...counts, at: day, bucket: 4, calls: 1 },
+        { ...counts, at: day + 60, bucket: 4, calls: 1, toolErrors: 1 },
+      ]);
+      expect(await rollups.read(span(), of)).toEqual([
+        { ...counts, at: day, bucket: 4, calls: 2, toolErrors: 1 },
+        { at: day + 3600, bucket: 9, calls: 1, toolErrors: 0, refused: 1, upstreamErrors: 2 },
+      ]);
+      expect(await rollups.read(span({ period: 'day' }), of)).toMatchObject([
+        { at: day, bucket: 4, calls: 2 },
+        { at: day, bucket: 9, calls: 1 },
+      ]);
+    }
+  });
+
+  test('adds up what several processes record, without more rows', async () => {
+    await using database = await open();
+    await makeServer(database);
+    const other = await database.connectAgain();
+    await database.rollups.record([tally({ calls: 2 })]);
+    const before = await rowCount(database);
+    for (const { rollups } of [database, other, database, other]) {
+      await rollups.record([tally()]);
+    }
+
+    expect(await other.rollups.read(span())).toMatchObject([{ calls: 6 }]);
+    expect(await rowCount(database)).toBe(before);
+  });
+
+  test('names the busiest first, each with its sum over the span', async () => {
+    await using database = await open();
+    await makeServer(database);
+    await makeServer(database, 'support');
+    const tool = { kind: 'tool', subject: 'query' } as const;
+    await database.rollups.record([
+      tally({ ...tool, calls: 3 }),
+      tally({ ...tool, calls: 2, at: day + 7200, bucket: 8, toolErrors: 1 }),
+      tally({ ...tool, calls: 4, serverId: 'srv_support' }),
+      tally({ ...tool, subject: 'rare' }),
+    ]);
+    const busiest = await database.rollups.busiest(span(), 'tool', 2);
+
+    expect(busiest.map(({ serverId, subject }) => `${serverId} ${subject}`)).toEqual([
+      'srv_sales query',
+      'srv_support query',
+    ]);
+    expect(busiest[0]?.rows).toMatchObject([
+      { bucket: 4, calls: 3, toolErrors: 0 },
+      { bucket: 8, calls: 2, toolErrors: 1 },
+    ]);
+    expect(await database.rollups.busiest(span({ from: day + 8000 }), 'tool', 2)).toEqual([]);
+  });
+
+  test('shows an organization nothing of another', async () => {
+    await using database = await open();
+    await makeServer(database);
+    await makeServer(database, 'secret', { organization: 'other' });
+    const theirs = { serverId: 'srv_secret', subject: 'srv_secret' };
+    await database.rollups.record([tally(theirs)]);
+
+    expect(await database.rollups.read(span())).toEqual([]);
+    expect(await database.rollups.read(span(), { kind: 'server', ...theirs })).toEqual([]);
+    expect(await database.rollups.busiest(span(), 'server', 9)).toEqual([]);
+  });
+
+  test('leaves out the calls of a server that is gone', async () => {
+    await using database = await open();
+    await makeServer(database);
+    await database.rollups.record([tally({ serverId: 'srv_gone' }), tally()]);
+    await database.rollups.record([]);
+
+    expect(await database.rollups.read(span())).toMatchObject([{ calls: 1 }]);
+  });
+
+  test('takes more rows at once than one statement does', async () => {
+    await using database = await open();
+    await makeServer(database);
+    const keys = Array.from({ length: 300 }, (_, index) => `key_${index}`);
+    await database.rollups.record(keys.map((subject) => tally({ kind: 'key', subject })));
+
+    expect(await database.rollups.busiest(span(), 'key', 400)).toHaveLength(300);
+  });
+
+  test('knows the names of tools and methods again', async () => {
+    await using database = await open();
+    await makeServer(database);
+    await database.rollups.record([
+      tally(),
+      tally({ kind: 'tool', subject: 'query' }),
+      tally({ kind: 'method', subject: 'tools/call' }),
+    ]);
+
+    expect(await database.rollups.names()).toEqual([
+      { serverId: 'srv_sales', kind: 'method', subject: 'tools/call' },
+      { serverId: 'srv_sales', kind: 'tool', subject: 'query' },
+    ]);
+  });
+
+  test('forgets minutes after two hours, hours after eight days, days after 400', async () => {
+    await using database = await open();
+    await makeServer(database);
+    const { rollups } = database;
+    await rollups.record([tally()]);
+    const left = async (later: number) => {
+      await rollups.forget(day + later);
+      const rows = await database.db.selectFrom('usage_rollup').select('period').execute();
+      return [...new Set(rows.map(({ period }) => period))].toSorted();
+    };
+
+    expect(await left(2 * 3600)).toEqual(['day', 'hour', 'minute']);
+    expect(await left(2 * 3600 + 1)).toEqual(['day', 'hour']);
+    expect(await left(8 * 86_400 + 1)).toEqual(['day']);
+    expect(await left(400 * 86_400 + 1)).toEqual([]);
+  });
+});

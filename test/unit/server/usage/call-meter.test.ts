@@ -1,0 +1,157 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { MeteredCall } from '#server/gateway/metered-call';
+import { CallMeter } from '#server/usage/call-meter';
+import type { CallTally, RollupStore } from '#server/usage/rollup-store';
+import { stillClock, type StillClock } from '#support/still-clock';
+
+const record = vi.fn<RollupStore['record']>();
+const names = vi.fn<RollupStore['names']>();
+const forget = vi.fn<RollupStore['forget']>();
+const failed = vi.fn();
+let clock: StillClock;
+let meter: CallMeter;
+
+const start = async () => {
+  const rollups = { record, names, forget, read: async () => [], busiest: async () => [] };
+  meter = await CallMeter.open({ rollups, clock, failed });
+};
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  clock = stillClock(1_800_000_030);
+  for (const spy of [record, names, forget, failed]) spy.mockReset();
+  record.mockResolvedValue();
+  forget.mockResolvedValue();
+  names.mockResolvedValue([]);
+  await start();
+});
+
+afterEach(async () => {
+  await meter.close();
+  vi.useRealTimers();
+});
+
+function call(but: Partial<MeteredCall> = {}): MeteredCall {
+  return {
+    serverId: 'srv_sales',
+    credential: { type: 'key', id: 'key_a' },
+    method: 'tools/call',
+    tool: 'query',
+    outcome: 'ok',
+    ms: 12,
+    ...but,
+  };
+}
+
+/** What was written, without when and how long, as `kind subject calls errors`. */
+function written(): string[] {
+  const tallies: CallTally[] = record.mock.calls.flatMap(([batch]) => [...batch]);
+  return tallies.map(({ kind, subject, calls, toolErrors, refused, upstreamErrors }) =>
+    [kind, subject, calls, toolErrors, refused, upstreamErrors].join(' '),
+  );
+}
+
+test('calls are counted for server, credential, method and tool, and written every five seconds', async () => {
+  meter.note(call());
+  meter.note(call());
+  meter.note(call({ credential: { type: 'client', id: 'client_a' }, outcome: 'tool-error' }));
+  await vi.advanceTimersByTimeAsync(4999);
+
+  expect(record).not.toHaveBeenCalled();
+
+  await vi.advanceTimersByTimeAsync(1);
+
+  expect(written().toSorted()).toEqual([
+    'client client_a 1 1 0 0',
+    'key key_a 2 0 0 0',
+    'method tools/call 3 1 0 0',
+    'server srv_sales 3 1 0 0',
+    'tool query 3 1 0 0',
+  ]);
+});
+
+test('a minute of its own has every call of it, wherever the writing falls', async () => {
+  meter.note(call());
+  clock.advance(40);
+  meter.note(call());
+  await meter.flush();
+
+  const minutes = record.mock.calls.flatMap(([batch]) => batch.map(({ at }) => at));
+  expect([...new Set(minutes)]).toEqual([1_799_999_980 + 20, 1_800_000_060]);
+});
+
+test('a tool that its server has not answered well yet is counted among the others', async () => {
+  meter.note(call({ tool: 'made-up', outcome: 'tool-error' }));
+  meter.note(call({ tool: 'hidden', outcome: 'refused' }));
+  meter.note(call({ tool: 'x'.repeat(200) }));
+  meter.note(call({ tool: 'query' }));
+  meter.note(call({ tool: 'query', outcome: 'upstream-error' }));
+  await meter.flush();
+
+  expect(written().filter((row) => row.startsWith('tool'))).toEqual([
+    'tool (other) 3 1 1 0',
+    'tool query 2 0 0 1',
+  ]);
+});
+
+test('a server has a hundred names of tools, those of an earlier start included', async () => {
+  await meter.close();
+  const kept = Array.from({ length: 99 }, (_, index) => `tool-${index}`);
+  names.mockResolvedValue(
+    kept.map((subject) => ({ serverId: 'srv_sales', kind: 'tool', subject })),
+  );
+  await start();
+  meter.note(call({ tool: 'tool-3' }));
+  for (const tool of ['first', 'second', 'third']) meter.note(call({ tool }));
+  await meter.flush();
+
+  expect(written().filter((row) => row.startsWith('tool'))).toEqual([
+    'tool tool-3 1 0 0 0',
+    'tool first 1 0 0 0',
+    'tool (other) 2 0 0 0',
+  ]);
+});
+
+test('what cannot be written is reported, and written with what has come since', async () => {
+  meter.note(call());
+  record.mockRejectedValueOnce(new Error('disk full'));
+  await meter.flush();
+  meter.note(call());
+  record.mockClear();
+  await meter.flush();
+
+  expect(failed).toHaveBeenCalledExactlyOnceWith(new Error('disk full'));
+  expect(written()).toContain('server srv_sales 2 0 0 0');
+});
+
+test('a backlog is written in several transactions, and what one wrote is not written again', async () => {
+  for (let key = 0; key < 1000; key += 1) {
+    meter.note(call({ credential: { type: 'key', id: `key_${key}` } }));
+  }
+  record.mockResolvedValueOnce().mockRejectedValueOnce(new Error('busy'));
+  await meter.flush();
+  await meter.flush();
+
+  const sizes = record.mock.calls.map(([batch]) => batch.length);
+  expect(sizes).toEqual([500, 500, 500, 3]);
+  const first = record.mock.calls[0]?.[0] ?? [];
+  const second = record.mock.calls[2]?.[0] ?? [];
+  expect(first.some((tally) => second.includes(tally))).toBe(false);
+});
+
+test('old rows are removed once a minute', async () => {
+  await meter.flush();
+  await meter.flush();
+  clock.advance(60);
+  await meter.flush();
+
+  expect(forget.mock.calls).toEqual([[1_800_000_030], [1_800_000_090]]);
+});
+
+test('closing writes what was counted, and nothing afterwards', async () => {
+  meter.note(call());
+  await meter.close();
+  await vi.advanceTimersByTimeAsync(20_000);
+
+  expect(written()).toHaveLength(4);
+});
