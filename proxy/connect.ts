@@ -2,14 +2,19 @@ import type { Writable } from 'node:stream';
 import { accountTokens } from '#accounts/account-tokens';
 import { bridge } from '#bridge/bridge';
 import { signsIn } from '#cli/sign-in-connection';
-import type { Connection } from '#config/connection';
+import { inKeychain, type Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { explain } from '#errors';
 import { jsonLinesLog, type Log } from '#log/log';
 import { TokenError } from '#token/token-source';
-import { bearerCredential, staticCredential, type Credential } from '#upstream/credential';
+import {
+  bearerCredential,
+  staticCredential,
+  withHeaders,
+  type Credential,
+} from '#upstream/credential';
 import { streamableHttp } from '#upstream/streamable-http';
-import { openAccount, type Place } from './open-account.ts';
+import { openAccount, openSecretStore, type Place } from './open-account.ts';
 
 export type ConnectPorts = Place & {
   input: AsyncIterable<Buffer>;
@@ -43,10 +48,41 @@ export async function connect(
   });
 }
 
-async function credentialFor(
+export type CredentialPorts = Place & Pick<ConnectPorts, 'openBrowser' | 'stop'>;
+
+/** How requests of a connection prove who is asking, its kept headers among them. */
+export async function credentialFor(
+  configured: Connection,
+  options: Options,
+  ports: CredentialPorts,
+  log: Log,
+): Promise<Credential> {
+  const connection = await filled(configured, options, ports);
+  const { headers } = connection;
+  // A header that somebody chose is the credential then; no other is fetched.
+  if (headers && ('authorization' in headers || 'x-api-key' in headers))
+    return staticCredential(headers);
+  const credential = await ownCredential(connection, options, ports, log);
+  return headers ? withHeaders(credential, headers) : credential;
+}
+
+/** With its secrets from the keychain, where the configuration says that they are there. */
+async function filled(
   connection: Connection,
   options: Options,
-  ports: ConnectPorts,
+  ports: CredentialPorts,
+): Promise<Connection> {
+  const { credentials, headers = {} } = connection;
+  const key = credentials.kind === 'api_key' ? [credentials.apiKeySecret] : [];
+  if (![...key, ...Object.values(headers)].includes(inKeychain)) return connection;
+  const { withKeptSecrets } = await import('#accounts/kept-secrets');
+  return withKeptSecrets(connection, await openSecretStore(options, ports));
+}
+
+async function ownCredential(
+  connection: Connection,
+  options: Options,
+  ports: CredentialPorts,
   log: Log,
 ): Promise<Credential> {
   if (connection.credentials.kind === 'api_key')

@@ -30,19 +30,23 @@ export type Place = {
 export async function openAccount(
   connection: OAuthConnection,
   options: Options,
-  place: Place,
+  machine: Place,
 ): Promise<Account> {
-  const { clock, http, env } = place;
-  const { url, credentials } = connection;
-  const { clientId = '', scopes = [], issuer } = credentials;
-  const stateDirectory = options.stateDir ?? defaultStateDirectory(place);
-  const store = lazySecretStore(async () => openSecretStore(options, place));
-  const vault = tokenVault(store, await tokenAccount({ url, issuer, clientId, scopes }));
+  const { clock, http, env } = machine;
+  const { url, credentials, account } = connection;
+  const { clientId = '', scopes = [], issuer, resource } = credentials;
+  const stateDirectory = options.stateDir ?? defaultStateDirectory(machine);
+  const store = lazySecretStore(async () => openSecretStore(options, machine));
+  const purpose = { url, issuer, clientId, scopes, account, resource };
+  const vault = tokenVault(store, await tokenAccount(purpose));
   const alone = options.secretStore === 'memory';
   const locks = join(stateDirectory, 'locks');
   const lock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock);
   const patientLock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock, 15 * 60);
-  const marks = fileMarks(join(stateDirectory, 'sign-ins'), url, clock, alone);
+  const place = account === undefined ? url : `${url} ${account}`;
+  // A configured connection is listed by its name; a bare URL stands nowhere but here.
+  const listed = connection.name === url && clientId === '' && scopes.length === 0 ? url : '';
+  const marks = fileMarks(join(stateDirectory, 'sign-ins'), place, clock, alone, listed);
   return {
     connection,
     http,

@@ -37,15 +37,18 @@ export async function chooseClient(
 ): Promise<ChosenClient> {
   const { issuer, takesMetadataUrls, registrationEndpoint } = discovery;
   const { clientMetadataUrl, redirectPort: port } = credentials;
+  const { redirectHost: host, redirectPath: path } = credentials;
+  const where = { port, ...(host !== undefined && { host }), ...(path !== undefined && { path }) };
   const { http, clients, listen } = ports;
   const configured = await configuredClient(url, credentials, ports);
-  if (configured) return { client: configured, listener: await listen({ port }) };
+  if (configured) return { client: configured, listener: await listen(where) };
   if (clientMetadataUrl !== undefined && takesMetadataUrls)
-    return { client: { clientId: clientMetadataUrl }, listener: await listen({ port }) };
+    return { client: { clientId: clientMetadataUrl }, listener: await listen(where) };
   const document = await clientMetadataDocument(discovery, http);
   if (document) {
-    const { clientId, redirectHost: host, redirectPath: path } = document;
-    return { client: { clientId }, listener: await listen({ port, host, path }) };
+    const { clientId, redirectHost, redirectPath } = document;
+    const said = { port, host: redirectHost, path: redirectPath };
+    return { client: { clientId }, listener: await listen(said) };
   }
   if (registrationEndpoint === undefined)
     throw new OAuthError(
@@ -54,7 +57,7 @@ export async function chooseClient(
       { endpoint: issuer },
     );
   const registered = await clients.of(issuer);
-  const listener = await sameListener(registered?.redirectUri, port, listen);
+  const listener = await sameListener(registered?.redirectUri, where, listen);
   try {
     if (registered?.redirectUri === listener.redirectUri) return { client: registered, listener };
     const { redirectUri } = listener;
@@ -70,13 +73,13 @@ export async function chooseClient(
 /** Servers may compare the port too, so the registered one is tried before any other. */
 async function sameListener(
   redirectUri: string | undefined,
-  port: number | undefined,
+  where: RedirectListenerOptions,
   listen: ChooseClientPorts['listen'],
 ): Promise<RedirectListener> {
   const before = Number(redirectUri && URL.parse(redirectUri)?.port);
-  if (port === undefined && before > 0) {
-    const again = await listen({ port: before, attempts: 1 }).catch(() => undefined);
+  if (where.port === undefined && before > 0) {
+    const again = await listen({ ...where, port: before, attempts: 1 }).catch(() => undefined);
     if (again) return again;
   }
-  return listen({ port });
+  return listen(where);
 }

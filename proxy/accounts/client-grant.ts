@@ -24,7 +24,7 @@ export async function clientGrant(
   const client = await configuredClient(url, credentials, ports);
   if (!client) throw new OAuthError('client', 'there is no client id', { endpoint: url });
   const { boundIssuer, ...plain } = client;
-  const { scopes, issuer } = credentials;
+  const { scopes, issuer, resource } = credentials;
   const bound =
     boundIssuer === undefined || rebind
       ? previous
@@ -32,7 +32,12 @@ export async function clientGrant(
   const token = await fetchClientToken(
     {
       url,
-      credentials: { ...plain, ...(scopes && { scopes }), ...(issuer && { issuer }) },
+      credentials: {
+        ...plain,
+        ...(scopes && { scopes }),
+        ...(issuer && { issuer }),
+        ...(resource !== undefined && { resource }),
+      },
       challenge,
       previous: bound,
       wider,

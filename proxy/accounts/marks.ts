@@ -9,6 +9,9 @@ export interface SignInMarks {
 
   rememberSignedIn(): Promise<void>;
 
+  /** Somebody signed out: from now on the connection is not listed as one that was signed in to. */
+  forgetListed(): Promise<void>;
+
   /** Whether the caller may open the browser unasked: once a day, for the first who asks. */
   claimToday(): Promise<boolean>;
 
@@ -22,13 +25,15 @@ const daySeconds = 86_400;
 
 /**
  * Marks as small files in `directory`, made by exclusive creation, so that one process wins. A process
- * whose secrets are gone with it is `forgetful`: nobody has signed in before it.
+ * whose secrets are gone with it is `forgetful`: nobody has signed in before it. `listed` is the URL
+ * that {@link signedInUrls} gives back for it.
  */
 export function fileMarks(
   directory: string,
   url: string,
   clock: Clock,
   forgetful = false,
+  listed = '',
 ): SignInMarks {
   let signedIn = false;
   // Two URLs that share a name would share marks, which costs a question and no more.
@@ -57,9 +62,12 @@ export function fileMarks(
     signedInBefore: () => (signedIn ||= !forgetful && existsSync(at('signed-in'))),
     async rememberSignedIn() {
       signedIn = true;
-      if (!forgetful) await write(at('signed-in'), '', 'w');
+      if (!forgetful) await write(at('signed-in'), listed, 'w');
       const { rm } = await files();
       await rm(at('scopes'), { force: true });
+    },
+    async forgetListed() {
+      if (existsSync(at('signed-in'))) await write(at('signed-in'), '', 'w');
     },
     async claimToday() {
       const now = clock.now();

@@ -41,6 +41,7 @@ export async function personGrant(
       url,
       ...(challenge !== undefined && { challenge }),
       ...(credentials.issuer !== undefined && { issuer: credentials.issuer }),
+      ...(credentials.resource !== undefined && { resource: credentials.resource }),
       publishedBefore: previous.published,
     },
     http,

@@ -66,6 +66,7 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
       url,
       ...(challenge !== undefined && { challenge }),
       ...(configuredIssuer !== undefined && { issuer: configuredIssuer }),
+      ...(credentials.resource !== undefined && { resource: credentials.resource }),
       publishedBefore: previous?.published ?? false,
     },
     http,
@@ -88,7 +89,9 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     if (!input.rebind) refuseForeign(client.boundIssuer, issuer);
     const { clientId } = client;
     const { redirectUri } = listener;
-    const request = authorizationRequest({ clientId, redirectUri, scopes }, discovery);
+    const { authorizeParams = {} } = credentials;
+    const asked = { clientId, redirectUri, scopes, authorizeParams };
+    const request = authorizationRequest(asked, discovery);
     const isOurs = (query: URLSearchParams) => query.get('state') === request.state;
     // Listening begins before the browser can be back.
     const arriving = listener.redirect(isOurs, { timeoutMs, signal });

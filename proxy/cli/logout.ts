@@ -10,6 +10,7 @@ export async function logout(
   const { connection, store } = account;
   const clients = registeredClients(store);
   const { wasSignedIn, notRevoked } = await signOut(connection, { ...account, clients });
+  await account.marks.forgetListed();
   if (!wasSignedIn) terminal.say(`nobody was signed in to ${connection.name}`);
   else if (!notRevoked)
     terminal.say(`signed out of ${connection.name}: revoked at the server, forgotten here`);

@@ -8,8 +8,23 @@ export type Connection = {
   source: string;
   /** The file that has to be named to find it again. */
   configFile?: string;
+  /** Whose sign-in it is, where one URL is reached as several people; part of every account's key. */
+  account?: string;
   credentials: Credentials;
+  /** Sent with every request to the server; names in lower case. `keychain` stands for a moved value. */
+  headers?: Readonly<Record<string, string>>;
+  /** Tools that are hidden: names in which `*` stands for anything. */
+  denyTools?: readonly string[];
+  /** Which transports may be tried, and in which order; Streamable HTTP unless given. */
+  transport?: Transport;
 };
+
+/** mcp-remote's strategies, by its names. */
+export const transports = ['http-first', 'sse-first', 'http-only', 'sse-only'] as const;
+export type Transport = (typeof transports)[number];
+
+/** What stands in a configuration for a secret that was moved to the keychain. */
+export const inKeychain = 'keychain';
 
 /** What the `oauth` object may say; all of it is optional. */
 export type OAuthSettings = {
@@ -22,6 +37,14 @@ export type OAuthSettings = {
   clientMetadataUrl?: string;
   /** The port of our redirect listener; any free one unless given. */
   redirectPort?: number;
+  /** The host of our redirect URI, a name of this machine; 127.0.0.1 unless given. */
+  redirectHost?: string;
+  /** The path of our redirect URI; `/callback` unless given. */
+  redirectPath?: string;
+  /** RFC 8707's `resource` instead of what the server says; empty: none is sent. */
+  resource?: string;
+  /** Parameters of the authorization request besides the protocol's own. */
+  authorizeParams?: Readonly<Record<string, string>>;
   scopes?: string[];
   issuer?: string;
 };

@@ -37,6 +37,8 @@ export async function findEntry(
         problem: `has another URL than ${other.key} of ${other.source}; make them agree, or name one with --config`,
       },
     ]);
+  // Our own file says all there is to say of a connection; others may know the URL alone.
+  if (first?.account !== undefined) return first;
   if (first) return entries.find(({ oauth, apiKey }) => oauth ?? apiKey) ?? first;
   if (problems.length > 0) throw new ConfigurationError(problems);
   const problem = `knows no server ${name}; add it under "mcpServers", or give the URL instead`;

@@ -2,6 +2,7 @@ import { ConfigurationError, type Problem } from './configuration-error.ts';
 import type { Connection } from './connection.ts';
 import { findEntry, type ReadText } from './find-entry.ts';
 import { readCredentials } from './read-credentials.ts';
+import { readExtras } from './read-extras.ts';
 import type { Entry } from './read-entry.ts';
 import { userFiles, type Machine } from './user-files.ts';
 import { webUrl } from '#http/web-url';
@@ -53,10 +54,12 @@ export async function readConnection(
     },
     problems,
   );
+  const extras = readExtras(entry, setting, problems);
   if (problems.length > 0) throw new ConfigurationError(problems);
-  const { url, source } = entry;
+  const { url, source, account } = entry;
   const named = source === configFile ? { configFile } : {};
-  return { name: target, url, source, ...named, credentials };
+  const whose = account === undefined ? {} : { account };
+  return { name: target, url, source, ...named, ...whose, credentials, ...extras };
 }
 
 function parse(text: string, { source }: Entry, problems: Problem[]): unknown {

@@ -51,6 +51,11 @@ export function readCredentials(
   const privateKeyFile = text('privateKeyFile');
   const issuer = text('issuer');
   const clientMetadataUrl = text('clientMetadataUrl');
+  const redirectHost = text('redirectHost');
+  const redirectPath = text('redirectPath');
+  const authorizeParams = readParams(values['authorizeParams'], complain);
+  // Empty is a word too: none is to be sent.
+  const resource = values['resource'] === '' ? '' : text('resource');
   const redirectPort = values['redirectPort'] ?? undefined;
   const grant =
     text('grant') ?? ((secret ?? privateKeyFile) ? 'client_credentials' : 'authorization_code');
@@ -67,16 +72,43 @@ export function readCredentials(
     complain('clientMetadataUrl', 'is not an https URL');
   if (redirectPort !== undefined && !isPort(redirectPort))
     complain('redirectPort', 'is not a port between 1 and 65535');
+  if (redirectHost !== undefined && !/^(localhost|127\.0\.0\.1)$/.test(redirectHost))
+    complain('redirectHost', 'is neither localhost nor 127.0.0.1');
+  if (redirectPath !== undefined && !/^\/[\w./~-]*$/.test(redirectPath))
+    complain('redirectPath', 'is not a path such as /oauth/callback');
+  if (resource && !URL.canParse(resource)) complain('resource', 'is not an absolute URI');
   const settings = {
     ...(secret !== undefined && { clientSecret: secret }),
     ...(privateKeyFile !== undefined && { privateKeyFile }),
     ...(clientMetadataUrl !== undefined && { clientMetadataUrl }),
     ...(isPort(redirectPort) && { redirectPort }),
+    ...(redirectHost !== undefined && { redirectHost }),
+    ...(redirectPath !== undefined && { redirectPath }),
+    ...(resource !== undefined && { resource }),
+    ...(authorizeParams && { authorizeParams }),
     ...(scopes && { scopes }),
     ...(issuer !== undefined && { issuer }),
   };
   if (grant === 'client_credentials') return { kind: grant, clientId: clientId ?? '', ...settings };
   return { kind: 'authorization_code', ...(clientId !== undefined && { clientId }), ...settings };
+}
+
+/** The protocol's own parameters are not for anybody to choose. RFC 6749 §4.1.1, RFC 7636 §4.3 */
+const ownParams =
+  /^(client_id|redirect_uri|response_type|state|code_challenge(_method)?|scope|resource)$/;
+
+function readParams(
+  value: unknown,
+  complain: (name: string, problem: string) => void,
+): Record<string, string> | undefined {
+  if (value === undefined || value === null) return undefined;
+  const entries = isObject(value) ? Object.entries(value) : [['', undefined] as const];
+  const params = entries.filter((entry): entry is [string, string] => {
+    const fine = typeof entry[1] === 'string' && !ownParams.test(entry[0]);
+    if (!fine) complain('authorizeParams', `does not take ${entry[0] || 'this'}`);
+    return fine;
+  });
+  return Object.fromEntries(params);
 }
 
 function isPort(value: unknown): value is number {

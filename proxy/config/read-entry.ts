@@ -12,6 +12,12 @@ export type Entry = {
   /** The key in the file that holds `oauth`, for messages. */
   oauthKey: string;
   apiKey?: unknown;
+  /** Whose sign-in it is; our own file says so. */
+  account?: string;
+  /** Unread. */
+  headers?: unknown;
+  denyTools?: unknown;
+  transport?: unknown;
   /** What the assistant puts in the environment of the program it starts. */
   env: Record<string, string>;
 };
@@ -65,6 +71,10 @@ export function readEntry(
     oauthKey: `${key}.${cursor && value['oauth'] === undefined ? 'auth' : 'oauth'}`,
     ...(oauth !== undefined && { oauth }),
     ...(value['apiKey'] !== undefined && { apiKey: value['apiKey'] }),
+    ...(isString(value['account']) && { account: value['account'] }),
+    ...(value['headers'] !== undefined && { headers: value['headers'] }),
+    ...(value['denyTools'] !== undefined && { denyTools: value['denyTools'] }),
+    ...(value['transport'] !== undefined && { transport: value['transport'] }),
   };
 }
 

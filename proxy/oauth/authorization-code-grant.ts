@@ -26,7 +26,7 @@ export async function authorizationCodeGrant(
     code,
     redirect_uri: redirectUri,
     code_verifier: codeVerifier,
-    resource: discovery.resource,
+    ...(discovery.resource && { resource: discovery.resource }),
   };
   return tokenRequest(client, discovery, form, ports);
 }

@@ -14,6 +14,8 @@ export type AuthorizationRequestInput = {
   clientId: string;
   redirectUri: string;
   scopes: readonly string[] | undefined;
+  /** What some servers want besides; the protocol's own parameters win. */
+  authorizeParams?: Readonly<Record<string, string>>;
 };
 
 /**
@@ -24,7 +26,7 @@ export type AuthorizationRequestInput = {
  * @throws {OAuthError} `metadata` when the server cannot be asked safely
  */
 export function authorizationRequest(
-  { clientId, redirectUri, scopes }: AuthorizationRequestInput,
+  { clientId, redirectUri, scopes, authorizeParams }: AuthorizationRequestInput,
   { issuer, authorizationEndpoint, takesS256, resource }: Discovery,
 ): AuthorizationRequest {
   const endpoint = authorizationEndpoint ?? issuer;
@@ -36,6 +38,7 @@ export function authorizationRequest(
   const state = randomBytes(24).toString('base64url');
   const url = new URL(authorizationEndpoint);
   const query = {
+    ...authorizeParams,
     response_type: 'code',
     client_id: clientId,
     redirect_uri: redirectUri,
@@ -43,7 +46,7 @@ export function authorizationRequest(
     code_challenge: createHash('sha256').update(codeVerifier).digest('base64url'),
     code_challenge_method: 'S256',
     ...(scopes?.length && { scope: scopes.join(' ') }),
-    resource,
+    ...(resource && { resource }),
   };
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
   return { url, state, codeVerifier, redirectUri };

@@ -17,7 +17,7 @@ export async function clientCredentialsGrant(
   const form = {
     grant_type: 'client_credentials',
     ...(scopes.length > 0 && { scope: scopes.join(' ') }),
-    resource: discovery.resource,
+    ...(discovery.resource && { resource: discovery.resource }),
   };
   return tokenRequest(client, discovery, form, ports);
 }

@@ -7,7 +7,7 @@ import { protectedResource } from './protected-resource.ts';
 
 /** Everything that has to be known before asking for a token. */
 export type Discovery = AuthorizationServer & {
-  /** RFC 8707's `resource` parameter. */
+  /** RFC 8707's `resource` parameter; none is sent when empty. */
   resource: string;
   /** What the resource's challenge asked for. RFC 6750 §3 */
   challengedScopes?: string[];
@@ -23,6 +23,8 @@ export type DiscoverOptions = {
   challenge?: string;
   /** The issuer that the user insists on. */
   issuer?: string;
+  /** What the user wants sent as `resource` instead of what the server says. */
+  resource?: string;
   /** What is known from earlier: whether the resource published metadata then. */
   publishedBefore: boolean;
 };
@@ -36,6 +38,14 @@ export type DiscoverOptions = {
  * @throws {OAuthError}
  */
 export async function discover(
+  { resource, ...options }: DiscoverOptions,
+  http: HttpClient,
+): Promise<Discovery> {
+  const discovery = await discoverServer(options, http);
+  return resource === undefined ? discovery : { ...discovery, resource };
+}
+
+async function discoverServer(
   { url: configured, challenge, issuer, publishedBefore }: DiscoverOptions,
   http: HttpClient,
 ): Promise<Discovery> {

@@ -9,7 +9,11 @@ import { tokenOf, type FetchedToken } from './fetched-token.ts';
 export type FetchClientTokenInput = {
   /** The MCP server's URL, exactly as configured. */
   url: string;
-  credentials: OAuthClient & { scopes?: readonly string[]; issuer?: string };
+  credentials: OAuthClient & {
+    scopes?: readonly string[];
+    issuer?: string;
+    resource?: string;
+  };
   challenge?: string | undefined;
   /** The token before this one. */
   previous?: Pick<FetchedToken, 'issuer' | 'published' | 'scope'> | undefined;
@@ -29,12 +33,13 @@ export async function fetchClientToken(
   { url, credentials, challenge, previous, wider = false }: FetchClientTokenInput,
   { http, clock }: { http: HttpClient; clock: Clock },
 ): Promise<FetchedToken> {
-  const { issuer, scopes, ...client } = credentials;
+  const { issuer, scopes, resource, ...client } = credentials;
   const discovery = await discover(
     {
       url,
       ...(challenge !== undefined && { challenge }),
       ...(issuer !== undefined && { issuer }),
+      ...(resource !== undefined && { resource }),
       publishedBefore: previous?.published ?? false,
     },
     http,

@@ -18,7 +18,7 @@ export async function refreshTokenGrant(
   const form = {
     grant_type: 'refresh_token',
     refresh_token: refreshToken,
-    resource: discovery.resource,
+    ...(discovery.resource && { resource: discovery.resource }),
   };
   return tokenRequest(client, discovery, form, ports);
 }

@@ -4,6 +4,10 @@ export type TokenPurpose = {
   issuer: string | undefined;
   clientId: string;
   scopes: readonly string[];
+  /** Whose sign-in it is, where there are several. */
+  account?: string | undefined;
+  /** The `resource` that the user wants tokens for. RFC 8707 */
+  resource?: string | undefined;
 };
 
 /** The Windows Credential Manager takes no more than 513 characters. */
@@ -11,11 +15,12 @@ const longestAccount = 400;
 
 /**
  * Where a token stands in the secret store, readable for whoever looks into the keychain. Another
- * server, client, issuer or set of scopes is another account.
+ * server, client, issuer, set of scopes, account or resource is another account.
  */
 export async function tokenAccount(purpose: TokenPurpose): Promise<string> {
-  const { url, issuer, clientId, scopes } = purpose;
-  const words = [url, clientId, [...scopes].sort().join(' '), issuer ?? ''];
+  const { url, issuer, clientId, scopes, account: whose, resource } = purpose;
+  const more = resource === undefined ? [whose ?? []].flat() : [whose ?? '', resource];
+  const words = [url, clientId, [...scopes].sort().join(' '), issuer ?? '', ...more];
   const account = `access token ${JSON.stringify(words)}`;
   if (account.length <= longestAccount) return account;
   const { createHash } = await import('node:crypto');

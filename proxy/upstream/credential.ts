@@ -57,3 +57,16 @@ export function bearerCredential(
     },
   };
 }
+
+/** The same, with `headers` on every request besides; the credential's own win. */
+export function withHeaders(credential: Credential, headers: Headers): Credential {
+  const also = async (proof: Promise<Headers | undefined>) => {
+    const own = await proof;
+    return own && { ...headers, ...own };
+  };
+  return {
+    headers: async () => ({ ...headers, ...(await credential.headers()) }),
+    renewed: (refused, challenge) => also(credential.renewed(refused, challenge)),
+    widened: (narrow, challenge) => also(credential.widened(narrow, challenge)),
+  };
+}

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { fileMarks } from '#proxy/accounts/marks';
+import { signedInUrls } from '#proxy/accounts/signed-in-urls';
 import { fakeClock } from '#support/fake-clock';
 import { temporaryFolder } from '#support/temporary-folder';
 
@@ -51,4 +52,22 @@ test('a process that keeps no secrets leaves no mark of a sign-in', async () => 
 
   expect(forgetful.signedInBefore()).toBe(true);
   expect(fileMarks(folder.path, url, clock, true).signedInBefore()).toBe(false);
+});
+
+test('a bare URL is listed from its sign-in to its sign-out, a configured connection never', async () => {
+  await using folder = await temporaryFolder();
+  const clock = fakeClock();
+  const bare = fileMarks(folder.path, url, clock, false, url);
+  await bare.rememberSignedIn();
+  await fileMarks(folder.path, `${url} work`, clock).rememberSignedIn();
+  const listed = await signedInUrls(folder.path);
+  await bare.forgetListed();
+
+  expect(listed).toEqual([url]);
+  expect(await signedInUrls(folder.path)).toEqual([]);
+  expect(fileMarks(folder.path, url, clock).signedInBefore()).toBe(true);
+});
+
+test('where nobody ever signed in nothing is listed', async () => {
+  expect(await signedInUrls('/nonexistent')).toEqual([]);
 });

@@ -17,6 +17,7 @@ function policy(mode: 'auto' | 'always' | 'never', { before = false, claimed = f
     mode,
     marks: {
       signedInBefore: () => before,
+      forgetListed: () => Promise.resolve(),
       rememberSignedIn: () => Promise.resolve(),
       claimToday: () => {
         const mine = !day;

@@ -212,10 +212,74 @@ test.each([
 test('each platform keeps its files elsewhere', () => {
   const env = { APPDATA: 'C:\\Users\\u\\AppData\\Roaming' };
 
-  expect(userFiles({ platform: 'darwin', home: '/Users/u', env: {} })[0]).toBe(
+  expect(userFiles({ platform: 'darwin', home: '/Users/u', env: {} }).slice(0, 2)).toEqual([
+    '/Users/u/Library/Application Support/Latchkey/connections.json',
     '/Users/u/Library/Application Support/Claude/claude_desktop_config.json',
-  );
-  expect(userFiles({ platform: 'win32', home: 'C:\\Users\\u', env })[0]).toBe(
+  ]);
+  expect(userFiles({ platform: 'win32', home: 'C:\\Users\\u', env }).slice(0, 2)).toEqual([
+    'C:\\Users\\u\\AppData\\Roaming\\Latchkey\\connections.json',
     'C:\\Users\\u\\AppData\\Roaming\\Claude\\claude_desktop_config.json',
-  );
+  ]);
+});
+
+const registry = '/h/.config/latchkey/connections.json';
+const cursor = '/h/.cursor/mcp.json';
+
+test('what was added here is found first, and an assistant may know the same URL', async () => {
+  const files = {
+    [registry]: entry({ url, account: 'acme' }),
+    [cursor]: entry({ url, oauth }),
+  };
+
+  expect(await read(files)).toEqual({
+    name: 'acme',
+    url,
+    source: registry,
+    account: 'acme',
+    credentials: { kind: 'authorization_code' },
+  });
+});
+
+test('a name that means another URL to an assistant is an error that names both files', async () => {
+  const files = {
+    [registry]: entry({ url, account: 'acme' }),
+    [cursor]: entry({ url: `${url}2` }),
+  };
+
+  const { message } = await problemsOf(read(files));
+
+  expect(message).toContain(registry);
+  expect(message).toContain(cursor);
+});
+
+test('headers take variables of the environment, and leave alone what there is none for', async () => {
+  const headers = { Authorization: 'Bearer ${TOKEN}', 'X-Team': '${NOBODY}', Accept: 'x/y' };
+
+  const connection = await inFile({ url, headers, env: { TOKEN: 'abc' } });
+
+  expect(connection.headers).toEqual({ authorization: 'Bearer abc', 'x-team': '${NOBODY}' });
+});
+
+test('denied tools and a transport are carried', async () => {
+  expect(await inFile({ url, denyTools: ['delete*'], transport: 'sse-only' })).toMatchObject({
+    denyTools: ['delete*'],
+    transport: 'sse-only',
+  });
+});
+
+test.each([
+  [{ headers: ['x'] }, 'headers: is not an object'],
+  [{ headers: { 'a b': 'x' } }, 'headers.a b: is not a header'],
+  [{ headers: { 'X-A': 'secret_x\r\ny: z' } }, 'headers.X-A: is not a header'],
+  [{ denyTools: 'x' }, 'denyTools: is not a list'],
+  [{ transport: 'pigeon' }, 'transport: is none of http-first'],
+  [{ oauth: { redirectHost: 'evil.example' } }, 'redirectHost: is neither'],
+  [{ oauth: { redirectPath: 'x?y' } }, 'redirectPath: is not a path'],
+  [{ oauth: { resource: 'x' } }, 'resource: is not an absolute URI'],
+  [{ oauth: { authorizeParams: { state: 'x' } } }, 'authorizeParams: does not take state'],
+])('%j is refused', async (wrong, words) => {
+  const { message } = await problemsOf(inFile({ url, ...wrong }));
+
+  expect(message).toContain(words);
+  expect(message).not.toContain('secret_');
 });

@@ -8,7 +8,7 @@ const purpose = {
   scopes: ['x', 'y'],
 };
 
-test('another server, client, issuer or set of scopes is another account; their order is not', async () => {
+test('another server, client, issuer, set of scopes, name or resource is another account; their order is not', async () => {
   const accounts = await Promise.all(
     [
       purpose,
@@ -16,10 +16,12 @@ test('another server, client, issuer or set of scopes is another account; their 
       { ...purpose, clientId: 'd' },
       { ...purpose, issuer: 'https://i.example' },
       { ...purpose, scopes: ['x'] },
+      { ...purpose, account: 'work' },
+      { ...purpose, resource: 'https://a.example/tenant' },
     ].map(tokenAccount),
   );
 
-  expect(new Set(accounts).size).toBe(5);
+  expect(new Set(accounts).size).toBe(7);
   expect(await tokenAccount({ ...purpose, scopes: ['y', 'x'] })).toBe(accounts[0]);
 });
 

@@ -1,0 +1,98 @@
+import { createHash } from 'node:crypto';
+import { ConfigurationError } from '#config/configuration-error';
+import { inKeychain, type Connection } from '#config/connection';
+import type { SecretStore } from '#keychain/secret-store';
+import { secretAccount } from './configured-client.ts';
+
+/** Secrets of one connection that do not stand in its configuration. */
+export type ConnectionSecrets = {
+  apiKeySecret?: string;
+  clientSecret?: string;
+  /** The issuer that the client secret belongs to, where that is known. */
+  issuer?: string;
+  /** By the header's name in lower case. */
+  headerSecrets?: Readonly<Record<string, string>>;
+};
+
+type Place = Pick<Connection, 'url' | 'account'>;
+
+/** Windows takes no longer name than 513 characters. */
+const longestName = 400;
+
+/** Where a key stands in the keychain: good for that very URL, and for that account of it. */
+function apiKeyAccount({ url, account = '' }: Place): string {
+  return shortened('api key', [url, account]);
+}
+
+function headerAccount({ url, account = '' }: Place, header: string): string {
+  return shortened('header', [url, account, header]);
+}
+
+function shortened(kind: string, words: string[]): string {
+  const name = `${kind} ${JSON.stringify(words)}`;
+  if (name.length <= longestName) return name;
+  return `${kind} ${createHash('sha256').update(name).digest('hex')}`;
+}
+
+/** Puts the secrets into the store; durable once resolved. */
+export async function keepSecrets(
+  connection: Connection,
+  { apiKeySecret, clientSecret, issuer, headerSecrets = {} }: ConnectionSecrets,
+  store: SecretStore,
+): Promise<void> {
+  const { url, credentials } = connection;
+  if (apiKeySecret !== undefined) await store.set(apiKeyAccount(connection), apiKeySecret);
+  if (clientSecret !== undefined && credentials.kind !== 'api_key') {
+    const kept = JSON.stringify({ clientSecret, ...(issuer !== undefined && { issuer }) });
+    await store.set(secretAccount(url, credentials.clientId ?? ''), kept);
+  }
+  for (const [name, secret] of Object.entries(headerSecrets))
+    await store.set(headerAccount(connection, name), secret);
+}
+
+/** Forgets them again. `shared`: another connection has the same client, and keeps its secret. */
+export async function dropSecrets(
+  connection: Connection,
+  shared: boolean,
+  store: SecretStore,
+): Promise<void> {
+  const { url, credentials, headers = {} } = connection;
+  if (credentials.kind === 'api_key') await store.remove(apiKeyAccount(connection));
+  else if (credentials.clientSecret === inKeychain && !shared)
+    await store.remove(secretAccount(url, credentials.clientId ?? ''));
+  for (const [name, value] of Object.entries(headers))
+    if (value === inKeychain) await store.remove(headerAccount(connection, name));
+}
+
+/**
+ * The connection with its key and headers from the keychain in their places.
+ *
+ * @throws {ConfigurationError} when the keychain has none for this URL
+ */
+export async function withKeptSecrets(
+  connection: Connection,
+  store: SecretStore,
+): Promise<Connection> {
+  const { credentials, headers = {}, source, name } = connection;
+  const kept = async (account: string, key: string) => {
+    const secret = await store.get(account);
+    if (secret !== undefined) return secret;
+    const remedy = `put it there with latchkey add ${name} ${connection.url} --replace`;
+    const problem = `is not in the keychain for ${connection.url}; ${remedy}`;
+    throw new ConfigurationError([{ source, key, problem }]);
+  };
+  const filled: Record<string, string> = {};
+  for (const [header, value] of Object.entries(headers))
+    filled[header] =
+      value === inKeychain
+        ? await kept(headerAccount(connection, header), `headers.${header}`)
+        : value;
+  return {
+    ...connection,
+    headers: filled,
+    credentials:
+      credentials.kind === 'api_key' && credentials.apiKeySecret === inKeychain
+        ? { ...credentials, apiKeySecret: await kept(apiKeyAccount(connection), 'apiKey') }
+        : credentials,
+  };
+}

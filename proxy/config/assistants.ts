@@ -1,0 +1,87 @@
+import { posix, win32 } from 'node:path';
+import type { Machine } from './user-files.ts';
+
+/** An assistant whose configuration we read and write. */
+export type Assistant = {
+  /** What people call it. */
+  title: string;
+  /** The member of its file that holds the servers. */
+  servers: 'mcpServers' | 'servers';
+  /** Its entries say `"type": "stdio"` where they start a program. */
+  typed: boolean;
+  /** It connects to URLs by itself, so that a secret in such an entry is one that it sends. */
+  connectsItself: boolean;
+  /** The user's own file: absolute, and it need not exist. */
+  file: (machine: Machine) => string;
+};
+
+/** Every assistant by the name that commands take, in the order that their files are read. */
+export const assistants = {
+  'claude-desktop': {
+    title: 'Claude Desktop',
+    servers: 'mcpServers',
+    typed: false,
+    connectsItself: false,
+    file: (machine) => inApplications(machine, 'Claude', 'claude_desktop_config.json'),
+  },
+  'claude-code': {
+    title: 'Claude Code',
+    servers: 'mcpServers',
+    typed: true,
+    connectsItself: true,
+    file: (machine) => inHome(machine, '.claude.json'),
+  },
+  gemini: {
+    title: 'Gemini CLI',
+    servers: 'mcpServers',
+    typed: false,
+    connectsItself: true,
+    file: (machine) => inHome(machine, '.gemini', 'settings.json'),
+  },
+  cursor: {
+    title: 'Cursor',
+    servers: 'mcpServers',
+    typed: false,
+    connectsItself: true,
+    file: (machine) => inHome(machine, '.cursor', 'mcp.json'),
+  },
+  vscode: {
+    title: 'VS Code',
+    servers: 'servers',
+    typed: true,
+    connectsItself: true,
+    file: (machine) => inApplications(machine, 'Code', 'User', 'mcp.json'),
+  },
+} as const satisfies Record<string, Assistant>;
+
+export type AssistantName = keyof typeof assistants;
+
+/** The assistant that a command was asked about; `undefined` when there is none of that name. */
+export function assistantNamed(name: string): Assistant | undefined {
+  return isAssistantName(name) ? assistants[name] : undefined;
+}
+
+function isAssistantName(name: string): name is AssistantName {
+  return Object.hasOwn(assistants, name);
+}
+
+/** Where applications keep a user's configuration on this platform. */
+export function applicationsFolder({ platform, home, env }: Machine): string {
+  const path = pathsOf(platform);
+  if (platform === 'darwin') return path.join(home, 'Library', 'Application Support');
+  return platform === 'win32'
+    ? env['APPDATA'] || path.join(home, 'AppData', 'Roaming')
+    : env['XDG_CONFIG_HOME'] || path.join(home, '.config');
+}
+
+function inApplications(machine: Machine, ...names: string[]): string {
+  return pathsOf(machine.platform).join(applicationsFolder(machine), ...names);
+}
+
+function inHome({ platform, home }: Machine, ...names: string[]): string {
+  return pathsOf(platform).join(home, ...names);
+}
+
+function pathsOf(platform: NodeJS.Platform): typeof posix {
+  return platform === 'win32' ? win32 : posix;
+}

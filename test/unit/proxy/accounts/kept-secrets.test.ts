@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+import { dropSecrets, keepSecrets, withKeptSecrets } from '#proxy/accounts/kept-secrets';
+import { ConfigurationError } from '#proxy/config/configuration-error';
+import type { Connection } from '#proxy/config/connection';
+import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+
+const apiKeySecret = `mcp_${'k'.repeat(36)}`;
+const connection: Connection = {
+  name: 'work',
+  account: 'work',
+  url: 'https://cloud.example.com/mcp/acme/sales',
+  source: 'connections.json',
+  credentials: { kind: 'api_key', apiKeySecret: 'keychain' },
+  headers: { 'x-team': 'red', 'x-pass': 'keychain' },
+};
+
+test('a key and a header come back from the keychain into their places', async () => {
+  const store = memorySecretStore();
+  await keepSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
+
+  expect(await withKeptSecrets(connection, store)).toMatchObject({
+    credentials: { apiKeySecret },
+    headers: { 'x-team': 'red', 'x-pass': 'open' },
+  });
+});
+
+test.each([
+  ['another URL', { url: 'https://evil.example/mcp' }],
+  ['another account', { account: 'home' }],
+])('%s gets none of them', async (_, other) => {
+  const store = memorySecretStore();
+  await keepSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
+
+  const refused = withKeptSecrets({ ...connection, ...other }, store);
+
+  await expect(refused).rejects.toThrow(ConfigurationError);
+  await expect(refused).rejects.toThrow('is not in the keychain');
+});
+
+test('what is dropped is gone', async () => {
+  const store = memorySecretStore();
+  await keepSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
+  await dropSecrets(connection, false, store);
+
+  await expect(withKeptSecrets(connection, store)).rejects.toThrow('is not in the keychain');
+});
