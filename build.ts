@@ -14,6 +14,8 @@ async function bundle(name: string): Promise<void> {
   const build = await rolldown({
     input: join(directory, 'main.ts'),
     platform: 'node',
+    // The other build of jsonc-parser looks for its parts while it runs.
+    resolve: { alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' } },
     external: (id) =>
       id.startsWith('node:') ||
       external.has(

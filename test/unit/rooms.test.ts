@@ -24,6 +24,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: ['clock', 'config', 'http', 'keychain', 'log', 'loopback', 'oauth', 'token'],
   },
   'proxy/config': { enters: ['http', 'log'] },
+  'proxy/editing': { enters: ['clock', 'config'], packages: ['jsonc-parser'] },
   'proxy/bridge': { enters: ['upstream', 'jsonrpc', 'clock', 'log'] },
   'proxy/upstream': { enters: ['token', 'jsonrpc', 'http', 'clock', 'log'] },
   'proxy/token': { enters: ['keychain', 'clock', 'log'] },
