@@ -1,6 +1,7 @@
 import { ConfigurationError } from '#config/configuration-error';
 import type { Connection } from '#config/connection';
 import { UsageError } from '#config/usage-error';
+import { HttpError } from '#http/http-error';
 import type { Failure } from '#jsonrpc/answer';
 import { SecretStoreError } from '#keychain/secret-store';
 import { redact } from '#log/redact';
@@ -70,7 +71,7 @@ export function words(error: unknown, connection?: Connection): Words {
       case 'unreachable':
         return {
           message: `no access token: ${error.message}`,
-          hint: 'check the network and whether the server runs, then try again',
+          hint: remedy(error) ?? 'check the network and whether the server runs, then try again',
           data,
         };
       case 'client':
@@ -142,7 +143,7 @@ export function words(error: unknown, connection?: Connection): Words {
       case 'redirected':
         return { ...said, hint: `if you trust that place, put it into the URL of ${who}` };
       case 'unreachable':
-        return { ...said, hint: 'check the network and whether the server runs' };
+        return { ...said, hint: remedy(error) ?? 'check the network and whether the server runs' };
       case 'status':
       case 'no_answer':
         return { ...said, hint: 'try again later' };
@@ -155,6 +156,11 @@ export function words(error: unknown, connection?: Connection): Words {
     }
   }
   throw error;
+}
+
+/** What the network's own error says to do about it. */
+function remedy({ cause }: Error): string | undefined {
+  return cause instanceof HttpError ? cause.remedy : undefined;
 }
 
 function login(connection: Connection | undefined): string {

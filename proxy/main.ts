@@ -9,12 +9,15 @@ import { readConnection } from '#config/read-connection';
 import { UsageError } from '#config/usage-error';
 import { words } from '#errors';
 import { httpClient } from '#http/http-client';
+import type { NetworkSettings } from '#http/network-settings';
 import { redact } from '#log/redact';
 import { openAccount } from './open-account.ts';
 
 const stopping = new AbortController();
 /** The connection that a command is about, for the words of its errors. */
 let subject: Connection | undefined;
+/** Known once the command line is read; nothing is sent before. */
+let network: NetworkSettings = { env: process.env };
 
 const machine: Machine & { parentPid: number } = {
   platform: process.platform,
@@ -22,7 +25,7 @@ const machine: Machine & { parentPid: number } = {
   env: process.env,
   parentPid: process.ppid,
   clock: systemClock(),
-  http: httpClient(),
+  http: httpClient(() => network),
   stop() {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
       process.on(signal, () => stopping.abort());
@@ -46,7 +49,12 @@ const machine: Machine & { parentPid: number } = {
       throw error;
     }
   },
-  options: (given) => readOptions(given, process.env),
+  options(given) {
+    const options = readOptions(given, process.env);
+    const clientKeyPassphraseSecret = process.env['LATCHKEY_CLIENT_KEY_PASSPHRASE'] ?? '';
+    network = { ...options, env: process.env, clientKeyPassphraseSecret };
+    return options;
+  },
   readConnection: async (target, { config }) =>
     readConnection(target, config, machine, (path) => machine.readText(path)),
   async connection(target, options) {

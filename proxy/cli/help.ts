@@ -52,6 +52,7 @@ environment only, as they are secrets:
   LATCHKEY_CLIENT_SECRET  the client secret alone
   LATCHKEY_API_KEY        an API key, sent as X-API-Key
   LATCHKEY_PRIVATE_KEY_PASSPHRASE  opens an encrypted oauth.privateKeyFile
+  LATCHKEY_CLIENT_KEY_PASSPHRASE   opens an encrypted --client-key-file
 
 examples:
   latchkey login acme

@@ -54,6 +54,26 @@ export const declarations = {
     fallback: String(64 * 1024 * 1024),
     doc: 'longest message, either way',
   },
+  proxy: {
+    env: 'LATCHKEY_PROXY',
+    value: 'URL|none',
+    doc: 'go through this proxy, whatever HTTPS_PROXY says; NO_PROXY still counts',
+  },
+  'ca-file': {
+    env: 'LATCHKEY_CA_FILE',
+    value: 'FILE',
+    doc: 'trust these authorities besides Node’s and the system’s',
+  },
+  'client-certificate-file': {
+    env: 'LATCHKEY_CLIENT_CERTIFICATE_FILE',
+    value: 'FILE',
+    doc: 'our certificate for servers that ask for one (mutual TLS), PEM',
+  },
+  'client-key-file': {
+    env: 'LATCHKEY_CLIENT_KEY_FILE',
+    value: 'FILE',
+    doc: 'its key, PEM',
+  },
 } satisfies Record<string, Declaration>;
 
 export type OptionName = keyof typeof declarations;
@@ -68,6 +88,14 @@ export type Options = {
   signIn: SignInMode;
   logLevel: LogLevel;
   maxMessageBytes: number;
+} & NetworkOptions;
+
+/** The same names as in `#http/network-settings`. */
+type NetworkOptions = {
+  proxy?: string;
+  caFile?: string;
+  clientCertificateFile?: string;
+  clientKeyFile?: string;
 };
 
 /**
@@ -106,6 +134,30 @@ export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options
     signIn: choice('sign-in', signInModes),
     logLevel: choice('log-level', logLevels),
     maxMessageBytes,
+    ...networkOptions(given, text),
+  };
+}
+
+function networkOptions(
+  given: OptionTexts,
+  text: (name: OptionName) => string | undefined,
+): NetworkOptions {
+  if (given.proxy !== undefined && /@/.test(given.proxy))
+    throw new UsageError(
+      '--proxy takes no user and password, as every program can read arguments',
+      'set LATCHKEY_PROXY instead',
+    );
+  const proxy = text('proxy');
+  const caFile = text('ca-file');
+  const clientCertificateFile = text('client-certificate-file');
+  const clientKeyFile = text('client-key-file');
+  if ((clientCertificateFile === undefined) !== (clientKeyFile === undefined))
+    throw new UsageError('--client-certificate-file and --client-key-file need each other');
+  return {
+    ...(proxy !== undefined && { proxy }),
+    ...(caFile !== undefined && { caFile }),
+    ...(clientCertificateFile !== undefined && { clientCertificateFile }),
+    ...(clientKeyFile !== undefined && { clientKeyFile }),
   };
 }
 

@@ -1,6 +1,11 @@
-import type http from 'node:http';
 import type { Agent, IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { createRequire } from 'node:module';
+import type { SecureContext } from 'node:tls';
+import { connectTimeoutMs, exchange, type Way } from './exchange.ts';
+import { HttpError } from './http-error.ts';
+import { namesProxy } from './names-proxy.ts';
+import type { NetworkSettings } from './network-settings.ts';
+import type { ProxyRoute } from './proxy-route.ts';
 
 export type HttpRequest = {
   url: URL;
@@ -23,20 +28,7 @@ export interface HttpClient {
   close(): void;
 }
 
-/** No response came. `cause` is the platform's own error. */
-export class HttpError extends Error {
-  override readonly name = 'HttpError';
-  readonly code: 'unreachable' | 'aborted';
-
-  constructor(code: HttpError['code'], message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
-  }
-}
-
-type Platform = Pick<typeof http, 'Agent' | 'request'>;
-
-const connectTimeoutMs = 20_000;
+type Platform = Way['platform'];
 
 /** Shorter than what load balancers allow, so that a request rarely meets a dying connection. */
 const idleTimeoutMs = 30_000;
@@ -45,55 +37,69 @@ const idleTimeoutMs = 30_000;
  * Keep-alive connections over `node:http`, or `node:https` once there is such a URL. They are
  * required, not imported: the import of `node:http` reads all its exports, among them WebSocket,
  * and so loads the whole of undici, which would double the time that this program takes to start.
+ * Proxies and more trust than Node's own are loaded by the first request that needs them, too.
  */
-export function httpClient(): HttpClient {
+export function httpClient(settings: () => NetworkSettings): HttpClient {
   const require = createRequire(import.meta.url);
   const agents = new Map<string, Agent>();
+  let secureContext: SecureContext | undefined;
+  let trusted: Promise<void> | undefined;
+  let withSystem: Promise<void> | undefined;
 
-  function platformFor(protocol: string) {
-    const platform: Platform = require(protocol === 'https:' ? 'node:https' : 'node:http');
-    const agent =
-      agents.get(protocol) ?? new platform.Agent({ keepAlive: true, timeout: idleTimeoutMs });
-    agents.set(protocol, agent);
-    return { platform, agent };
+  /** From here on TLS trusts more; idle connections stay, as they were good enough before. */
+  async function trustMore(system: boolean): Promise<void> {
+    const { trust } = await import('./trust.ts');
+    secureContext = trust(settings(), system);
+    agents.clear();
   }
 
-  async function request({ url, method, headers, body, signal }: HttpRequest) {
-    const { platform, agent } = platformFor(url.protocol);
-    const length = body ? { 'content-length': body.length } : {};
-    return new Promise<IncomingMessage>((resolve, reject) => {
-      if (signal?.aborted) return reject(new HttpError('aborted', 'aborted'));
-      const outgoing = platform.request(
-        url,
-        { method, agent, headers: { 'user-agent': 'latchkey', ...headers, ...length } },
-        (response) => {
-          // Whoever reads the body sees the same error; without a reader it is not news.
-          response.on('error', () => undefined);
-          resolve(response);
-        },
-      );
-      const abort = () => outgoing.destroy();
-      signal?.addEventListener('abort', abort, { once: true });
-      outgoing.once('close', () => signal?.removeEventListener('abort', abort));
-      outgoing.once('socket', (socket) => {
-        if (!socket.connecting) return;
-        const timer = setTimeout(
-          () => outgoing.destroy(new Error(`no connection within ${connectTimeoutMs / 1000} s`)),
-          connectTimeoutMs,
-        );
-        socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () =>
-          clearTimeout(timer),
-        );
-        socket.once('close', () => clearTimeout(timer));
+  async function wayTo(url: URL): Promise<Way> {
+    const { caFile, clientCertificateFile } = settings();
+    const secure = url.protocol === 'https:';
+    if (secure && (caFile ?? clientCertificateFile) !== undefined)
+      await (trusted ??= trustMore(false));
+    const route = await routeTo(url, settings());
+    const platform: Platform = require(
+      (route && !secure ? route.secretUrl.protocol : url.protocol) === 'https:'
+        ? 'node:https'
+        : 'node:http',
+    );
+    const key = `${url.protocol} ${route?.secretUrl.href ?? ''}`;
+    const agent = agents.get(key) ?? (await agentFor(secure ? route : undefined, platform));
+    agents.set(key, agent);
+    return { platform, agent, ...(route && !secure && { forwarding: route }) };
+  }
+
+  async function agentFor(route: ProxyRoute | undefined, platform: Platform): Promise<Agent> {
+    if (!route)
+      return new platform.Agent({
+        keepAlive: true,
+        timeout: idleTimeoutMs,
+        ...(secureContext && { secureContext }),
       });
-      outgoing.once('error', (error) => {
-        if (signal?.aborted) return reject(new HttpError('aborted', 'aborted', { cause: error }));
-        const reason = error.message || ('code' in error ? String(error.code) : error.name);
-        reject(new HttpError('unreachable', `${url.origin}: ${reason}`, { cause: error }));
-      });
-      outgoing.end(body);
-    });
+    const { tunnelAgent } = await import('./tunnel-agent.ts');
+    return tunnelAgent(route, { secureContext, idleTimeoutMs, connectTimeoutMs });
+  }
+
+  async function request(asked: HttpRequest): Promise<IncomingMessage> {
+    try {
+      return await exchange(asked, await wayTo(asked.url));
+    } catch (error) {
+      if (!(error instanceof HttpError) || error.code !== 'certificate') throw error;
+      const { isUnknownIssuer } = await import('./trust.ts');
+      if (!isUnknownIssuer(error.cause)) throw error;
+      // The handshake failed, so nothing was sent. The system may know the issuer; reading what it
+      // knows takes longer than a start may.
+      await (withSystem ??= trustMore(true));
+      return exchange(asked, await wayTo(asked.url));
+    }
   }
 
   return { request, close: () => agents.forEach((agent) => agent.destroy()) };
+}
+
+async function routeTo(url: URL, settings: NetworkSettings): Promise<ProxyRoute | undefined> {
+  if (!namesProxy(settings)) return undefined;
+  const { proxyRoute } = await import('./proxy-route.ts');
+  return proxyRoute(url, settings);
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { HttpError, type HttpClient, type HttpRequest } from '#http/http-client';
+import type { HttpClient, HttpRequest } from '#http/http-client';
+import { HttpError } from '#http/http-error';
 import { readBody } from '#http/read-body';
 import { OAuthError } from './oauth-error.ts';
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { HttpError, type HttpClient, type HttpRequest } from '#http/http-client';
+import type { HttpClient, HttpRequest } from '#http/http-client';
+import { HttpError } from '#http/http-error';
 import type { Credential } from './credential.ts';
 import { UpstreamError } from './upstream.ts';
 
@@ -17,9 +18,9 @@ export async function authorizedRequest(
     http
       .request({ ...request, headers: { ...request.headers, ...headers } })
       .catch((error: unknown) => {
-        throw error instanceof HttpError
-          ? new UpstreamError(error.code, `cannot reach ${error.message}`, { cause: error })
-          : error;
+        if (!(error instanceof HttpError)) throw error;
+        const code = error.code === 'aborted' ? 'aborted' : 'unreachable';
+        throw new UpstreamError(code, `cannot reach ${error.message}`, { cause: error });
       });
   let proof = await credential.headers();
   let response = await send(proof);

@@ -1,6 +1,7 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import { HttpError, type HttpClient, type HttpRequest } from '#proxy/http/http-client';
+import type { HttpClient, HttpRequest } from '#proxy/http/http-client';
+import { HttpError } from '#proxy/http/http-error';
 
 /** `status` 0: nobody is there. Without `json`: a page. */
 export type Page = { status?: number; json?: unknown; headers?: Record<string, string> };

@@ -17,7 +17,17 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: ['accounts', 'clock', 'config', 'http', 'keychain', 'loopback', 'token'],
   },
   'proxy/errors': {
-    enters: ['config', 'jsonrpc', 'keychain', 'log', 'loopback', 'oauth', 'token', 'upstream'],
+    enters: [
+      'config',
+      'http',
+      'jsonrpc',
+      'keychain',
+      'log',
+      'loopback',
+      'oauth',
+      'token',
+      'upstream',
+    ],
   },
   'proxy/cli': { enters: ['accounts', 'clock', 'config', 'http', 'loopback', 'token'] },
   'proxy/accounts': {

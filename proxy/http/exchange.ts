@@ -1,0 +1,103 @@
+import type http from 'node:http';
+import type { Agent, IncomingMessage, OutgoingHttpHeaders, RequestOptions } from 'node:http';
+import type { HttpRequest } from './http-client.ts';
+import { HttpError, platformCode } from './http-error.ts';
+import type { ProxyRoute } from './proxy-route.ts';
+
+/** How one request travels. */
+export type Way = {
+  platform: Pick<typeof http, 'Agent' | 'request'>;
+  agent: Agent;
+  /** A proxy that is told the whole URL, as for plain http. RFC 9112 §3.2.2 */
+  forwarding?: ProxyRoute;
+};
+
+export const connectTimeoutMs = 20_000;
+
+/**
+ * One request and the head of its response.
+ *
+ * @throws {HttpError}
+ */
+export async function exchange(request: HttpRequest, way: Way): Promise<IncomingMessage> {
+  const { url, signal, body } = request;
+  const { forwarding } = way;
+  if (signal?.aborted) throw new HttpError('aborted', 'aborted');
+  const refusals = forwarding && (await import('./proxy-refusal.ts'));
+  const headers = {
+    'user-agent': 'latchkey',
+    ...request.headers,
+    ...(body && { 'content-length': body.length }),
+    ...(forwarding && { host: url.host, ...refusals?.proxyAuthorization(forwarding) }),
+  };
+  const progress = { sent: false };
+  try {
+    const response = await respond(request, way, headers, progress);
+    if (!forwarding || response.statusCode !== 407) return response;
+    response.destroy();
+    throw refusals?.refusedByProxy(forwarding, url.host, response);
+  } catch (error) {
+    if (error instanceof HttpError) throw error;
+    const { sent } = progress;
+    if (signal?.aborted) throw new HttpError('aborted', 'aborted', { sent, cause: error });
+    const reason = error instanceof Error ? error.message : '';
+    const said = reason || platformCode(error) || 'the connection failed';
+    if (forwarding && !sent) throw refusals?.unreachableProxy(forwarding, said, error);
+    throw await directFailure(url, said, error, sent);
+  }
+}
+
+/** Rejects with what the platform says; `progress` tells how far it came. */
+async function respond(
+  { url, method, body, signal }: HttpRequest,
+  { platform, agent, forwarding }: Way,
+  headers: OutgoingHttpHeaders,
+  progress: { sent: boolean },
+): Promise<IncomingMessage> {
+  const options: RequestOptions = { method, agent, headers };
+  return new Promise((resolve, reject) => {
+    const outgoing = forwarding
+      ? platform.request(forwarding.secretUrl, { ...options, path: url.href, auth: '' })
+      : platform.request(url, options);
+    const abort = () => outgoing.destroy();
+    const timer = setTimeout(
+      () => outgoing.destroy(new Error(`no connection within ${connectTimeoutMs / 1000} s`)),
+      connectTimeoutMs,
+    );
+    const connected = () => {
+      progress.sent = true;
+      clearTimeout(timer);
+    };
+    signal?.addEventListener('abort', abort, { once: true });
+    outgoing.once('close', () => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+    });
+    outgoing.once('socket', (socket) => {
+      if (!socket.connecting) return connected();
+      socket.once('encrypted' in socket ? 'secureConnect' : 'connect', connected);
+    });
+    outgoing.once('response', (response) => {
+      // Whoever reads the body sees the same error; without a reader it is not news.
+      response.on('error', () => undefined);
+      resolve(response);
+    });
+    outgoing.once('error', reject);
+    outgoing.end(body);
+  });
+}
+
+async function directFailure(
+  url: URL,
+  reason: string,
+  cause: unknown,
+  sent: boolean,
+): Promise<HttpError> {
+  if (url.protocol === 'https:') {
+    const { certificateProblem } = await import('./certificate-problem.ts');
+    const { problem, remedy } = certificateProblem(cause) ?? {};
+    if (problem !== undefined)
+      return new HttpError('certificate', `${url.origin}: ${problem}`, { remedy, cause });
+  }
+  return new HttpError('unreachable', `${url.origin}: ${reason}`, { sent, cause });
+}
