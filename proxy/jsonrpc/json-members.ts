@@ -38,8 +38,9 @@ export function jsonMembers(
   if (start === 0 && end === bytes.length && !isUtf8(bytes)) throw new JsonError(0);
   const first = skipSpace(bytes, start);
   const members = bytes[first] === 0x7b ? new Map<string, Span>() : undefined;
-  const after = skipSpace(bytes, skipValue(bytes, first, 0, members));
-  if (after !== end) throw new JsonError(after);
+  const after = skipValue(bytes, first, 0, members);
+  // Space behind a value that is part of a longer text is none of its own.
+  if (after !== end && skipSpace(bytes, after) !== end) throw new JsonError(after);
   return members;
 }
 

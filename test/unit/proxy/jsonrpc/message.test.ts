@@ -113,3 +113,9 @@ test('only a version in _meta makes a message modern', () => {
   );
   expect(modernVersion(read(`{"method":"m","params":{"text":"${key}"}}`))).toBeUndefined();
 });
+
+test('a member is read inside a message that is spaced out', () => {
+  const spaced = read('{ "id": 1, "method": "m", "params": { "name": "x" } }');
+
+  expect(stringAt(spaced, 'params', 'name')).toBe('x');
+});
