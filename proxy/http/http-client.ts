@@ -42,6 +42,8 @@ const idleTimeoutMs = 30_000;
 export function httpClient(settings: () => NetworkSettings): HttpClient {
   const require = createRequire(import.meta.url);
   const agents = new Map<string, Agent>();
+  /** By origin, as the way there is the same for every request. */
+  const ways = new Map<string, Way>();
   let secureContext: SecureContext | undefined;
   let trusted: Promise<void> | undefined;
   let withSystem: Promise<void> | undefined;
@@ -51,9 +53,10 @@ export function httpClient(settings: () => NetworkSettings): HttpClient {
     const { trust } = await import('./trust.ts');
     secureContext = trust(settings(), system);
     agents.clear();
+    ways.clear();
   }
 
-  async function wayTo(url: URL): Promise<Way> {
+  async function findWay(url: URL): Promise<Way> {
     const { caFile, clientCertificateFile } = settings();
     const secure = url.protocol === 'https:';
     if (secure && (caFile ?? clientCertificateFile) !== undefined)
@@ -67,7 +70,9 @@ export function httpClient(settings: () => NetworkSettings): HttpClient {
     const key = `${url.protocol} ${route?.secretUrl.href ?? ''}`;
     const agent = agents.get(key) ?? (await agentFor(secure ? route : undefined, platform));
     agents.set(key, agent);
-    return { platform, agent, ...(route && !secure && { forwarding: route }) };
+    const way = { platform, agent, ...(route && !secure && { forwarding: route }) };
+    ways.set(url.origin, way);
+    return way;
   }
 
   async function agentFor(route: ProxyRoute | undefined, platform: Platform): Promise<Agent> {
@@ -83,7 +88,7 @@ export function httpClient(settings: () => NetworkSettings): HttpClient {
 
   async function request(asked: HttpRequest): Promise<IncomingMessage> {
     try {
-      return await exchange(asked, await wayTo(asked.url));
+      return await exchange(asked, ways.get(asked.url.origin) ?? (await findWay(asked.url)));
     } catch (error) {
       if (!(error instanceof HttpError) || error.code !== 'certificate') throw error;
       const { isUnknownIssuer } = await import('./trust.ts');
@@ -91,7 +96,7 @@ export function httpClient(settings: () => NetworkSettings): HttpClient {
       // The handshake failed, so nothing was sent. The system may know the issuer; reading what it
       // knows takes longer than a start may.
       await (withSystem ??= trustMore(true));
-      return exchange(asked, await wayTo(asked.url));
+      return exchange(asked, await findWay(asked.url));
     }
   }
 

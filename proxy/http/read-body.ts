@@ -13,17 +13,24 @@ export async function readBody(
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
-    const take = (chunk: Buffer) => {
+    let over = false;
+    const brokenOff = () => {
+      // An error is made for those who get it: its stack costs as much as the rest.
+      if (!over) reject(response.errored ?? new Error('the body broke off'));
+    };
+    response.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
       if (bytes <= maxBytes) return void chunks.push(chunk);
+      over = true;
       resolve(undefined);
       response.destroy();
-    };
-    response.on('data', take);
-    response.once('end', () => resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks)));
-    response.once('error', reject);
-    response.once('close', () => reject(new Error('the body broke off')));
-    if (response.destroyed || response.errored)
-      reject(response.errored ?? new Error('the body broke off'));
+    });
+    response.on('end', () => {
+      over = true;
+      resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks));
+    });
+    response.on('error', brokenOff);
+    response.on('close', brokenOff);
+    if (response.destroyed) brokenOff();
   });
 }
