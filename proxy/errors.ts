@@ -130,8 +130,15 @@ export function words(error: unknown, connection?: Connection): Words {
     }
   }
   if (error instanceof UpstreamError) {
-    const data = error.status === undefined ? undefined : { status: error.status };
-    const said = { message: error.message, ...(data && { data }) };
+    const { outcomeUnknown, ...figures } = error.details;
+    const data = { ...figures, ...(outcomeUnknown && { outcome: 'unknown' }) };
+    const said = { message: error.message, ...(Object.keys(data).length > 0 && { data }) };
+    if (outcomeUnknown)
+      return {
+        ...said,
+        message: `${error.message}; whether it ran is unknown, so it was not sent again`,
+        hint: 'look whether it took effect before you repeat it',
+      };
     switch (error.code) {
       case 'unauthorized':
         return {
@@ -146,7 +153,7 @@ export function words(error: unknown, connection?: Connection): Words {
         return { ...said, hint: remedy(error) ?? 'check the network and whether the server runs' };
       case 'status':
       case 'no_answer':
-        return { ...said, hint: 'try again later' };
+        return { ...said, hint: later(error.details.retryAfterSeconds) };
       case 'not_json_rpc':
         return { ...said, hint: `check the URL of ${who}` };
       case 'too_large':
@@ -156,6 +163,10 @@ export function words(error: unknown, connection?: Connection): Words {
     }
   }
   throw error;
+}
+
+function later(seconds: number | undefined): string {
+  return seconds === undefined ? 'try again later' : `try again in ${seconds} s`;
 }
 
 /** What the network's own error says to do about it. */

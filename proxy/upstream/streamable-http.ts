@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Clock } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#clock/clock';
 import type { HttpClient } from '#http/http-client';
 import { answerTo } from '#jsonrpc/answer';
 import { readMessage, type Message } from '#jsonrpc/message';
@@ -8,8 +8,12 @@ import { authorizedRequest } from './authorized-request.ts';
 import type { Credential } from './credential.ts';
 import { agreedSession, sessionHeaders, type LegacySession } from './legacy-session.ts';
 import { modernHeaders } from './modern-headers.ts';
+import { patientRequest } from './patient-request.ts';
 import { isFor, readAnswer } from './read-answer.ts';
 import { readEvents, type StreamPosition } from './read-events.ts';
+import { repeatableRequests } from './repeatable-requests.ts';
+import { retryAfterSeconds } from './retry-after.ts';
+import { mayHaveRun } from './may-have-run.ts';
 import { UpstreamError, type Deliver, type Upstream } from './upstream.ts';
 
 export type StreamableHttpOptions = {
@@ -24,6 +28,9 @@ export type StreamableHttpOptions = {
 const initialized = readMessage(
   Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'),
 );
+
+/** What an assistant waits for an answer, in all. */
+const patienceSeconds = 60;
 const firstRetryMs = 1_000;
 const longestRetryMs = 30_000;
 const reviveTimeoutMs = 30_000;
@@ -44,8 +51,9 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   let session: LegacySession = {};
   let revival: Promise<void> | undefined;
   const life = new AbortController();
+  const repeatable = repeatableRequests();
 
-  async function post(message: Message, signal: AbortSignal): Promise<IncomingMessage> {
+  async function postOnce(message: Message, signal: AbortSignal): Promise<IncomingMessage> {
     const headers = {
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',
@@ -55,6 +63,11 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
       { url, method: 'POST', headers, body: message.bytes, signal },
       options,
     );
+  }
+
+  async function post(message: Message, patientUntil: EpochSeconds, signal: AbortSignal) {
+    const often = { repeatable: repeatable.has(message), patientUntil, signal, clock, log };
+    return patientRequest(async () => postOnce(message, signal), often);
   }
 
   async function get(lastEventId: string | undefined, signal: AbortSignal) {
@@ -67,22 +80,57 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   }
 
   async function send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const patientUntil = clock.now() + patienceSeconds;
     await revival?.catch(() => undefined);
-    return exchange(message, deliver, signal);
+    return exchange(message, deliver, signal, patientUntil);
   }
 
-  async function exchange(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+  async function exchange(
+    message: Message,
+    deliver: Deliver,
+    signal: AbortSignal,
+    patientUntil = clock.now() + patienceSeconds,
+  ): Promise<void> {
     const handshake = message.method === 'initialize' && modernHeaders(message) === undefined;
     if (handshake) session = { initialize: message };
     const inSession = modernHeaders(message) === undefined ? session.id : undefined;
-    let response = await post(message, signal);
-    if (response.statusCode === 404 && inSession !== undefined && message.kind === 'request') {
-      response.resume();
-      await revive(inSession);
-      response = await post(message, signal);
+    const harmless = message.kind !== 'request' || repeatable.has(message);
+    let attempts = 1;
+    let retryAfter: string | undefined;
+    try {
+      let answered = await post(message, patientUntil, signal);
+      if (
+        answered.response.statusCode === 404 &&
+        inSession !== undefined &&
+        message.kind === 'request'
+      ) {
+        answered.response.resume();
+        await revive(inSession);
+        answered = await post(message, patientUntil, signal);
+      }
+      const { response } = answered;
+      attempts = answered.attempts;
+      retryAfter = response.headers['retry-after'];
+      if (message.kind !== 'request') return accepted(message, response);
+      const taking = handshake ? remembering(response, deliver) : learning(message, deliver);
+      await receive(message, response, taking, signal);
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error;
+      const seconds = retryAfterSeconds(retryAfter, clock.now());
+      throw error.with({
+        ...(seconds !== undefined && { retryAfterSeconds: seconds }),
+        ...(attempts > 1 && { attempts }),
+        ...(!harmless && mayHaveRun(error) && { outcomeUnknown: true }),
+      });
     }
-    if (message.kind !== 'request') return accepted(message, response);
-    await receive(message, response, handshake ? remembering(response, deliver) : deliver, signal);
+  }
+
+  function learning(request: Message, deliver: Deliver): Deliver {
+    if (request.method !== 'tools/list') return deliver;
+    return async (message) => {
+      if (message.kind === 'response') repeatable.learn(request, message);
+      await deliver(message);
+    };
   }
 
   /** Reads the session off the answer to `initialize` before anyone acts on that. */

@@ -20,6 +20,17 @@ export interface Upstream {
   close(signal: AbortSignal): Promise<void>;
 }
 
+export type UpstreamErrorDetails = {
+  /** HTTP status, when there was an answer. */
+  status?: number;
+  /** When the server says it can be asked again. */
+  retryAfterSeconds?: number;
+  /** How often it was tried, when more than once. */
+  attempts?: number;
+  /** The request may have run, or not, and is not harmless to repeat. */
+  outcomeUnknown?: boolean;
+};
+
 /**
  * `unreachable`: no connection. `unauthorized`: a credential is missing, or the renewed one was
  * refused too. `forbidden`: it lacks a right. `redirected`: the server is elsewhere. `status`: any
@@ -38,16 +49,36 @@ export class UpstreamError extends Error {
     | 'no_answer'
     | 'too_large'
     | 'aborted';
-  /** HTTP status, when there was an answer. */
-  readonly status: number | undefined;
+  readonly details: UpstreamErrorDetails;
 
   constructor(
     code: UpstreamError['code'],
     message: string,
-    { status, ...options }: ErrorOptions & { status?: number } = {},
+    {
+      status,
+      retryAfterSeconds,
+      attempts,
+      outcomeUnknown,
+      ...options
+    }: ErrorOptions & UpstreamErrorDetails = {},
   ) {
     super(message, options);
     this.code = code;
-    this.status = status;
+    this.details = {
+      ...(status !== undefined && { status }),
+      ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+      ...(attempts !== undefined && { attempts }),
+      ...(outcomeUnknown !== undefined && { outcomeUnknown }),
+    };
+  }
+
+  get status(): number | undefined {
+    return this.details.status;
+  }
+
+  /** The same error, with more known about it. */
+  with(more: UpstreamErrorDetails): UpstreamError {
+    const { code, message, cause, details } = this;
+    return new UpstreamError(code, message, { ...details, ...more, cause });
   }
 }

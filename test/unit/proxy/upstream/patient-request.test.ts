@@ -1,0 +1,132 @@
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import { expect, test } from 'vitest';
+import { HttpError } from '#proxy/http/http-error';
+import { jsonLinesLog } from '#proxy/log/log';
+import { patientRequest } from '#proxy/upstream/patient-request';
+import { UpstreamError } from '#proxy/upstream/upstream';
+import { fakeClock } from '#support/fake-clock';
+
+function response(statusCode: number, retryAfter?: string): IncomingMessage {
+  const message = new IncomingMessage(new Socket());
+  message.statusCode = statusCode;
+  if (retryAfter !== undefined) message.headers['retry-after'] = retryAfter;
+  return message;
+}
+
+function broken(code: string, sent: boolean, kind: HttpError['code'] = 'unreachable') {
+  const cause = new HttpError(kind, code, {
+    sent,
+    cause: Object.assign(new Error(code), { code }),
+  });
+  return new UpstreamError('unreachable', code, { cause });
+}
+
+/** Asks a server that answers so, one after the other; the last for good. */
+function asking(answers: (IncomingMessage | Error)[], repeatable = false) {
+  const clock = fakeClock();
+  const began = clock.now();
+  const cancel = new AbortController();
+  let sent = 0;
+  const outcome = patientRequest(
+    () => {
+      const answer = answers[Math.min(sent++, answers.length - 1)];
+      return answer instanceof IncomingMessage ? Promise.resolve(answer) : Promise.reject(answer);
+    },
+    {
+      repeatable,
+      patientUntil: began + 60,
+      signal: cancel.signal,
+      clock,
+      log: jsonLinesLog('error', () => undefined),
+      random: () => 0.5,
+    },
+  );
+  outcome.catch(() => undefined);
+  return { clock, cancel, outcome, sent: () => sent };
+}
+
+test.each([429, 503])(
+  '%s with Retry-After is asked again then, whatever it was',
+  async (status) => {
+    const run = asking([response(status, '5'), response(200)]);
+    await run.clock.advance(4.9);
+    expect(run.sent()).toBe(1);
+    await run.clock.advance(1);
+
+    expect(await run.outcome).toMatchObject({ response: { statusCode: 200 }, attempts: 2 });
+  },
+);
+
+test('a wait beyond the assistant’s patience is told at once', async () => {
+  const run = asking([response(429, '61')], true);
+
+  expect(await run.outcome).toMatchObject({ response: { statusCode: 429 }, attempts: 1 });
+});
+
+test('waits add up to the patience and no further', async () => {
+  const run = asking([response(503, '25')]);
+  await run.clock.advance(26);
+  await run.clock.advance(26);
+
+  expect(await run.outcome).toMatchObject({ response: { statusCode: 503 }, attempts: 3 });
+});
+
+test.each([429, 502, 503, 504])(
+  '%s alone is asked again only what may run twice',
+  async (status) => {
+    const once = asking([response(status)]);
+    const thrice = asking([response(status)], true);
+    await thrice.clock.advance(1);
+    await thrice.clock.advance(1);
+
+    expect(await once.outcome).toMatchObject({ attempts: 1 });
+    expect(await thrice.outcome).toMatchObject({ attempts: 3 });
+  },
+);
+
+test('Retry-After on another status is no reason to ask again', async () => {
+  expect(await asking([response(500, '1')], true).outcome).toMatchObject({ attempts: 1 });
+  expect(await asking([response(502, '1')]).outcome).toMatchObject({ attempts: 1 });
+});
+
+test('a connection that was never made is tried once more, whatever it was for', async () => {
+  const good = asking([broken('ECONNREFUSED', false), response(200)]);
+  const bad = asking([broken('ECONNREFUSED', false)]);
+  await good.clock.advance(1);
+  await bad.clock.advance(1);
+
+  expect(await good.outcome).toMatchObject({ attempts: 2 });
+  await expect(bad.outcome).rejects.toMatchObject({ details: { attempts: 2 } });
+});
+
+test('what may have arrived is sent again only when it may run twice', async () => {
+  const call = asking([broken('ECONNRESET', true), response(200)]);
+  const list = asking([broken('ECONNRESET', true), response(200)], true);
+  await list.clock.advance(1);
+
+  await expect(call.outcome).rejects.toMatchObject({ code: 'unreachable', details: {} });
+  expect(call.sent()).toBe(1);
+  expect(await list.outcome).toMatchObject({ attempts: 2 });
+});
+
+test('silence, certificates and proxies are not tried again', async () => {
+  for (const error of [
+    broken('no connection within 20 s', false),
+    broken('CERT_HAS_EXPIRED', false, 'certificate'),
+    broken('ECONNREFUSED', false, 'proxy'),
+  ]) {
+    const run = asking([error], true);
+    await expect(run.outcome).rejects.toBe(error);
+    expect(run.sent()).toBe(1);
+  }
+});
+
+test('a cancelled request waits no longer and is not sent again', async () => {
+  const run = asking([response(429, '30'), response(200)]);
+  await run.clock.asleep();
+  run.cancel.abort();
+
+  await expect(run.outcome).rejects.toMatchObject({ code: 'aborted' });
+  expect(run.sent()).toBe(1);
+});
