@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
+import { join } from 'node:path';
 import type { Machine } from '#cli/machine';
 import { parseCommandLine } from '#cli/parse-command-line';
 import { systemClock } from '#clock/clock';
 import type { Connection } from '#config/connection';
+import { defaultStateDirectory } from '#config/default-state-directory';
 import { readOptions } from '#config/options';
 import { readConnection } from '#config/read-connection';
 import { UsageError } from '#config/usage-error';
@@ -11,7 +13,7 @@ import { words } from '#errors';
 import { httpClient } from '#http/http-client';
 import type { NetworkSettings } from '#http/network-settings';
 import { redact } from '#log/redact';
-import { openAccount } from './open-account.ts';
+import { openAccount, openSecretStore } from './open-account.ts';
 
 const stopping = new AbortController();
 /** The connection that a command is about, for the words of its errors. */
@@ -26,6 +28,8 @@ const machine: Machine & { parentPid: number } = {
   parentPid: process.ppid,
   clock: systemClock(),
   http: httpClient(() => network),
+  launcher: { node: process.execPath, script: launcherPath() },
+  interactive: process.stdin.isTTY && process.stdout.isTTY,
   stop() {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
       process.on(signal, () => stopping.abort());
@@ -36,6 +40,10 @@ const machine: Machine & { parentPid: number } = {
   async *lines() {
     const { createInterface } = await import('node:readline');
     yield* createInterface({ input: process.stdin });
+  },
+  async secret(question) {
+    const { hiddenLine } = await import('#cli/hidden-line');
+    return hiddenLine(question, process.stdin, process.stderr);
   },
   async openBrowser(url) {
     const browser = await import('#loopback/open-browser');
@@ -62,6 +70,20 @@ const machine: Machine & { parentPid: number } = {
     return subject;
   },
   account: async (connection, options) => openAccount(connection, options, machine),
+  store: async (options) => openSecretStore(options, machine),
+  async exclusively(name, options, work) {
+    const { sqliteRefreshLock } = await import('#token/sqlite-refresh-lock');
+    const locks = join(options.stateDir ?? defaultStateDirectory(machine), 'locks');
+    return sqliteRefreshLock(locks, machine.clock).hold(name, work);
+  },
+  async check(connection, options) {
+    const { checkConnection } = await import('./check-connection.ts');
+    return checkConnection(connection, options, {
+      ...machine,
+      writeLog: (line) => process.stderr.write(line),
+      stop: machine.stop(),
+    });
+  },
   async bridge(connection, options) {
     const { connect } = await import('./connect.ts');
     await connect(connection, options, {
@@ -74,6 +96,12 @@ const machine: Machine & { parentPid: number } = {
     });
   },
 };
+
+/** The launcher beside the sources, or beside the folder of the build. */
+function launcherPath(): string {
+  const built = import.meta.filename.endsWith('.js');
+  return join(import.meta.dirname, built ? '..' : '.', 'bin', 'latchkey.js');
+}
 
 async function run(args: string[]): Promise<number> {
   const asked = parseCommandLine(args);

@@ -1,12 +1,20 @@
+import { addCommand } from './add-command.ts';
 import type { Command } from './command.ts';
 import { connectCommand } from './connect-command.ts';
+import { installCommand } from './install-command.ts';
 import { loginCommand } from './login-command.ts';
 import { logoutCommand } from './logout-command.ts';
+import { removeCommand } from './remove-command.ts';
 import { statusCommand } from './status-command.ts';
+import { uninstallCommand } from './uninstall-command.ts';
 
 /** Every command, in the order of the help. Without a command's name, `connect` is meant. */
 export const commands: readonly Command[] = [
   connectCommand,
+  addCommand,
+  removeCommand,
+  installCommand,
+  uninstallCommand,
   loginCommand,
   logoutCommand,
   statusCommand,

@@ -1,8 +1,13 @@
 import type { Account, OAuthConnection } from '#accounts/account';
 import type { Clock } from '#clock/clock';
 import type { Connection } from '#config/connection';
+import type { Launcher } from '#config/launch-entry';
 import type { Options, OptionTexts } from '#config/options';
 import type { HttpClient } from '#http/http-client';
+import type { SecretStore } from '#keychain/secret-store';
+
+/** What a server said when it was asked. `nobody`: it wants no credential. */
+export type Checked = { as: 'api_key' | 'client' | 'person' | 'nobody'; issuer?: string };
 
 /** The machine that a command runs on, and whoever sits at it. */
 export interface Machine {
@@ -11,6 +16,10 @@ export interface Machine {
   readonly env: NodeJS.ProcessEnv;
   readonly clock: Clock;
   readonly http: HttpClient;
+  /** What an assistant has to start to get this very program. */
+  readonly launcher: Launcher;
+  /** Whether somebody sits at a terminal who can answer. */
+  readonly interactive: boolean;
   /** Aborts when somebody wants us gone. Asking for it takes over Ctrl-C. */
   readonly stop: () => AbortSignal;
 
@@ -22,6 +31,9 @@ export interface Machine {
 
   /** What the person types, line by line. */
   lines(): AsyncIterable<string>;
+
+  /** A secret that the person types unseen, or the first line of standard input. */
+  secret(question: string): Promise<string>;
 
   /** Whether a browser was opened. */
   openBrowser(url: URL): Promise<boolean>;
@@ -43,6 +55,14 @@ export interface Machine {
   readConnection(target: string, options: Options): Promise<Connection>;
 
   account(connection: OAuthConnection, options: Options): Promise<Account>;
+
+  store(options: Options): Promise<SecretStore>;
+
+  /** Does `work` while no other process of this machine does work of that name. */
+  exclusively<T>(name: string, options: Options, work: () => Promise<T>): Promise<T>;
+
+  /** Asks the server whether the connection is one, and whether its credential is good. */
+  check(connection: Connection, options: Options): Promise<Checked>;
 
   /** Carries MCP between standard input and output and `connection`, until the assistant hangs up. */
   bridge(connection: Connection, options: Options): Promise<void>;

@@ -1,5 +1,5 @@
-import { basename } from 'node:path';
 import type { Problem } from './configuration-error.ts';
+import { startsLatchkey } from './launch-entry.ts';
 
 /** What an assistant's configuration says of one server, in one shape for all assistants. */
 export type Entry = {
@@ -40,7 +40,7 @@ export function readEntry(
   const env = environment(value['env']);
   if (value['command'] !== undefined) {
     const args = Array.isArray(value['args']) ? value['args'].filter(isString) : [];
-    if (!startsLatchkey([value['command'], ...args])) {
+    if (!startsLatchkey([value['command'], ...args].filter(isString))) {
       problems.push({
         source,
         key,
@@ -82,15 +82,6 @@ export function readEntry(
 function fromCursor(auth: Json): Json {
   const { CLIENT_ID: clientId, CLIENT_SECRET: clientSecret, scopes } = auth;
   return { clientId, clientSecret, scopes };
-}
-
-/** `latchkey`, `npx latchkey`, or Node with the path of our launcher. */
-function startsLatchkey(words: unknown[]): boolean {
-  return words
-    .filter(isString)
-    .some((word) =>
-      /^latchkey(@[\w.-]+)?(\.(js|cmd|exe|ts))?$/i.test(basename(word.replaceAll('\\', '/'))),
-    );
 }
 
 function environment(value: unknown): Record<string, string> {

@@ -41,6 +41,8 @@ export type ProxyProcess = {
 
 export type ProxyOptions = {
   args: string[];
+  /** Another program than Node with our launcher, as an assistant's entry names it. */
+  command?: string;
   env?: Record<string, string | undefined>;
 };
 
@@ -51,8 +53,10 @@ const initialize = {
 };
 
 /** Starts the real proxy, from its launcher. It is killed by its own pid when the test is over. */
-export function proxyProcess({ args, env = {} }: ProxyOptions): ProxyProcess {
-  const child = spawn(process.execPath, [launcher, ...args], {
+export function proxyProcess({ args, command, env = {} }: ProxyOptions): ProxyProcess {
+  const words: [string, string[]] =
+    command === undefined ? [process.execPath, [launcher, ...args]] : [command, args];
+  const child = spawn(...words, {
     env: { PATH: process.env['PATH'], HOME: mkdtempSync(join(tmpdir(), 'latchkey-home-')), ...env },
     stdio: 'pipe',
   });

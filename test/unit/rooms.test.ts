@@ -9,7 +9,12 @@ const root = join(import.meta.dirname, '../..');
  * every room of its own package. A room without a line here may not exist.
  */
 const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
-  'proxy/main': { enters: ['cli', 'clock', 'config', 'errors', 'http', 'log', 'loopback'] },
+  'proxy/main': {
+    enters: ['cli', 'clock', 'config', 'errors', 'http', 'log', 'loopback', 'token'],
+  },
+  'proxy/check-connection': {
+    enters: ['cli', 'config', 'jsonrpc', 'log', 'oauth', 'upstream'],
+  },
   'proxy/connect': {
     enters: ['accounts', 'bridge', 'cli', 'config', 'errors', 'log', 'token', 'upstream'],
   },
@@ -29,7 +34,9 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'upstream',
     ],
   },
-  'proxy/cli': { enters: ['accounts', 'clock', 'config', 'http', 'loopback', 'token'] },
+  'proxy/cli': {
+    enters: ['accounts', 'clock', 'config', 'editing', 'http', 'keychain', 'loopback', 'token'],
+  },
   'proxy/accounts': {
     enters: ['clock', 'config', 'http', 'keychain', 'log', 'loopback', 'oauth', 'token'],
   },

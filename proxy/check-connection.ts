@@ -1,0 +1,67 @@
+import type { Checked } from '#cli/machine';
+import type { Connection } from '#config/connection';
+import type { Options } from '#config/options';
+import { readMessage } from '#jsonrpc/message';
+import { jsonLinesLog } from '#log/log';
+import { discover } from '#oauth/discover';
+import { UpstreamError } from '#upstream/upstream';
+import { streamableHttp } from '#upstream/streamable-http';
+import { staticCredential } from '#upstream/credential';
+import { credentialFor, type CredentialPorts } from './connect.ts';
+
+export type CheckPorts = CredentialPorts & { writeLog: (line: string) => void };
+
+const timeoutMs = 60_000;
+
+const handshake = Buffer.from(
+  '{"jsonrpc":"2.0","id":"latchkey","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"latchkey","version":"0"}}}',
+);
+
+/**
+ * Shakes hands with the server, as an assistant does, and hangs up. Where a person has to sign in it
+ * is enough to find out where; nobody is asked.
+ *
+ * @throws what a connection fails with
+ */
+export async function checkConnection(
+  connection: Connection,
+  options: Options,
+  ports: CheckPorts,
+): Promise<Checked> {
+  const { credentials, headers = {} } = connection;
+  const { clock, http, stop } = ports;
+  const log = jsonLinesLog(options.logLevel, ports.writeLog);
+  const chosen = 'authorization' in headers || 'x-api-key' in headers;
+  const person = credentials.kind === 'authorization_code' && !chosen;
+  const upstream = streamableHttp({
+    url: new URL(connection.url),
+    credential: person
+      ? staticCredential(headers)
+      : await credentialFor(connection, options, ports, log),
+    http,
+    clock,
+    log,
+    maxMessageBytes: options.maxMessageBytes,
+  });
+  const signal = AbortSignal.any([stop, AbortSignal.timeout(timeoutMs)]);
+  try {
+    await upstream.send(readMessage(handshake), () => Promise.resolve(), signal);
+    if (person) return { as: 'nobody' };
+    return { as: credentials.kind === 'client_credentials' ? 'client' : 'api_key' };
+  } catch (error) {
+    if (!person || !(error instanceof UpstreamError && error.code === 'unauthorized')) throw error;
+    const { issuer, resource } = credentials;
+    const { issuer: found } = await discover(
+      {
+        url: connection.url,
+        ...(issuer !== undefined && { issuer }),
+        ...(resource !== undefined && { resource }),
+        publishedBefore: false,
+      },
+      http,
+    );
+    return { as: 'person', issuer: found };
+  } finally {
+    await upstream.close(signal);
+  }
+}

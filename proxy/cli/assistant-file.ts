@@ -1,0 +1,37 @@
+import { basename } from 'node:path';
+import { assistantNamed, assistants } from '#config/assistants';
+import { UsageError } from '#config/usage-error';
+import type { CommandInput } from './command.ts';
+import type { Machine } from './machine.ts';
+
+/** The file of an assistant that a command is about, and how entries look there. */
+export type AssistantFile = {
+  title: string;
+  file: string;
+  servers: 'mcpServers' | 'servers';
+  typed: boolean;
+};
+
+/**
+ * The assistant's own file of this user, or the one that `--config` names. `LATCHKEY_CONFIG` says where
+ * connections are found, and not what may be written to.
+ *
+ * @throws {UsageError}
+ */
+export function assistantFile(
+  name: string,
+  { options }: CommandInput,
+  machine: Machine,
+): AssistantFile {
+  const assistant = assistantNamed(name);
+  if (!assistant)
+    throw new UsageError(
+      'which assistant?',
+      `the assistants are ${Object.keys(assistants).join(', ')}`,
+    );
+  const { title, servers, typed } = assistant;
+  const file = options.config ?? assistant.file(machine);
+  // VS Code says "servers" in its own files alone; what it shares with others has the others' word.
+  const shared = basename(file) === '.mcp.json';
+  return { title, file, servers: shared ? 'mcpServers' : servers, typed };
+}

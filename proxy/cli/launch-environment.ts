@@ -1,0 +1,24 @@
+import { resolve } from 'node:path';
+import { defaultStateDirectory } from '#config/default-state-directory';
+import type { Options } from '#config/options';
+import { registryFile } from '#config/registry-file';
+import type { Machine } from './machine.ts';
+
+/**
+ * What the proxy has to be told when an assistant starts it, as assistants pass on six variables and
+ * the XDG ones are none of them. Mostly nothing.
+ */
+export function launchEnvironment(options: Options, machine: Machine): Record<string, string> {
+  const { stateDir, secretStore, secretStoreKeyFile } = options;
+  const bare = machine.platform === 'linux' ? { ...machine, env: {} } : machine;
+  const file = registryFile(machine);
+  const state = stateDir ?? defaultStateDirectory(machine);
+  return {
+    ...(file !== registryFile(bare) && { LATCHKEY_CONFIG: file }),
+    ...(state !== defaultStateDirectory(bare) && { LATCHKEY_STATE_DIR: resolve(state) }),
+    ...(secretStore !== 'os' && { LATCHKEY_SECRET_STORE: secretStore }),
+    ...(secretStoreKeyFile !== undefined && {
+      LATCHKEY_SECRET_STORE_KEY_FILE: resolve(secretStoreKeyFile),
+    }),
+  };
+}

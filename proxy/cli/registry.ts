@@ -1,0 +1,82 @@
+import { inKeychain, type Connection } from '#config/connection';
+import { ConfigurationError } from '#config/configuration-error';
+import { connectionNames } from '#config/connection-names';
+import type { Options } from '#config/options';
+import { registryFile } from '#config/registry-file';
+import { UsageError } from '#config/usage-error';
+import { editJson } from '#editing/edit-json';
+import { fileSnapshot } from '#editing/file-snapshot';
+import { replaceFile } from '#editing/replace-file';
+import type { Machine } from './machine.ts';
+
+/**
+ * Writes an entry of our own connections, or with `undefined` removes it. One process at a time, so
+ * that two who add at once both find theirs.
+ */
+export async function setRegistered(
+  name: string,
+  entry: Record<string, unknown> | undefined,
+  options: Options,
+  machine: Machine,
+): Promise<void> {
+  const file = registryFile(machine);
+  await machine.exclusively(`file ${file}`, options, async () => {
+    const snapshot = await fileSnapshot(file);
+    const changes = [{ path: ['mcpServers', name], value: entry }];
+    await replaceFile(snapshot, await editJson(snapshot.bytes, file, changes));
+  });
+}
+
+/** The connection of that name among our own; `undefined` when there is none. */
+export async function registered(
+  name: string,
+  options: Options,
+  machine: Machine,
+): Promise<Connection | undefined> {
+  const config = registryFile(machine);
+  const names = await connectionNames([config], (path) => machine.readText(path));
+  return names.includes(name) ? machine.readConnection(name, { ...options, config }) : undefined;
+}
+
+/** Whether a connection of another name still needs the same client's secret. */
+export async function sharesClient(
+  { name, url, credentials }: Connection,
+  options: Options,
+  machine: Machine,
+): Promise<boolean> {
+  if (credentials.kind === 'api_key') return false;
+  const names = await connectionNames([registryFile(machine)], (path) => machine.readText(path));
+  for (const other of names.filter((one) => one !== name)) {
+    const connection = await registered(other, options, machine).catch(() => undefined);
+    if (connection?.url !== url || connection.credentials.kind === 'api_key') continue;
+    const { clientId, clientSecret } = connection.credentials;
+    if (clientId === credentials.clientId && clientSecret === inKeychain) return true;
+  }
+  return false;
+}
+
+/** A name that is safe as a word of any shell and as a key of any file. */
+export function checkName(name: string): void {
+  if (/^[A-Za-z0-9][\w.-]{0,63}$/.test(name)) return;
+  throw new UsageError(
+    'a connection is named by letters, digits, dots, dashes and underscores, 64 at most',
+    'for example: latchkey add work https://cloud.example.com/mcp/acme/sales',
+  );
+}
+
+/** Where an assistant knows the name for another URL, `latchkey NAME` could mean either. */
+export async function checkUnambiguous(
+  name: string,
+  url: string,
+  options: Options,
+  machine: Machine,
+): Promise<void> {
+  const { config: _, ...anywhere } = options;
+  const known = await machine.readConnection(name, anywhere).catch((error: unknown) => {
+    if (error instanceof ConfigurationError) return undefined;
+    throw error;
+  });
+  if (!known || known.url === url || known.source === registryFile(machine)) return;
+  const problem = `already means ${known.url} there; choose another name, or change it`;
+  throw new ConfigurationError([{ source: known.source, key: name, problem }]);
+}

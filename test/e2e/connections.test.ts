@@ -1,0 +1,205 @@
+import { cp, mkdir, stat, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { isLaunch, type LaunchEntry } from '#proxy/config/launch-entry';
+import { parseJsonc } from '#proxy/config/parse-jsonc';
+import { keychainSession } from '#support/keychain-session';
+import { latchkeyHome } from '#support/latchkey-home';
+import { legacyMcp } from '#support/legacy-mcp';
+import { oauthFront } from '#support/oauth-front';
+import { suite } from '#support/suite';
+
+const apiKey = `mcp_${'k'.repeat(36)}`;
+const registry = '.config/latchkey/connections.json';
+
+const files = {
+  'claude-desktop': '.config/Claude/claude_desktop_config.json',
+  'claude-code': '.claude.json',
+  gemini: '.gemini/settings.json',
+  cursor: '.cursor/mcp.json',
+  vscode: '.config/Code/User/mcp.json',
+};
+
+const launches = z.record(
+  z.string(),
+  z.record(
+    z.string(),
+    z.object({
+      type: z.literal('stdio').optional(),
+      command: z.string().optional(),
+      args: z.array(z.string()).optional(),
+      env: z.record(z.string(), z.string()).optional(),
+    }),
+  ),
+);
+
+function entryIn(text: string | undefined, servers: string, name: string): LaunchEntry {
+  const document = launches.parse(parseJsonc(text ?? '{}'));
+  const entry = document[servers]?.[name];
+  expect(isLaunch(entry, name)).toBe(true);
+  const { type, env, command = '', args = [] } = entry ?? {};
+  return { command, args, ...(type && { type }), ...(env && { env }) };
+}
+
+await suite('keychain', 'a connection of one’s own', () => {
+  test('is added, installed, started from exactly what was written, called, and taken back', async () => {
+    await using keyring = await keychainSession();
+    await using server = await oauthFront(legacyMcp().handle);
+    await using home = await latchkeyHome(keyring.env);
+    const before =
+      '{\r\n\t// mine\r\n\t"mcpServers": {\r\n\t\t"other": {}, // too\r\n\t},\r\n}\r\n';
+    await home.write(files.cursor, before);
+
+    const added = await home.json(['add', 'sales', server.url, '--api-key'], `${apiKey}\n`);
+    const installed = await home.json(['install', 'cursor', 'sales']);
+    const again = await home.json(['install', 'cursor', 'sales']);
+    const written = await home.read(files.cursor);
+    const entry = entryIn(written, 'mcpServers', 'sales');
+    await using proxy = home.start(entry);
+    const { result } = await proxy.handshake();
+
+    expect(added).toMatchObject({ name: 'sales', checked: { as: 'api_key' } });
+    expect(installed).toMatchObject({ changed: true });
+    expect(again).toMatchObject({ changed: false });
+    expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
+    expect(written).toContain('"other": {}, // too\r\n\t\t"sales"');
+    for (const text of [written, await home.read(registry)]) expect(text).not.toContain(apiKey);
+    expect((await stat(join(home.path, registry))).mode & 0o777).toBe(0o600);
+
+    const removed = await home.json(['uninstall', 'cursor', 'sales']);
+    const nothing = await home.json(['uninstall', 'cursor', 'sales']);
+
+    expect(removed).toMatchObject({ did: 'restored' });
+    expect(nothing).toMatchObject({ did: 'absent' });
+    expect(await home.read(files.cursor)).toBe(before);
+  });
+
+  test('is installed into every assistant in its own shape, and leaves no file that it made', async () => {
+    await using keyring = await keychainSession();
+    await using server = await oauthFront(legacyMcp().handle);
+    await using home = await latchkeyHome(keyring.env);
+    await home.json(['add', 'sales', server.url, '--no-check']);
+
+    for (const [assistant, file] of Object.entries(files)) {
+      await home.json(['install', assistant, 'sales']);
+      const servers = assistant === 'vscode' ? 'servers' : 'mcpServers';
+      const entry = entryIn(await home.read(file), servers, 'sales');
+      const typed = assistant === 'vscode' || assistant === 'claude-code';
+      expect(entry.type).toBe(typed ? 'stdio' : undefined);
+      expect(entry.args.join('')).not.toContain(' ');
+      await home.json(['uninstall', assistant, 'sales']);
+      expect(await home.read(file)).toBeUndefined();
+    }
+  });
+
+  test('is taken back alone where the file has changed since, and what it replaced comes back', async () => {
+    await using keyring = await keychainSession();
+    await using server = await oauthFront(legacyMcp().handle);
+    await using home = await latchkeyHome(keyring.env);
+    await home.json(['add', 'sales', server.url, '--no-check']);
+    await home.write(files.gemini, '{"mcpServers": {"sales": {"command": "other"}}}\n');
+    const refused = await home.run(['install', 'gemini', 'sales']);
+    await home.json(['install', 'gemini', 'sales', '--replace']);
+    await home.write(files.gemini, `// changed\n${(await home.read(files.gemini)) ?? ''}`);
+
+    const removed = await home.json(['uninstall', 'gemini', 'sales']);
+
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain('starts something else');
+    expect(removed).toMatchObject({ did: 'removed' });
+    expect(parseJsonc((await home.read(files.gemini)) ?? '')).toEqual({
+      mcpServers: { sales: { command: 'other' } },
+    });
+  });
+
+  test('is started by arguments without blanks where the program’s own path has some', async () => {
+    await using keyring = await keychainSession();
+    await using server = await oauthFront(legacyMcp().handle);
+    await using folders = await latchkeyHome(keyring.env);
+    const program = join(folders.path, 'My Programs', 'proxy');
+    await mkdir(join(folders.path, 'My Programs'));
+    await cp(join(import.meta.dirname, '../../proxy'), program, {
+      recursive: true,
+      filter: (path) => !/[\\/](node_modules|dist)$/.test(path),
+    });
+    await symlink(
+      join(import.meta.dirname, '../../node_modules'),
+      join(folders.path, 'node_modules'),
+    );
+    await using home = await latchkeyHome(keyring.env, join(program, 'bin/latchkey.js'));
+    await home.json(['add', 'sales', server.url, '--api-key'], apiKey);
+    await home.json(['install', 'cursor', 'sales']);
+    const entry = entryIn(await home.read(files.cursor), 'mcpServers', 'sales');
+
+    await using proxy = home.start(entry);
+    const { result } = await proxy.handshake();
+    proxy.hangUp();
+
+    expect(entry.args.join('')).not.toContain(' ');
+    expect(entry.env?.['LATCHKEY_LAUNCHER']).toContain('/My%20Programs/');
+    expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
+    expect(await proxy.ended).toBe(0);
+  });
+
+  test('is one account for each name, and remove forgets its secrets alone', async () => {
+    await using keyring = await keychainSession();
+    await using server = await oauthFront(legacyMcp().handle);
+    await using home = await latchkeyHome(keyring.env);
+    const { clientId, clientSecret } = server.client;
+    const client = ['--client-id', clientId, '--client-secret'];
+    await home.json(['add', 'work', server.url, ...client], clientSecret);
+    await home.json(['add', 'home', server.url, ...client], clientSecret);
+    const tokens = server.tokenRequests.length;
+    const first = await home.json(['status']);
+    const removed = await home.run(['remove', 'work', '--json']);
+    const second = await home.json(['status']);
+    await using proxy = home.start({
+      command: process.execPath,
+      args: [new URL('../../proxy/bin/latchkey.js', import.meta.url).pathname, 'home'],
+    });
+    const { result } = await proxy.handshake();
+
+    expect(tokens).toBe(2);
+    expect(first).toMatchObject({
+      connections: [
+        { name: 'work', state: 'ready', as: 'client' },
+        { name: 'home', state: 'ready', as: 'client' },
+      ],
+    });
+    expect(JSON.parse(removed.stdout)).toMatchObject({ name: 'work' });
+    expect(second).toMatchObject({ connections: [{ name: 'home', state: 'ready' }] });
+    expect(result).toBeDefined();
+    expect(await home.read(registry)).not.toContain(clientSecret);
+  });
+
+  test('is not kept when the server refuses its key, and says what is wrong with its words', async () => {
+    await using keyring = await keychainSession();
+    await using server = await oauthFront(legacyMcp().handle);
+    await using home = await latchkeyHome(keyring.env);
+
+    const wrong = await home.run(
+      ['add', 'sales', server.url, '--api-key'],
+      `mcp_${'x'.repeat(36)}`,
+    );
+    const nameless = await home.run(['add', 'a b', server.url]);
+    const empty = await home.run(['add', 'sales', server.url, '--api-key']);
+    const argument = await home.run(['add', 'sales', server.url, '--api-key', apiKey]);
+    const absent = await home.run(['install', 'cursor', 'sales']);
+    const malformed = '{"mcpServers": {\n  "a": 1\n  "b": 2 }}';
+    await home.json(['add', 'sales', server.url, '--no-check']);
+    await home.write(files.cursor, malformed);
+    const refused = await home.run(['install', 'cursor', 'sales']);
+    const ambiguous = await home.run(['add', 'sales', `${server.url}2`, '--no-check']);
+
+    expect(wrong.code).toBe(1);
+    expect(wrong.stderr).toContain('does not accept the credential');
+    expect([nameless.code, empty.code, argument.code, absent.code]).toEqual([2, 2, 2, 2]);
+    expect(argument.stderr).not.toContain(apiKey);
+    expect(absent.stderr).toContain('latchkey add sales URL');
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toContain('mcp.json:3:3: is not JSON (comma expected)');
+    expect(await home.read(files.cursor)).toBe(malformed);
+    expect(ambiguous.stderr).toContain('--replace');
+  });
+});
