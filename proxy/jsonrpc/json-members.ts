@@ -44,7 +44,13 @@ export function jsonMembers(
   return members;
 }
 
-function skipValue(bytes: Buffer, at: number, depth: number, members?: Map<string, Span>): number {
+/** Where the JSON value that begins `at` ends. @throws {JsonError} */
+export function skipValue(
+  bytes: Buffer,
+  at: number,
+  depth: number,
+  members?: Map<string, Span>,
+): number {
   if (depth > maxDepth) throw new JsonError(at);
   const byte = bytes[at];
   if (byte === quote) return skipString(bytes, at);
@@ -131,7 +137,8 @@ function isDigit(byte: number | undefined): boolean {
   return byte !== undefined && byte >= 0x30 && byte <= 0x39;
 }
 
-function skipSpace(bytes: Buffer, start: number): number {
+/** The first byte from `start` on that is no white space. */
+export function skipSpace(bytes: Buffer, start: number): number {
   let at = start;
   while (bytes[at] === 0x20 || bytes[at] === 0x0a || bytes[at] === 0x0d || bytes[at] === 0x09)
     at += 1;
