@@ -1,3 +1,4 @@
+import { fieldValue } from './field-value.ts';
 import { stringAt, type Message } from '#jsonrpc/message';
 import { modernVersion } from '#jsonrpc/modern-version';
 
@@ -28,11 +29,4 @@ export function modernHeaders(message: Message): Record<string, string> | undefi
     'mcp-method': fieldValue(method),
     ...(name !== undefined && { 'mcp-name': fieldValue(name) }),
   };
-}
-
-/** What cannot stand in a header as it is, or would be read as encoded, is sent in base64. */
-function fieldValue(text: string): string {
-  const plain = /^[\x20-\x7e\t]+$/.test(text) && text === text.trim();
-  if (plain && !(text.startsWith('=?base64?') && text.endsWith('?='))) return text;
-  return `=?base64?${Buffer.from(text).toString('base64')}?=`;
 }

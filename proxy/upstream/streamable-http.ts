@@ -23,6 +23,8 @@ export type StreamableHttpOptions = {
   clock: Clock;
   log: Log;
   maxMessageBytes: number;
+  /** More headers that a modern request carries. */
+  toolHeaders?: (message: Message) => Record<string, string>;
 };
 
 const initialized = readMessage(
@@ -54,10 +56,11 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   const repeatable = repeatableRequests();
 
   async function postOnce(message: Message, signal: AbortSignal): Promise<IncomingMessage> {
+    const modern = modernHeaders(message);
     const headers = {
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',
-      ...(modernHeaders(message) ?? sessionHeaders(session)),
+      ...(modern ? { ...modern, ...options.toolHeaders?.(message) } : sessionHeaders(session)),
     };
     return authorizedRequest(
       { url, method: 'POST', headers, body: message.bytes, signal },

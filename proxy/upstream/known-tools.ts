@@ -1,0 +1,118 @@
+import { mirroredParameters, paramHeaders, type MirroredParameter } from './param-headers.ts';
+import type { Deliver, Upstream } from './upstream.ts';
+import { jsonElements } from '#jsonrpc/json-elements';
+import { jsonMembers, type Span } from '#jsonrpc/json-members';
+import { readMessage, stringAt, textAt, type Message } from '#jsonrpc/message';
+import { modernVersion } from '#jsonrpc/modern-version';
+import { withMembers } from '#jsonrpc/with-members';
+import type { Log } from '#log/log';
+
+/** What the lists of tools of one connection said that later calls need. */
+export interface KnownTools {
+  /** The headers that a call has to carry for what is known of its tool. */
+  headers(message: Message): Record<string, string>;
+
+  /** `upstream`, with its lists of tools read as they pass. */
+  listening(upstream: Upstream): Upstream;
+}
+
+const headerMismatch = '-32020';
+const mostPages = 100;
+
+/**
+ * Reads the lists of tools of a modern server as they pass, for the headers that their annotations
+ * ask for, and leaves out the tools whose annotations are invalid. A call that is refused for headers
+ * that were not known yet is made again once the list has been asked for.
+ *
+ * MCP 2026-07-28 server tools, x-mcp-header; SEP-2243
+ */
+export function knownTools(log: Log): KnownTools {
+  const tools = new Map<string, MirroredParameter[]>();
+
+  /** The answer to a list of tools without those that must not be called. */
+  function learned(answer: Message): Message {
+    const result = answer.members.get('result');
+    const list = result && jsonMembers(answer.bytes, result)?.get('tools');
+    const elements = list && jsonElements(answer.bytes, list);
+    if (!result || !elements) return answer;
+    const kept = elements.filter((element) => learn(answer.bytes, element));
+    if (kept.length === elements.length) return answer;
+    const array = kept.map(({ start, end }) => answer.bytes.toString('utf8', start, end)).join(',');
+    const whole = { start: 0, end: answer.bytes.length };
+    const changed = withMembers(answer.bytes, result, { tools: `[${array}]` });
+    return readMessage(withMembers(answer.bytes, whole, { result: changed }));
+  }
+
+  function learn(bytes: Buffer, { start, end }: Span): boolean {
+    if (!bytes.subarray(start, end).includes('x-mcp-header')) return true;
+    const tool: { name?: unknown; inputSchema?: unknown } = JSON.parse(
+      bytes.toString('utf8', start, end),
+    );
+    const name = String(tool.name);
+    const parameters = mirroredParameters(tool.inputSchema);
+    if (parameters) tools.set(name, parameters);
+    else {
+      tools.delete(name);
+      log.warn('tool left out: its x-mcp-header annotations are invalid', { tool: name });
+    }
+    return parameters !== undefined;
+  }
+
+  async function relist(upstream: Upstream, call: Message, signal: AbortSignal): Promise<void> {
+    const meta = textAt(call, 'params', '_meta') ?? '{}';
+    let cursor: string | undefined;
+    for (let page = 0; page < mostPages; page += 1) {
+      const at = cursor === undefined ? '' : `,"cursor":${JSON.stringify(cursor)}`;
+      const request = `{"jsonrpc":"2.0","id":"latchkey-tools-${page}","method":"tools/list","params":{"_meta":${meta}${at}}}`;
+      cursor = undefined;
+      const learning: Deliver = (said) => {
+        if (said.kind === 'response') cursor = stringAt(learned(said), 'result', 'nextCursor');
+        return Promise.resolve();
+      };
+      await upstream.send(readMessage(Buffer.from(request)), learning, signal);
+      if (cursor === undefined) return;
+    }
+  }
+
+  async function carry(
+    upstream: Upstream,
+    message: Message,
+    deliver: Deliver,
+    signal: AbortSignal,
+  ): Promise<void> {
+    let refused = false;
+    await upstream.send(
+      message,
+      async (said) => {
+        refused = said.kind === 'response' && textAt(said, 'error', 'code') === headerMismatch;
+        if (!refused) await deliver(said);
+      },
+      signal,
+    );
+    if (!refused) return;
+    log.info('call refused for its headers, asking for the list of tools', {});
+    await relist(upstream, message, signal);
+    await upstream.send(message, deliver, signal);
+  }
+
+  return {
+    headers(message) {
+      if (message.method !== 'tools/call' || tools.size === 0) return {};
+      const known = tools.get(stringAt(message, 'params', 'name') ?? '');
+      return known ? paramHeaders(message, known) : {};
+    },
+    listening: (upstream) => ({
+      ...upstream,
+      async send(message, deliver, signal) {
+        const { method } = message;
+        const listing = method === 'tools/list';
+        if ((!listing && method !== 'tools/call') || modernVersion(message) === undefined)
+          return upstream.send(message, deliver, signal);
+        if (!listing) return carry(upstream, message, deliver, signal);
+        const take: Deliver = async (said) =>
+          deliver(said.kind === 'response' ? learned(said) : said);
+        return upstream.send(message, take, signal);
+      },
+    }),
+  };
+}
