@@ -1,0 +1,248 @@
+import type { IncomingMessage } from 'node:http';
+import { authorizedRequest } from './authorized-request.ts';
+import { eventStream, EventTooLargeError } from './event-stream.ts';
+import type { StreamableHttpOptions } from './streamable-http.ts';
+import { UpstreamError, type Deliver, type Upstream } from './upstream.ts';
+import { answerTo } from '#jsonrpc/answer';
+import { idKey, readMessage, type Message } from '#jsonrpc/message';
+
+/** An `Upstream` of the oldest transport, which can be tried before it is used. */
+export interface HttpSse extends Upstream {
+  /**
+   * Opens the stream, unless it is open.
+   *
+   * @throws {UpstreamError} `status` when the server has no such stream
+   */
+  open(): Promise<void>;
+}
+
+type Stream = { endpoint: URL; over: Promise<void>; cut: () => void };
+type Waiting = { id: string; deliver: Deliver; resolve: () => void; fail: (e: Error) => void };
+
+const initialized = readMessage(
+  Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'),
+);
+const endpointMs = 10_000;
+const firstRetryMs = 1_000;
+const longestRetryMs = 30_000;
+
+/**
+ * HTTP+SSE: one stream that is asked for by GET, whose first event names the address that messages are
+ * posted to. That address has to be of the same origin, as the credential goes there. A stream that
+ * broke off is opened again, and the handshake is made again on it.
+ *
+ * MCP 2024-11-05 transports
+ */
+export function httpSse(options: StreamableHttpOptions): HttpSse {
+  const { url, clock, log, maxMessageBytes } = options;
+  const life = new AbortController();
+  const waiting = new Map<string, Waiting>();
+  let stream: Stream | undefined;
+  let opening: Promise<Stream> | undefined;
+  let handshake: Message | undefined;
+  let unasked: Deliver | undefined;
+  let again = 0;
+
+  async function opened(): Promise<Stream> {
+    opening ??= (stream ? Promise.resolve(stream) : connect()).finally(() => {
+      opening = undefined;
+    });
+    return opening;
+  }
+
+  async function connect(): Promise<Stream> {
+    const ending = new AbortController();
+    const signal = AbortSignal.any([life.signal, ending.signal]);
+    const cut = () => ending.abort();
+    const impatience = new AbortController();
+    const limit = AbortSignal.any([signal, impatience.signal]);
+    void clock.sleep(endpointMs, limit).then(() => impatience.signal.aborted || cut());
+    try {
+      const headers = { accept: 'text/event-stream' };
+      const response = await authorizedRequest({ url, method: 'GET', headers, signal }, options);
+      const status = response.statusCode ?? 0;
+      if (
+        status !== 200 ||
+        !/^text\/event-stream\b/i.test(response.headers['content-type'] ?? '')
+      ) {
+        response.resume();
+        throw new UpstreamError('status', `the server answered GET with ${status}`, { status });
+      }
+      const { promise: endpoint, resolve, reject } = Promise.withResolvers<URL>();
+      const over = follow(response, resolve)
+        .catch((error: unknown) => error)
+        .then((error) => {
+          stream = undefined;
+          const broken = error instanceof UpstreamError ? error : brokenOff(error);
+          reject(broken);
+          for (const { fail } of waiting.values()) fail(broken);
+        });
+      const made = { endpoint: await endpoint, over, cut };
+      stream = made;
+      if (handshake) await shakeHands(made, handshake);
+      return made;
+    } catch (error) {
+      cut();
+      throw error;
+    } finally {
+      impatience.abort();
+    }
+  }
+
+  async function follow(response: IncomingMessage, found: (endpoint: URL) => void): Promise<void> {
+    try {
+      for await (const event of eventStream(response as AsyncIterable<Buffer>, maxMessageBytes)) {
+        if (event.type === 'endpoint') found(sameOrigin(event.data.toString()));
+        else if (event.type === 'message' && event.data.length > 0) await take(event.data);
+      }
+    } catch (error) {
+      response.destroy();
+      if (!(error instanceof EventTooLargeError)) throw error;
+      const message = `a message is over ${maxMessageBytes} bytes`;
+      throw new UpstreamError('too_large', message, { status: 200 });
+    }
+  }
+
+  function sameOrigin(said: string): URL {
+    const target = URL.canParse(said, url.href) ? new URL(said, url) : undefined;
+    if (target?.origin === url.origin) return target;
+    const where = target?.origin ?? 'nowhere';
+    throw new UpstreamError('redirected', `the server wants messages sent to ${where}`);
+  }
+
+  async function take(data: Buffer): Promise<void> {
+    let message: Message;
+    try {
+      message = readMessage(data);
+    } catch (error) {
+      return log.warn('event is no JSON-RPC message', { reason: String(error) });
+    }
+    if (message.kind !== 'response') return unasked?.(message);
+    const asker = waiting.get(idKey(message.id ?? 'null'));
+    if (!asker) return log.debug('answer to no open request dropped', { id: message.id });
+    await asker.deliver(answerTo(asker.id, message));
+    asker.resolve();
+  }
+
+  async function post(
+    { endpoint, cut }: Stream,
+    message: Message,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const headers = { 'content-type': 'application/json', accept: 'application/json' };
+    const body = message.bytes;
+    const request = { url: endpoint, method: 'POST' as const, headers, body, signal };
+    const response = await authorizedRequest(request, options);
+    response.resume();
+    const status = response.statusCode ?? 0;
+    if (status === 404) cut();
+    if (status >= 200 && status < 300) return;
+    throw new UpstreamError('status', `the server answered ${status}`, { status });
+  }
+
+  /** Posts a request and resolves when its answer has come by the stream. */
+  async function ask(to: Stream, message: Message, deliver: Deliver, signal: AbortSignal) {
+    const id = message.id ?? 'null';
+    const key = idKey(id);
+    const { promise, resolve, reject: fail } = Promise.withResolvers<void>();
+    const stop = () => fail(new UpstreamError('aborted', 'aborted'));
+    promise.catch(() => undefined);
+    waiting.set(key, { id, deliver, resolve, fail });
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      if (signal.aborted) stop();
+      const posted = post(to, message, signal);
+      const accepted = async () => {
+        await posted;
+        await promise;
+      };
+      // Whether a request was taken is known once it is posted, though the stream broke off before.
+      const answered = async () => {
+        try {
+          await promise;
+        } catch (error) {
+          await posted;
+          throw error;
+        }
+      };
+      await Promise.race([answered(), accepted()]);
+    } finally {
+      waiting.delete(key);
+      signal.removeEventListener('abort', stop);
+    }
+  }
+
+  async function shakeHands(to: Stream, message: Message): Promise<void> {
+    log.info('stream opened again, making the handshake again', {});
+    again += 1;
+    const whole = `{"jsonrpc":"2.0","id":"latchkey-again-${again}","method":"initialize","params":`;
+    const { start, end } = message.members.get('params') ?? { start: 0, end: 0 };
+    const params = end > start ? message.bytes.toString('utf8', start, end) : '{}';
+    const request = readMessage(Buffer.from(`${whole}${params}}`));
+    await ask(to, request, () => Promise.resolve(), life.signal);
+    await post(to, initialized, life.signal);
+  }
+
+  async function send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    unasked ??= deliver;
+    if (message.method === 'initialize') {
+      // A stream carries one handshake.
+      if (handshake) stream?.cut();
+      if (handshake) await stream?.over;
+      handshake = undefined;
+    }
+    const to = await unlessAborted(opened(), signal);
+    if (message.kind !== 'request') return post(to, message, signal);
+    await ask(to, message, deliver, signal).catch(async (error: unknown) => {
+      const gone = error instanceof UpstreamError && error.status === 404 && handshake;
+      if (!gone) throw error;
+      // The address is forgotten, so the request has not been carried out.
+      await to.over;
+      await ask(await unlessAborted(opened(), signal), message, deliver, signal);
+    });
+    if (message.method === 'initialize') handshake = message;
+  }
+
+  async function listen(deliver: Deliver, signal: AbortSignal): Promise<void> {
+    unasked = deliver;
+    for (let attempt = 0; !signal.aborted && !life.signal.aborted; attempt += 1) {
+      try {
+        const { over } = await unlessAborted(opened(), signal);
+        const openedAt = clock.now();
+        await unlessAborted(over, signal);
+        if (clock.now() > openedAt) attempt = 0;
+      } catch (error) {
+        if (error instanceof UpstreamError && error.code === 'unauthorized') return;
+        log.debug('stream not opened', { reason: error instanceof Error ? error.message : '' });
+      }
+      await clock.sleep(Math.min(firstRetryMs * 2 ** attempt, longestRetryMs), signal);
+    }
+  }
+
+  return {
+    open: async () => void (await opened()),
+    send,
+    listen,
+    close() {
+      life.abort();
+      return Promise.resolve();
+    },
+  };
+}
+
+function brokenOff(cause: unknown): UpstreamError {
+  return new UpstreamError('no_answer', 'the stream broke off', { cause });
+}
+
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const stop = () => reject(new UpstreamError('aborted', 'aborted'));
+  work.catch(() => undefined);
+  if (signal.aborted) stop();
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}

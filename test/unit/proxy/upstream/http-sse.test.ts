@@ -1,0 +1,154 @@
+import { expect, test, vi } from 'vitest';
+import { systemClock } from '#proxy/clock/clock';
+import { httpClient } from '#proxy/http/http-client';
+import { jsonLinesLog } from '#proxy/log/log';
+import { staticCredential } from '#proxy/upstream/credential';
+import { httpSse } from '#proxy/upstream/http-sse';
+import { UpstreamError } from '#proxy/upstream/upstream';
+import { fakeClock } from '#support/fake-clock';
+import { asMessage, listener, type Said } from '#support/scripted-upstream';
+import { sseServer, type SseServer } from '#support/sse-server';
+
+const log = jsonLinesLog('error', () => undefined);
+const signal = new AbortController().signal;
+const initialize = { id: 0, method: 'initialize', params: { protocolVersion: '2024-11-05' } };
+const methods = ({ posted }: SseServer) => posted.map(({ method }) => method);
+
+function connected({ url }: { url: URL }, clock = systemClock(), maxMessageBytes = 10_000) {
+  const http = httpClient();
+  const credential = staticCredential({ authorization: 'Bearer secret' });
+  const upstream = httpSse({ url, credential, http, clock, log, maxMessageBytes });
+  const assistant = listener();
+  return {
+    upstream,
+    assistant,
+    send: async (message: Said, until = signal) =>
+      upstream.send(asMessage(message), assistant.deliver, until),
+    async [Symbol.asyncDispose]() {
+      await upstream.close(signal);
+      http.close();
+    },
+  };
+}
+
+test('requests are posted to the address that the stream names, and answered on the stream', async () => {
+  await using server = await sseServer();
+  await using client = connected(server);
+  await client.send(initialize);
+  await client.send({ method: 'notifications/initialized' });
+  await client.send({ id: 'a', method: 'tools/list' });
+
+  expect(server.lines()).toEqual([
+    'GET /sse',
+    ...Array.from({ length: 3 }, () => 'POST /messages?session=1'),
+  ]);
+  expect(server.seen.every(({ headers }) => headers.authorization === 'Bearer secret')).toBe(true);
+  expect(client.assistant.said.map(({ id }) => id)).toEqual([0, 'a']);
+});
+
+test('an address of another origin is sent nothing', async () => {
+  await using elsewhere = await sseServer();
+  await using server = await sseServer({ endpoint: () => `${elsewhere.origin}/messages` });
+  await using client = connected(server);
+
+  await expect(client.send(initialize)).rejects.toMatchObject({ code: 'redirected' });
+  expect(elsewhere.seen).toEqual([]);
+});
+
+test('a server without such a stream says so', async () => {
+  await using server = await sseServer();
+  await using client = connected({ url: new URL('/elsewhere', server.origin) });
+
+  await expect(client.upstream.open()).rejects.toMatchObject({ code: 'status', status: 404 });
+});
+
+test('a stream that names no address is given up', async () => {
+  await using server = await sseServer({ endpoint: () => '' });
+  const clock = fakeClock();
+  await using client = connected(server, clock);
+
+  const opened = client.upstream.open();
+  opened.catch(() => undefined);
+  await vi.waitFor(() => expect(server.seen).toHaveLength(1));
+  await clock.advance(10);
+
+  await expect(opened).rejects.toBeInstanceOf(UpstreamError);
+});
+
+test('what the server asks and says arrives, and the answer is posted', async () => {
+  await using server = await sseServer();
+  await using client = connected(server);
+  await client.send(initialize);
+  const over = new AbortController();
+  const listening = client.upstream.listen(client.assistant.deliver, over.signal);
+
+  server.say({ id: 9, method: 'roots/list' });
+  server.say({ method: 'notifications/tools/list_changed' });
+  await vi.waitFor(() => expect(client.assistant.said).toHaveLength(3));
+  await client.send({ id: 9, result: { roots: [] } });
+  over.abort();
+  await listening;
+
+  expect(server.posted.at(-1)).toEqual({ id: 9, result: { roots: [] } });
+});
+
+test('a stream that breaks off fails what waits, and the next request makes the handshake again', async () => {
+  await using server = await sseServer({
+    answer: ({ id, method }) => (method === 'tools/call' ? undefined : { id, result: {} }),
+  });
+  await using client = connected(server);
+  await client.send(initialize);
+  const call = client.send({ id: 1, method: 'tools/call' });
+  call.catch(() => undefined);
+  await vi.waitFor(() => expect(server.posted).toHaveLength(2));
+  server.breakOff();
+
+  await expect(call).rejects.toMatchObject({ code: 'no_answer' });
+  await client.send({ id: 2, method: 'tools/list' });
+
+  expect(methods(server).slice(2)).toEqual([
+    'initialize',
+    'notifications/initialized',
+    'tools/list',
+  ]);
+  expect(client.assistant.said.map(({ id }) => id)).toEqual([0, 2]);
+});
+
+test('a request for an address that the server forgot is posted again, once it is known anew', async () => {
+  await using server = await sseServer();
+  await using client = connected(server);
+  await client.send(initialize);
+  server.breakOff(true);
+
+  await client.send({ id: 2, method: 'tools/list' });
+
+  expect(client.assistant.said.map(({ id }) => id)).toEqual([0, 2]);
+});
+
+test('a cancelled request is let go, and its late answer is dropped', async () => {
+  await using server = await sseServer({ answer: () => undefined });
+  await using client = connected(server);
+  const cancel = new AbortController();
+  const call = client.send({ id: 1, method: 'tools/call' }, cancel.signal);
+  call.catch(() => undefined);
+  await vi.waitFor(() => expect(server.posted).toHaveLength(1));
+  cancel.abort();
+  await expect(call).rejects.toMatchObject({ code: 'aborted' });
+
+  server.say({ id: 1, result: {} });
+  server.say({ method: 'notifications/message' });
+  await vi.waitFor(() => expect(client.assistant.said).not.toEqual([]));
+
+  expect(client.assistant.said.map(({ method }) => method)).toEqual(['notifications/message']);
+});
+
+test('a message over the limit fails what waits', async () => {
+  await using server = await sseServer({
+    answer: ({ id }) => ({ id, result: { text: 'x'.repeat(20_000) } }),
+  });
+  await using client = connected(server);
+
+  await expect(client.send({ id: 1, method: 'tools/call' })).rejects.toMatchObject({
+    code: 'too_large',
+  });
+});
