@@ -7,7 +7,7 @@ import { discover } from '#oauth/discover';
 import { UpstreamError } from '#upstream/upstream';
 import { streamableHttp } from '#upstream/streamable-http';
 import { staticCredential } from '#upstream/credential';
-import { credentialFor, type CredentialPorts } from './connect.ts';
+import { openCredential, type CredentialPorts } from './open-credential.ts';
 
 export type CheckPorts = CredentialPorts & { writeLog: (line: string) => void };
 
@@ -37,7 +37,7 @@ export async function checkConnection(
     url: new URL(connection.url),
     credential: person
       ? staticCredential(headers)
-      : await credentialFor(connection, options, ports, log),
+      : await openCredential(connection, options, ports, log),
     http,
     clock,
     log,

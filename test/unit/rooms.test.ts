@@ -16,8 +16,10 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: ['cli', 'config', 'jsonrpc', 'log', 'oauth', 'upstream'],
   },
   'proxy/connect': {
-    enters: ['accounts', 'bridge', 'cli', 'config', 'errors', 'log', 'token', 'upstream'],
+    enters: ['bridge', 'config', 'errors', 'log', 'open-credential', 'open-upstream'],
   },
+  'proxy/open-credential': { enters: ['accounts', 'cli', 'config', 'log', 'token', 'upstream'] },
+  'proxy/open-upstream': { enters: ['config', 'era', 'jsonrpc', 'log', 'upstream'] },
   'proxy/open-account': {
     enters: ['accounts', 'clock', 'config', 'http', 'keychain', 'loopback', 'token'],
   },
@@ -43,6 +45,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/config': { enters: ['http', 'log'] },
   'proxy/editing': { enters: ['clock', 'config'], packages: ['jsonc-parser'] },
   'proxy/bridge': { enters: ['upstream', 'jsonrpc', 'clock', 'log'] },
+  'proxy/era': { enters: ['upstream', 'jsonrpc', 'clock', 'log'] },
   'proxy/upstream': { enters: ['token', 'jsonrpc', 'http', 'clock', 'log'] },
   'proxy/token': { enters: ['keychain', 'clock', 'log'] },
   'proxy/oauth': { enters: ['http', 'clock', 'log'] },

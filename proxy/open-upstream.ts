@@ -1,0 +1,44 @@
+import { join } from 'node:path';
+import type { Connection } from '#config/connection';
+import { defaultStateDirectory } from '#config/default-state-directory';
+import type { Options } from '#config/options';
+import { metServer } from '#era/met-server';
+import { rememberedServer } from '#era/remembered-server';
+import type { Message } from '#jsonrpc/message';
+import type { Log } from '#log/log';
+import type { Credential } from '#upstream/credential';
+import { knownTools } from '#upstream/known-tools';
+import { streamableHttp } from '#upstream/streamable-http';
+import type { Upstream } from '#upstream/upstream';
+import type { Place } from './open-account.ts';
+
+/** The way to the server of `connection`, whatever era and transport it turns out to speak. */
+export function openUpstream(
+  connection: Connection,
+  credential: Credential,
+  options: Options,
+  place: Place,
+  log: Log,
+): Upstream {
+  const { clock, http } = place;
+  const url = new URL(connection.url);
+  const { maxMessageBytes } = options;
+  const tools = knownTools(log);
+  const toolHeaders = (message: Message) => tools.headers(message);
+  const way = { url, credential, http, clock, log, maxMessageBytes, toolHeaders };
+  const upstream = tools.listening(streamableHttp(way));
+  const state = options.stateDir ?? defaultStateDirectory(place);
+  return metServer('http-first', {
+    http: upstream,
+    async sse() {
+      const { httpSse } = await import('#upstream/http-sse');
+      return httpSse(way);
+    },
+    async translated() {
+      const { translatedUpstream } = await import('#era/translated-upstream');
+      return translatedUpstream({ upstream, clock, log });
+    },
+    memory: rememberedServer(join(state, 'servers'), connection.url),
+    log,
+  });
+}
