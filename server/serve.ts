@@ -9,6 +9,7 @@ import { openDemoLibrary } from '#demo/demo-library';
 import type { AdmissionStore } from '#gateway/admission';
 import { Gateway } from '#gateway/gateway';
 import type { OidcOptions } from '#config/oidc-options';
+import { dashboardRoutes } from '#dashboard/dashboard-routes';
 import { accountGrantsOf } from '#http/account-grants';
 import { createApp } from '#http/app';
 import { isAllowedOrigin } from '#http/host-guard';
@@ -24,6 +25,7 @@ import { accessTokens, type AccessTokenClaims } from '#signing/access-token';
 import { KeyRing } from '#signing/key-ring';
 import { readMasterKey } from '#signing/master-key';
 import { sqliteAdmissions } from '#store/sqlite/admission-store';
+import { sqliteChanges } from '#store/sqlite/change-store';
 import { demoUpstream } from '#upstream/demo-upstream';
 import { Upstreams } from '#upstream/upstreams';
 import { CallMeter } from '#usage/call-meter';
@@ -163,6 +165,13 @@ async function open(
       findClient: findClient({ ...stores, base, clock, fetchDocument }),
       isAdmitted: isAdmitted(base, admissions),
     },
+    others: [
+      (routes) =>
+        dashboardRoutes(routes, {
+          base,
+          ports: { ...stores, clock, changes: sqliteChanges(stores.connection) },
+        }),
+    ],
     ready: async () => void (await sql`select 1`.execute(stores.db)),
   });
   closers.push(() => app.close());

@@ -30,6 +30,8 @@ export interface AppOptions
     AccountGrantRoutesOptions['ports'] &
     RegistrationEndpointPorts;
   readonly trustedProxies: readonly string[];
+  /** Routes of other rooms, each with settings of its own. */
+  readonly others?: readonly ((routes: FastifyInstance) => void)[];
   /** How long a request may take to arrive, in ms; 60,000 unless given. */
   readonly requestTimeoutMs?: number;
 }
@@ -96,6 +98,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     void app.register(async (routes) => registrationRoute(routes, options.ports));
   }
   void app.register(async (routes) => mcpRoute(routes, options));
+  for (const other of options.others ?? []) void app.register(async (routes) => other(routes));
   void app.register(async (routes) => healthRoutes(routes, options));
   return app;
 }

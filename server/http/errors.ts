@@ -1,3 +1,4 @@
+import { AdministrationRefusal } from '#administration/administration-refusal';
 import type { ErrorPageData } from '#pages/error-page';
 import { PeopleRefusal, type PeopleRefusalCode } from '#people/people-refusal';
 import { OAuthRefusal, type OAuthErrorCode } from '#oauth/oauth-refusal';
@@ -89,6 +90,7 @@ export interface ErrorPageAnswer {
 /** What a page says about a failure. */
 export function pageErrorAnswer(error: unknown): ErrorPageAnswer {
   if (error instanceof PeopleRefusal) return refusalPage(error.code);
+  if (error instanceof AdministrationRefusal) return administrationPage(error);
   const status = error instanceof OAuthRefusal ? statusOf(error.code) : frameworkStatus(error);
   if (status !== undefined) {
     return plainPage(
@@ -192,6 +194,31 @@ function refusalPage(code: PeopleRefusalCode): ErrorPageAnswer {
         'Not signed in',
         'Nobody here has linked that account. Sign in otherwise, then link it on your account page.',
       );
+  }
+}
+
+function administrationPage({ code, message }: AdministrationRefusal): ErrorPageAnswer {
+  const home = { text: 'To the dashboard', href: '/dashboard' };
+  const sentence = `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
+  switch (code) {
+    case 'not_found': {
+      const text =
+        'It does not exist, it was removed, or this account may not see it. Follow the dashboard from its start.';
+      return plainPage(404, 'There is nothing here', text, home);
+    }
+    case 'forbidden': {
+      const text = `${sentence} Ask an owner or an admin of the organization to do it, or to change your role.`;
+      return plainPage(403, 'Your role does not allow this', text, home);
+    }
+    case 'conflict':
+      return plainPage(409, 'Nothing was changed', sentence, home);
+    case 'invalid':
+      return plainPage(422, 'Nothing was changed', sentence, home);
+    case 'proof_old':
+      return plainPage(403, 'Sign in again first', sentence, {
+        text: 'Sign in again',
+        href: '/sign-in?again=1&next=/dashboard',
+      });
   }
 }
 

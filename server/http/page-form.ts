@@ -6,10 +6,10 @@ import { isCsrfToken } from '#people/csrf-token';
 import { PeopleRefusal } from '#people/people-refusal';
 import { readCookie } from './cookies.ts';
 
-const maxFormBytes = 16 * 1024;
+const usualFormBytes = 16 * 1024;
 
 /** Lets the routes of `app` have their bodies whole, for `readPageForm` to read strictly. */
-export function takeForms(app: FastifyInstance): void {
+export function takeForms(app: FastifyInstance, maxFormBytes = usualFormBytes): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
     '*',

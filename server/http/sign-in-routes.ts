@@ -49,7 +49,7 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
     const person = await currentPerson(request);
     return reply
       .header('Cache-Control', 'no-store')
-      .redirect(person ? '/account' : '/sign-in', 303);
+      .redirect(person ? '/dashboard' : '/sign-in', 303);
   });
 
   app.get('/sign-in', async (request, reply) => {

@@ -14,7 +14,9 @@ export interface ConnectionMade {
         readonly clientSecret: string;
         readonly scopes: readonly Scope[];
       }
-    | { readonly kind: 'key'; readonly apiKey: string };
+    | { readonly kind: 'key'; readonly apiKey: string }
+    /** Nothing: whoever uses it signs in by the browser. */
+    | { readonly kind: 'person' };
 }
 
 /** How one assistant is told of a server. */
@@ -30,7 +32,8 @@ export interface AssistantConfiguration {
 /** The same connection, ready to paste, for every assistant that we know and for those that we do not. */
 export function assistantConfigurations(made: ConnectionMade): readonly AssistantConfiguration[] {
   const { name, url } = made;
-  const entry = { command: 'npx', args: ['-y', 'latchkey', url], env: environment(made) };
+  const env = environment(made);
+  const entry = { command: 'npx', args: ['-y', 'latchkey', url], ...(env && { env }) };
   const servers = pretty({ mcpServers: { [name]: entry } });
   return [
     {
@@ -68,13 +71,18 @@ export function assistantConfigurations(made: ConnectionMade): readonly Assistan
   ];
 }
 
-function environment({ credential }: ConnectionMade): Record<string, string> {
+function environment({ credential }: ConnectionMade): Record<string, string> | undefined {
+  if (credential.kind === 'person') return undefined;
   if (credential.kind === 'key') return { LATCHKEY_API_KEY: credential.apiKey };
   const { clientId, clientSecret, scopes } = credential;
   return { LATCHKEY_OAUTH: JSON.stringify({ clientId, clientSecret, scopes }) };
 }
 
 function plain({ name, url, credential }: ConnectionMade): AssistantConfiguration {
+  if (credential.kind === 'person') {
+    const where = 'Assistants that speak Streamable HTTP and OAuth take the address alone.';
+    return { id: 'plain', assistant: 'Other', where, text: url };
+  }
   if (credential.kind === 'key') {
     const body = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`;
     const lines = [

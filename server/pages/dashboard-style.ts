@@ -84,7 +84,7 @@ button.strong { border-color: var(--bad); background: var(--bad); color: var(--g
   .scroll tbody th, .scroll tbody td { max-width: none; padding: 2px 0; text-align: start; white-space: normal; }
   .scroll tbody td[data-label]:not(.actions)::before { content: attr(data-label) ': '; font-size: var(--size-1); }
   .scroll td.actions { display: flex; flex-wrap: wrap; gap: var(--space-2); padding-top: var(--space-2); }
-  .scroll td.actions:not(:has(a)) { display: none; }
+  .scroll td.none, .scroll td.actions:not(:has(a)) { display: none; }
   .small-button { min-height: var(--target); }
 }
 .filter { flex-direction: row; flex-wrap: wrap; gap: var(--space-2); }
@@ -104,6 +104,7 @@ legend { padding: 0; margin-bottom: var(--space-2); font-weight: 600; }
 .option label { display: inline-block; min-height: 24px; font-weight: 400; }
 .option .help { font-size: var(--size-1); }
 .optional { color: var(--ink-soft); font-weight: 400; }
+form:not(:has(#kind-http:checked)) .for-http, form:not(:has(#kind-agent:checked)) .for-agent { display: none; }
 .consequences { display: flex; flex-direction: column; gap: var(--space-2); padding-left: 20px; }
 .facts { display: grid; grid-template-columns: minmax(0, 1fr); gap: var(--space-3); }
 .facts dt { color: var(--ink-soft); font-size: var(--size-1); }

@@ -2,7 +2,7 @@
  * Pieces of forms, beside `@field` of `partials.ts`.
  *
  * `@checks` and `@choices`: `name`, `legend`, `options` (each `{value, text, help, risk, isChosen}`), and
- * optionally `help`, `error`; several may be chosen, or one. `@area`: `name`, `label`, `value`, and optionally
+ * optionally `help`, `error`; several may be chosen, each its own field `name.value`, or one. `@area`: `name`, `label`, `value`, and optionally
  * `help`, `error`, `rows`. `@select`: `name`, `label`, `options` (each `{value, text, isChosen}`), `help`,
  * `error`. `@form-actions`: `text`, the verb of the one primary button, and `cancel`, where to go otherwise.
  */
@@ -16,7 +16,7 @@ export const formPieces: Readonly<Record<string, string>> = {
 <% if (it.error) { %><p class="error" id="<%= it.name %>-error"><%= it.error %></p><% } %>
 <% for (const option of it.options) { const id = it.name + '-' + option.value.replaceAll(/[^a-z0-9]/gi, '-') %>
 <div class="option">
-<input type="<%= it.type %>" name="<%= it.name %>" id="<%= id %>" value="<%= option.value %>" <% if (option.help || option.risk) { %>aria-describedby="<%= id %>-help" <% } %><% if (option.isChosen) { %>checked<% } %>>
+<input type="<%= it.type %>" name="<%= it.type === 'radio' ? it.name : it.name + '.' + option.value %>" id="<%= id %>" value="<%= option.value %>" <% if (option.help || option.risk) { %>aria-describedby="<%= id %>-help" <% } %><% if (option.isChosen) { %>checked<% } %>>
 <div><label for="<%= id %>"><%= option.text %></label><% if (option.risk) { %> <span class="badge care">take care</span><% } %>
 <% if (option.help || option.risk) { %><p class="help" id="<%= id %>-help"><%= option.help %><% if (option.risk) { %> <%= option.risk %><% } %></p><% } %></div>
 </div>

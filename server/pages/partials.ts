@@ -4,7 +4,7 @@
  * What includes a piece lends it its own data as well, so say `error: ''` where none is meant.
  *
  * `@field`: `name`, `label`, and optionally `type`, `value`, `help`, `error`, `autocomplete`, `focus`,
- * `optional`, `attributes` (more of them, written by us). `@summary`: `errors`, each `{field, message}`; takes the
+ * `optional`, `unmarked` (optional, but not said so), `attributes` (more of them, written by us). `@summary`: `errors`, each `{field, message}`; takes the
  * focus. `@guard`: the frame. `@time`: `at`, `now`. `@notice`: `text`.
  * `@new-password`: `error`, `focus`; makes the fields `password` and `repeated`.
  */
@@ -26,7 +26,7 @@ export const partials: Readonly<Record<string, string>> = {
 
   '@field': `<% const described = [it.help && it.name + '-help', it.error && it.name + '-error'].filter(Boolean).join(' ') %>
 <div class="field<%= it.error ? ' wrong' : '' %>">
-<label for="<%= it.name %>"><%= it.label %><% if (it.optional) { %> <span class="optional">(optional)</span><% } %></label>
+<label for="<%= it.name %>"><%= it.label %><% if (it.optional && !it.unmarked) { %> <span class="optional">(optional)</span><% } %></label>
 <input id="<%= it.name %>" name="<%= it.name %>" type="<%= it.type || 'text' %>" value="<%= it.value %>"
  <% if (it.autocomplete) { %>autocomplete="<%= it.autocomplete %>" <% } %>
  <% if (described) { %>aria-describedby="<%= described %>" <% } %>

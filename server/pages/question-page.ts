@@ -13,9 +13,13 @@ export interface QuestionPageData {
   /** Where to go instead. */
   readonly cancel: string;
   /** What must be typed to go on, where a slip would cost much. */
-  readonly typed?: { readonly label: string; readonly error: string | undefined } | undefined;
-  /** Sent along. */
-  readonly hidden?: Readonly<Record<string, string>>;
+  readonly typed?:
+    | {
+        readonly label: string;
+        readonly expected: string;
+        readonly error: string | undefined;
+      }
+    | undefined;
 }
 
 /** Asks before something is destroyed: a page of its own, shown as a dialog where scripts run. */
@@ -29,7 +33,7 @@ export const questionPage: Page<QuestionPageData> = {
 </ul>
 <form method="post" action="<%= it.action %>">
 <%~ include('@guard', it.frame) %>
-<% for (const [name, value] of Object.entries(it.hidden || {})) { %><input type="hidden" name="<%= name %>" value="<%= value %>"><% } %>
+
 <% if (it.typed) { %><%~ include('@field', { name: 'typed', label: it.typed.label, error: it.typed.error, attributes: 'autocomplete="off" spellcheck="false"' }) %><% } %>
 <div class="actions"><button class="danger strong"><%= it.verb %></button><a class="button" href="<%= it.cancel %>" data-cancel>Cancel</a></div>
 </form>

@@ -75,7 +75,7 @@ export const tablePieces: Readonly<Record<string, string>> = {
 <% for (const row of it.rows) { %>
 <tr id="row-<%= row.id %>" data-row class="<%= row.isOver ? 'over' : '' %>">
 <% row.cells.forEach((cell, place) => { %>
-<% if (place === 0) { %><th scope="row"><% } else { %><td data-label="<%= it.columns[place].text %>" class="<%= cell.kind %>"><% } %>
+<% if (place === 0) { %><th scope="row"><% } else { %><td data-label="<%= it.columns[place].text %>" class="<%= cell.kind === 'text' && !cell.text ? 'none' : cell.kind %>"><% } %>
 <%~ include('@cell', { cell, now: it.now }) %>
 <% if (place === 0) { %></th><% } else { %></td><% } %>
 <% }) %>

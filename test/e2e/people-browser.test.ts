@@ -34,7 +34,7 @@ await suite('browser', 'the first owner in a real browser', () => {
     }
   };
   const signIn = async (page: Page, typed = password) => {
-    await page.goto(`${server.base}/sign-in`);
+    await page.goto(`${server.base}/sign-in?next=/account`);
     await fill(page, { 'E-mail': email, Password: typed });
     await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   };

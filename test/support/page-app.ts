@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 
+import { dashboardRoutes } from '#server/dashboard/dashboard-routes';
 import { Gateway } from '#server/gateway/gateway';
 import { accountGrantsOf } from '#server/http/account-grants';
 import { createApp } from '#server/http/app';
@@ -12,6 +13,7 @@ import { passwordHashing } from '#server/people/password-hashing';
 import { startSession } from '#server/people/start-session';
 import { masterKey } from '#server/signing/master-key';
 import { readSigningKeys } from '#server/signing/signing-key';
+import { sqliteChanges } from '#server/store/sqlite/change-store';
 import { sqliteAdmissions } from '#server/store/sqlite/admission-store';
 import { authorizationServer, type AuthorizationServer } from './authorization-server.ts';
 import { memorySigningKeyStore } from './memory-signing-keys.ts';
@@ -103,6 +105,13 @@ export async function pageApp(): Promise<PageApp> {
     trustedProxies: [],
     allowedOrigins: [],
     maxBodyBytes: 65_536,
+    others: [
+      (routes) =>
+        dashboardRoutes(routes, {
+          base,
+          ports: { ...stores, clock, changes: sqliteChanges(stores.connection) },
+        }),
+    ],
     log: jsonLog('silent', { write: () => true }),
     ready: async () => {},
   });

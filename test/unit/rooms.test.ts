@@ -62,6 +62,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'clock',
       'config',
       'credentials',
+      'dashboard',
       'demo',
       'gateway',
       'http',
@@ -115,6 +116,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: [
       'audit',
       'credentials',
+      'dashboard',
       'gateway',
       'oauth',
       'organizations',
@@ -126,6 +128,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   },
   'server/http': {
     enters: [
+      'administration',
       'audit',
       'clock',
       'credentials',
@@ -136,6 +139,20 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'pages',
       'people',
       'signing',
+    ],
+    packages: ['fastify'],
+  },
+  'server/dashboard': {
+    enters: [
+      'administration',
+      'audit',
+      'clock',
+      'credentials',
+      'http',
+      'oauth',
+      'organizations',
+      'pages',
+      'people',
     ],
     packages: ['fastify'],
   },

@@ -73,6 +73,12 @@ const pages: Record<string, Route> = {
   'POST /account/provider': { guard: 'person', body: 'form' },
   'POST /account/provider/unlink': { guard: 'person', body: 'form' },
   'POST /account/grants/:id/withdraw': { guard: 'person', body: 'form', foreign: grant },
+  'POST /new-organization': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/new-server': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/servers/:server/settings': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/servers/:server/disable': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/servers/:server/enable': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/servers/:server/delete': { guard: 'person', body: 'form' },
   // Somebody else's question is no other case than one that was answered before: row 17 wants 403.
   'POST /oauth/consent': { guard: 'person', body: 'form', foreign: pending, says: 403 },
 };

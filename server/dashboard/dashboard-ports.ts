@@ -1,0 +1,17 @@
+import type { AdministrationPorts } from '#administration/administration-ports';
+import type { AuditLog } from '#audit/audit-log';
+import type { SessionStore } from '#people/session-store';
+import type { ChangeStore } from './change-store.ts';
+
+/** What the pages of the dashboard stand on. */
+export interface DashboardPorts extends AdministrationPorts {
+  readonly sessions: Pick<SessionStore, 'use' | 'list'>;
+  readonly audit: Pick<AuditLog, 'append'>;
+  readonly changes: ChangeStore;
+}
+
+export interface DashboardOptions {
+  /** The public URL. */
+  readonly base: string;
+  readonly ports: DashboardPorts;
+}

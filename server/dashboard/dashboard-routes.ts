@@ -1,0 +1,33 @@
+import type { FastifyInstance } from 'fastify';
+
+import { notFound } from '#administration/administration-refusal';
+import { pageErrors } from '#http/page-errors';
+import { takeForms } from '#http/page-form';
+import { dashboardDoor } from './dashboard-door.ts';
+import type { DashboardOptions } from './dashboard-ports.ts';
+import { liveRoutes } from './live-routes.ts';
+import { LiveStreams } from './live-streams.ts';
+import { organizationRoutes } from './organization-routes.ts';
+import { serverRoutes } from './server-routes.ts';
+import { serverSettingsRoutes } from './server-settings-routes.ts';
+
+const maxFormBytes = 128 * 1024;
+
+/** The dashboard: every page by which people look after what is theirs. */
+export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions): void {
+  const { base, ports } = options;
+  takeForms(app, maxFormBytes);
+  app.setErrorHandler(pageErrors(base, ports));
+  const door = dashboardDoor(app, options);
+  const streams = new LiveStreams({
+    changes: ports.changes,
+    failed: (err) => app.log.error({ err }, 'live pages not told'),
+  });
+  organizationRoutes(app, options);
+  serverRoutes(door, options);
+  serverSettingsRoutes(door, options);
+  liveRoutes(app, door, { ports, streams });
+  app.get('/dashboard/*', async () => {
+    throw notFound('page');
+  });
+}

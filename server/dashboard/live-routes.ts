@@ -1,0 +1,50 @@
+import type { FastifyInstance } from 'fastify';
+
+import { queryText } from '#http/query-text';
+import { dashboardPath } from '#pages/dashboard-frame';
+import type { SessionStore } from '#people/session-store';
+import type { DashboardDoor, DashboardDoorOptions } from './dashboard-door.ts';
+import type { LiveStreams } from './live-streams.ts';
+
+/** The stream for the pages of an organization, or of one server of it. */
+export function livePath(organization: string, server?: string): string {
+  const query = server === undefined ? '' : `?server=${server}`;
+  return `${dashboardPath(organization)}/live${query}`;
+}
+
+export interface LiveRoutesOptions {
+  readonly ports: DashboardDoorOptions['ports'] & {
+    readonly sessions: Pick<SessionStore, 'use' | 'list'>;
+  };
+  readonly streams: LiveStreams;
+}
+
+/** `GET /dashboard/{organization}/live`: server-sent events that say when to look again. */
+export function liveRoutes(
+  app: FastifyInstance,
+  door: DashboardDoor,
+  { ports, streams }: LiveRoutesOptions,
+): void {
+  const { sessions, users, clock } = ports;
+  const needs = { permission: 'server.read', section: 'servers' } as const;
+
+  door.get('/live', needs, async ({ person, organization }, request, reply) => {
+    const { id: sessionId, userId } = person.session;
+    // `use` would keep a session alive for as long as a page is open.
+    const isAllowed = async () => {
+      const [mine, memberships] = await Promise.all([
+        sessions.list(userId, clock.now()),
+        users.memberships(userId),
+      ]);
+      const isMember = memberships.some((membership) => membership.organization === organization);
+      return isMember && mine.some(({ id }) => id === sessionId);
+    };
+    const server = queryText(request, 'server');
+    reply.hijack();
+    const topic = { sessionId, organization, server, isAllowed };
+    if (!(await streams.open(topic, reply.raw))) reply.raw.writeHead(503).end();
+    return reply;
+  });
+
+  app.addHook('preClose', async () => streams.close());
+}

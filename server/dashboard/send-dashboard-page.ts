@@ -1,0 +1,34 @@
+import type { FastifyReply } from 'fastify';
+
+import { sendPage } from '#http/send-page';
+import { pageAssets } from '#pages/assets';
+import type { Crumb } from '#pages/dashboard-frame';
+import type { Page } from '#pages/page';
+import type { DashboardVisit } from './dashboard-door.ts';
+
+/** What differs between pages of the dashboard. */
+export interface DashboardPageOptions {
+  /** What follows the organization in the breadcrumb; the last one is the page itself. */
+  readonly crumbs: readonly Crumb[];
+  /** 200 unless given. */
+  readonly status?: number;
+  /** The stream that says when the page's live parts changed; see `live-routes.ts`. */
+  readonly live?: string | undefined;
+}
+
+/** Answers with a page in the dashboard's shell. */
+export function sendDashboardPage<Data extends object>(
+  reply: FastifyReply,
+  { person, organization, others, section }: DashboardVisit,
+  page: Page<Data>,
+  data: Data,
+  { crumbs, status = 200, live }: DashboardPageOptions,
+): FastifyReply {
+  const { htmx, dashboard: script } = pageAssets();
+  return sendPage(reply, page, data, {
+    person,
+    status,
+    scripts: [htmx.path, script.path],
+    dashboard: { organization, others, section, crumbs, live },
+  });
+}

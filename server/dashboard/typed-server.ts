@@ -1,0 +1,67 @@
+import type { ShownServer } from '#administration/shown-server';
+import type { Form } from '#oauth/form';
+import type { TypedServer } from './server-form-page.ts';
+
+/** What each field of the form is called where it is refused. */
+export const serverLabels = {
+  name: { field: 'name', label: 'The name' },
+  title: { field: 'title', label: 'The title' },
+  description: { field: 'description', label: 'The description' },
+  instructions: { field: 'instructions', label: 'The instructions' },
+  hiddenTools: { field: 'hiddenTools', label: 'A name of a hidden tool' },
+  'upstream.url': { field: 'url', label: 'The URL' },
+  'upstream.agent': { field: 'agent', label: 'The agent' },
+  upstream: { field: 'kind', label: 'Where calls go' },
+} as const;
+
+export function emptyServer(): TypedServer {
+  const none = { name: '', title: '', description: '', instructions: '', hiddenTools: '' };
+  return { ...none, kind: 'http', url: '', agent: '' };
+}
+
+/** A server as its form shows it. */
+export function serverAsTyped(server: ShownServer): TypedServer {
+  const { name, title, description, instructions, hiddenTools, upstream } = server;
+  return {
+    name,
+    title,
+    description,
+    instructions,
+    hiddenTools: hiddenTools.join('\n'),
+    kind: upstream.kind,
+    url: upstream.kind === 'http' ? upstream.url : '',
+    agent: upstream.kind === 'agent' ? upstream.agent : '',
+  };
+}
+
+export function typedServer(form: Form): TypedServer {
+  const text = (name: string) => form.get(name) ?? '';
+  return {
+    name: text('name').trim(),
+    title: text('title'),
+    description: text('description'),
+    instructions: text('instructions'),
+    hiddenTools: text('hiddenTools'),
+    kind: text('kind'),
+    url: text('url').trim(),
+    agent: text('agent'),
+  };
+}
+
+/** What was typed, as the operations take it. */
+export function serverInput({ name, kind, url, agent, ...typed }: TypedServer) {
+  const upstream = kind === 'http' ? { kind, url } : kind === 'agent' ? { kind, agent } : { kind };
+  const { title, description, instructions } = typed;
+  return {
+    made: { name, upstream, title },
+    changed: { upstream, title, description, instructions, hiddenTools: lines(typed.hiddenTools) },
+  };
+}
+
+/** The lines of a text that are not empty. */
+export function lines(text: string): string[] {
+  return text
+    .split(/\r?\n/)
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+}
