@@ -147,6 +147,7 @@ async function open(
     people: {
       ...stores,
       hashing: passwordHashing(),
+      sealing: masterKey,
       endGrants: (userId) => stores.grants.revokeAll(userId, clock.now()),
       identityProvider:
         options.oidc &&

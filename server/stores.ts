@@ -13,23 +13,32 @@ import { clientSecretStore } from '#store/client-secret-store';
 import { clientStore } from '#store/client-store';
 import { consentStore } from '#store/consent-store';
 import { grantStore } from '#store/grant-store';
+import { groupMappingStore } from '#store/group-mapping-store';
+import { groupMemberStore } from '#store/group-member-store';
+import { groupStore } from '#store/group-store';
 import { identityStore } from '#store/identity-store';
 import { keyDirectory } from '#store/key-directory';
+import { invitationStore } from '#store/invitation-store';
 import { keyStore } from '#store/key-store';
+import { membershipStore } from '#store/membership-store';
 import { migrate } from '#store/migrate';
 import { oneTimeLinkStore } from '#store/one-time-link-store';
 import { organizationDirectory } from '#store/organization-directory';
+import { organizationSettingsStore } from '#store/organization-settings-store';
 import { organizationStore } from '#store/organization-store';
 import { passkeyStore } from '#store/passkey-store';
 import { passwordStore } from '#store/password-store';
 import { pendingRequestStore } from '#store/pending-request-store';
+import { recoveryCodeStore } from '#store/recovery-code-store';
 import { refreshTokenStore } from '#store/refresh-token-store';
 import { revokedTokenStore } from '#store/revoked-token-store';
 import { serverDirectory } from '#store/server-directory';
 import { rollupStore } from '#store/rollup-store';
+import { serverGroupStore } from '#store/server-group-store';
 import { sessionStore } from '#store/session-store';
 import { signingKeyStore } from '#store/signing-key-store';
 import { openSqlite } from '#store/sqlite/open-sqlite';
+import { totpStore } from '#store/totp-store';
 import { usageStore } from '#store/usage-store';
 import { userStore } from '#store/user-store';
 
@@ -54,7 +63,16 @@ export async function openStores(dataDir: string) {
     rollups: rollupStore(db),
     signingKeys: signingKeyStore(db),
     revokedTokens: revokedTokenStore(db),
+    settings: organizationSettingsStore(db),
     users: userStore(db),
+    memberships: membershipStore(db),
+    groups: groupStore(db),
+    groupMembers: groupMemberStore(db),
+    groupMappings: groupMappingStore(db),
+    serverGroups: serverGroupStore(db),
+    invitations: invitationStore(db),
+    totps: totpStore(db),
+    recoveryCodes: recoveryCodeStore(db),
     passwords: passwordStore(db),
     sessions: sessionStore(db),
     links: oneTimeLinkStore(db),

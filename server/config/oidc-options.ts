@@ -9,6 +9,8 @@ export interface OidcOptions {
   readonly clientId: string;
   readonly clientSecret: string;
   readonly name: string;
+  readonly groupsClaim: string;
+  readonly scopes: readonly string[];
 }
 
 const example = 'an example: --oidc-issuer https://idp.example.com --oidc-client-id latchkey …';
@@ -29,7 +31,14 @@ export function readOidcOptions(input: Input): OidcOptions | undefined {
   if (url?.protocol !== 'https:' && !(url?.protocol === 'http:' && isLoopback)) {
     throw new UsageError(`--oidc-issuer '${issuer}' is not an https URL`, example);
   }
-  return { issuer, clientId, clientSecret: readSecret(file), name: input.must('oidc-name') };
+  return {
+    issuer,
+    clientId,
+    clientSecret: readSecret(file),
+    name: input.must('oidc-name'),
+    groupsClaim: input.must('oidc-groups-claim'),
+    scopes: input.list('oidc-scope'),
+  };
 }
 
 function readSecret(file: string): string {

@@ -62,6 +62,18 @@ export const startOptions: readonly Option[] = [
     doc: 'what the provider is called on the sign-in page',
   },
   {
+    name: 'oidc-groups-claim',
+    value: 'CLAIM',
+    fallback: 'groups',
+    doc: 'the claim in which the provider lists the groups of a person',
+  },
+  {
+    name: 'oidc-scope',
+    value: 'SCOPE',
+    repeated: true,
+    doc: 'a scope to ask the provider for besides openid and email',
+  },
+  {
     name: 'dynamic-registration',
     doc: 'let any application register itself as an OAuth client (RFC 7591)',
   },

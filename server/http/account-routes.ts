@@ -12,7 +12,7 @@ import { signIn } from '#people/sign-in';
 import { browserInWords } from '#people/user-agent';
 import { currentPersonOf, type CurrentPerson } from './current-person.ts';
 import { readPageForm } from './page-form.ts';
-import type { PeopleRoutesOptions } from './people-ports.ts';
+import type { PeoplePorts, PeopleRoutesOptions } from './people-ports.ts';
 import { queryText } from './query-text.ts';
 import { sendPage } from './send-page.ts';
 import { sendOnward, signInBrowser } from './sign-in-browser.ts';
@@ -27,6 +27,7 @@ const notices: Readonly<Record<string, string>> = {
   passkey: 'The passkey is added.',
   'passkey-removed': 'The passkey is removed and opens nothing any more.',
   withdrawn: 'The application has lost its access.',
+  'totp-removed': 'The authenticator app is off, and its recovery codes are over.',
   linked: 'You can sign in with that account from now on.',
   unlinked: 'That account opens nothing here any more.',
 };
@@ -83,8 +84,14 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
           : 'The current password is another one.';
       return show(reply, person, { errors: [{ field: 'current', message }] });
     }
-    await setPassword(user, password, visitOf(request), people);
-    await signInBrowser(request, reply, user.id, options);
+    const hash = await people.hashing.hash(password);
+    await setPassword(user, hash, visitOf(request), people);
+    await signInBrowser(
+      request,
+      reply,
+      { userId: user.id, factors: person.session.factors },
+      options,
+    );
     return sendOnward(reply, '/account?done=password', base);
   });
 
@@ -126,10 +133,29 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
       })),
       passkeys: passkeyDomain(base) === undefined ? undefined : await passkeys.list(user.id),
       grants: await ports.grantsOf?.(user.id),
+      secondFactor: await secondFactor(user.id, session.factors, ports),
       provider: provider && {
         name: provider.name,
         isLinked: await identities.isLinked(provider.issuer, user.id),
       },
     };
   }
+}
+
+async function secondFactor(
+  userId: string,
+  factors: 1 | 2,
+  { totps, recoveryCodes, users, settings }: PeoplePorts,
+) {
+  const requiredBy: string[] = [];
+  for (const { organization } of await users.memberships(userId)) {
+    if ((await settings.of(organization))?.secondFactorRequired) requiredBy.push(organization);
+  }
+  const totp = await totps.of(userId);
+  return {
+    isOn: totp?.confirmedAt !== undefined,
+    isProved: factors === 2,
+    recoveryCodes: await recoveryCodes.count(userId),
+    requiredBy: factors === 2 ? [] : requiredBy,
+  };
 }

@@ -12,7 +12,7 @@ import { shownName } from '#pages/plain-text';
 import { scopeSentence } from '#pages/scope-sentence';
 import { audited } from './audited.ts';
 import { currentPersonOf, type CurrentPerson, type CurrentPersonPorts } from './current-person.ts';
-import { decidedPage, refusedRequestPage, strangerPage } from './errors.ts';
+import { decidedPage, refusedRequestPage, secondFactorPage, strangerPage } from './errors.ts';
 import { pageErrors } from './page-errors.ts';
 import { readPageForm, takeForms } from './page-form.ts';
 import { sendPage } from './send-page.ts';
@@ -55,7 +55,12 @@ export function consentRoutes(app: FastifyInstance, { base, ports }: ConsentRout
     const consent = await askConsent(asked.request, sessionOf(person), audited(request, ports));
     switch (consent.outcome) {
       case 'stranger': {
-        const page = strangerPage(person.user.email, asked.request.serverPath);
+        if (consent.isTrusted) return handOver(request, reply, consent.back);
+        const page = strangerPage(person.user.email, asked.request.serverPath, consent.back);
+        return sendPage(reply, errorPage, page, { status: 403, person });
+      }
+      case 'second-factor': {
+        const page = secondFactorPage(asked.request.serverPath);
         return sendPage(reply, errorPage, page, { status: 403, person });
       }
       case 'redirect':
@@ -81,7 +86,7 @@ export function consentRoutes(app: FastifyInstance, { base, ports }: ConsentRout
 }
 
 function sessionOf({ user, session }: CurrentPerson) {
-  return { userId: user.id, sessionId: session.id };
+  return { userId: user.id, sessionId: session.id, factors: session.factors };
 }
 
 function pageData(

@@ -118,10 +118,21 @@ export function refusedRequestPage({ message }: OAuthRefusal): ErrorPageData {
 }
 
 /** What somebody sees who may not use the server that an application asks for. */
-export function strangerPage(email: string, serverPath: string): ErrorPageData {
+export function strangerPage(email: string, serverPath: string, back: string): ErrorPageData {
   const text = `You are signed in as ${email}, and that account cannot use ${serverPath}. Ask an owner of the organization to add you, or sign out, sign in with another account, and start again from the application.`;
-  const next = { text: 'Your account', href: '/account' };
-  return { heading: 'This account has no access', text, next };
+  return {
+    heading: 'This account has no access',
+    text,
+    next: { text: 'Back to the application', href: back },
+  };
+}
+
+/** What a member sees whose browser has proved less than the organization asks for. */
+export function secondFactorPage(serverPath: string): ErrorPageData {
+  const [organization] = serverPath.split('/');
+  const text = `The organization ${organization} lets nobody allow anything without a second factor. Set up an authenticator app or a passkey on your account page and sign in with it, then start again from the application.`;
+  const next = { text: 'To your account', href: '/account#second-factor' };
+  return { heading: 'A second factor is needed', text, next };
 }
 
 /** What a decision gets that comes twice, late, or from another browser. */
@@ -153,8 +164,21 @@ function refusalPage(code: PeopleRefusalCode): ErrorPageAnswer {
       return plainPage(
         403,
         'Sign in again first',
-        'Sign in again, then repeat it: adding a way to sign in takes a sign-in within the last ten minutes.',
+        'Sign in again, then repeat it: changing how you sign in takes a sign-in within the last ten minutes.',
         { text: 'Sign in again', href: '/sign-in?again=1&next=/account' },
+      );
+    case 'enrolled':
+      return plainPage(
+        409,
+        'Nothing was changed',
+        'An authenticator app is set up already, or none waits for its first code. Look at your account and start again there.',
+        { text: 'To your account', href: '/account' },
+      );
+    case 'sign_in_late':
+      return plainPage(
+        403,
+        'Not signed in',
+        'The code came more than five minutes after the password, or from another browser. Start again.',
       );
     case 'not_yours':
       return plainPage(

@@ -12,6 +12,7 @@ import { setPassword } from '#people/set-password';
 import { isSetUpOpen, setUp } from '#people/set-up';
 import type { User } from '#people/user';
 import { browserCsrfToken } from './browser-token.ts';
+import { signInAfterPassword } from './prove-password.ts';
 import { readPageForm } from './page-form.ts';
 import type { PeopleRoutesOptions } from './people-ports.ts';
 import { sendPage } from './send-page.ts';
@@ -72,7 +73,7 @@ function setUpRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
     if (errors.length > 0) return send(request, reply, { email, organization }, errors);
     const chosen = { email, password, organization };
     const owner = await setUp(linkToken, chosen, visitOf(request), people);
-    await signInBrowser(request, reply, owner.id, options);
+    await signInBrowser(request, reply, { userId: owner.id, factors: 1 }, options);
     return sendOnward(reply, '/account?done=set-up', base);
   });
 }
@@ -107,10 +108,12 @@ function resetRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
     const password = form.get('password') ?? '';
     const problem = passwordProblem(password, form.get('repeated') ?? '', user.email);
     if (problem !== undefined) return send(request, reply, user, problem);
+    // Before the link is used up: hashing takes its turn, and can be refused.
+    const hash = await people.hashing.hash(password);
     if (!(await links.take(hashSecret(linkToken), clock.now())))
       throw new PeopleRefusal('link_over');
-    await setPassword(user, password, visitOf(request), people);
-    await signInBrowser(request, reply, user.id, options);
-    return sendOnward(reply, '/account?done=password', base);
+    await setPassword(user, hash, visitOf(request), people);
+    const next = '/account?done=password';
+    return signInAfterPassword(request, reply, { userId: user.id, next }, options);
   });
 }

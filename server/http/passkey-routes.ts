@@ -88,7 +88,7 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     if (userId === undefined || !isProven) {
       throw new PeopleRefusal('passkey_unproven', 'assertion not proven');
     }
-    await signInBrowser(request, reply, userId, options);
+    await signInBrowser(request, reply, { userId, factors: 2 }, options);
     return { location: ownPath(typeof next === 'string' ? next : undefined, base) };
   });
 }

@@ -1,17 +1,22 @@
 import type { AuditLog } from '#audit/audit-log';
 import type { Clock } from '#clock/clock';
 import type { OrganizationStore } from '#organizations/organization-store';
+import type { OrganizationSettingsStore } from '#organizations/organization-settings';
 import type { AccountGrant } from '#pages/account-grants';
 import type { AttemptStore } from '#people/attempt-store';
 import type { ChallengeStore } from '#people/challenge-store';
 import type { EndGrants } from '#people/end-grants';
 import type { IdentityProvider } from '#people/identity-provider';
+import type { GroupMemberStore } from '#people/group-store';
 import type { IdentityStore } from '#people/identity-store';
+import type { InvitationStore } from '#people/invitation-store';
 import type { OneTimeLinkStore } from '#people/one-time-link-store';
 import type { PasskeyStore } from '#people/passkey-store';
 import type { PasswordHashing } from '#people/password-hashing';
 import type { PasswordStore } from '#people/password-store';
+import type { Sealing } from '#people/sealing';
 import type { SessionStore } from '#people/session-store';
+import type { RecoveryCodeStore, TotpStore } from '#people/totp-store';
 import type { UserStore } from '#people/user';
 
 /** What the pages of people stand on. */
@@ -22,10 +27,16 @@ export interface PeoplePorts {
   readonly links: OneTimeLinkStore;
   readonly passkeys: PasskeyStore;
   readonly attempts: AttemptStore;
+  readonly totps: TotpStore;
+  readonly recoveryCodes: RecoveryCodeStore;
+  readonly sealing: Sealing;
   readonly challenges: ChallengeStore;
   readonly identities: IdentityStore;
+  readonly groupMembers: Pick<GroupMemberStore, 'setProvided'>;
+  readonly invitations: Pick<InvitationStore, 'peek' | 'take'>;
   readonly audit: AuditLog;
   readonly organizations: Pick<OrganizationStore, 'add' | 'byName'>;
+  readonly settings: Pick<OrganizationSettingsStore, 'of'>;
   readonly hashing: PasswordHashing;
   readonly endGrants: EndGrants;
   /** What the person allowed applications to do; without it the account page has no such section. */

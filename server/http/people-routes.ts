@@ -7,6 +7,7 @@ import { pageErrors } from './page-errors.ts';
 import { passkeyRoutes } from './passkey-routes.ts';
 import type { PeopleRoutesOptions } from './people-ports.ts';
 import { providerRoutes } from './provider-routes.ts';
+import { secondFactorRoutes } from './second-factor-routes.ts';
 import { signInRoutes } from './sign-in-routes.ts';
 
 /** Every page by which people show who they are and look after that. */
@@ -16,6 +17,7 @@ export function peopleRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
   signInRoutes(app, options);
   linkRoutes(app, options);
   accountRoutes(app, options);
+  secondFactorRoutes(app, options);
   passkeyRoutes(app, options);
   providerRoutes(app, options);
 }

@@ -29,7 +29,7 @@ export const providerCallbackPath = '/sign-in/provider/callback';
  */
 export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
   const { base, people } = options;
-  const { identityProvider: provider, identities, challenges, clock, audit } = people;
+  const { identityProvider: provider, identities, groupMembers, challenges, clock, audit } = people;
   if (!provider) return;
   const ports = { provider, challenges, clock };
   const currentPerson = currentPersonOf(base, people);
@@ -93,12 +93,14 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
         if (!isMine && !(await identities.link(issuer, subject, person.user.id))) {
           throw new PeopleRefusal('identity_taken');
         }
+        await groupMembers.setProvided(issuer, subject, identity.groups);
         await note(request, { userId: person.user.id, action: 'identity.link', outcome: 'done' });
         return sendOnward(reply, next, base);
       }
       const userId = await identities.userOf(issuer, subject);
       if (userId === undefined) throw new PeopleRefusal('identity_unknown');
-      await signInBrowser(request, reply, userId, options);
+      await groupMembers.setProvided(issuer, subject, identity.groups);
+      await signInBrowser(request, reply, { userId, factors: 2 }, options);
       await note(request, { userId, action: 'sign-in', outcome: 'done' });
       return sendOnward(reply, next, base);
     } catch (error) {

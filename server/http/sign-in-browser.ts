@@ -2,8 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { hashSecret } from '#credentials/secret-format';
 import { onwardPage } from '#pages/onward-page';
+import { csrfToken } from '#people/csrf-token';
 import { ownPath } from '#people/own-path';
-import { sessionLifeSeconds } from '#people/session-store';
+import { sessionLifeSeconds, type Session } from '#people/session-store';
 import { startSession } from '#people/start-session';
 import { readCookie, setCookie } from './cookies.ts';
 import type { PeoplePorts } from './people-ports.ts';
@@ -15,19 +16,20 @@ interface Ports {
   readonly people: Pick<PeoplePorts, 'sessions' | 'clock'>;
 }
 
-/** Gives this browser a new session of `userId`; the one that it had ends. */
+/** Gives this browser a new session of a person, and says what guards its forms; the one that it had ends. */
 export async function signInBrowser(
   request: FastifyRequest,
   reply: FastifyReply,
-  userId: string,
+  who: Pick<Session, 'userId' | 'factors'>,
   { base, people: { sessions, clock } }: Ports,
-): Promise<void> {
+): Promise<{ csrfToken: string }> {
   const before = readCookie(request.headers.cookie, 'latchkey', base);
   const old = before && (await sessions.use(hashSecret(before), clock.now()));
   if (old) await sessions.end(old.userId, old.id);
-  const { sessionToken } = await startSession(userId, visitOf(request), { sessions, clock });
+  const { sessionToken } = await startSession(who, visitOf(request), { sessions, clock });
   const life = { base, maxAgeSeconds: sessionLifeSeconds };
   void reply.header('Set-Cookie', setCookie('latchkey', sessionToken, life));
+  return { csrfToken: csrfToken(sessionToken) };
 }
 
 /** Leads on after a form: by a redirect among our own pages, by a page of its own where OAuth may follow. */

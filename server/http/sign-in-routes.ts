@@ -11,10 +11,11 @@ import { setCookie } from './cookies.ts';
 import { currentPersonOf } from './current-person.ts';
 import { readPageForm } from './page-form.ts';
 import type { PeopleRoutesOptions } from './people-ports.ts';
+import { codeRoute, signInAfterPassword } from './prove-password.ts';
 import { queryText } from './query-text.ts';
 import { sendPage } from './send-page.ts';
-import { sendOnward, signInBrowser } from './sign-in-browser.ts';
 import { visitOf } from './visit.ts';
+import { waitInWords } from './wait-in-words.ts';
 
 const notices: Readonly<Record<string, string>> = {
   'signed-out': 'You are signed out.',
@@ -71,19 +72,20 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
     const result = await signIn(typed, visitOf(request), people);
     switch (result.outcome) {
       case 'signed-in':
-        await signInBrowser(request, reply, result.user.id, options);
-        return sendOnward(reply, next, base);
+        return signInAfterPassword(request, reply, { userId: result.user.id, next }, options);
       case 'refused': {
         const message = 'This e-mail address and password do not belong together.';
         return send(request, reply, { email, next, error: { field: 'password', message } }, 422);
       }
       case 'wait': {
-        const message = `There were too many wrong tries. Wait ${inWords(result.waitSeconds)}, then try again.`;
+        const message = `There were too many wrong tries. Wait ${waitInWords(result.waitSeconds)}, then try again.`;
         void reply.header('Retry-After', result.waitSeconds);
         return send(request, reply, { email, next, error: { field: 'password', message } }, 429);
       }
     }
   });
+
+  codeRoute(app, options);
 
   app.post('/sign-out', async (request, reply) => {
     const person = await currentPerson(request);
@@ -91,14 +93,20 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
     if (person) {
       next = ownPath(readPageForm(request, base, person).get('next'), base);
       await people.sessions.end(person.user.id, person.session.id);
+      const { address, requestId } = visitOf(request);
+      await people.audit.append({
+        at: people.clock.now(),
+        actor: `user:${person.user.id}`,
+        organization: undefined,
+        action: 'sign-out',
+        target: person.session.id,
+        address,
+        requestId,
+        outcome: 'done',
+      });
       void reply.header('Set-Cookie', setCookie('latchkey', '', { base, maxAgeSeconds: 0 }));
     }
     const to = `/sign-in?done=signed-out${next === '/' ? '' : `&next=${encodeURIComponent(next)}`}`;
     return reply.header('Cache-Control', 'no-store').redirect(to, 303);
   });
-}
-
-function inWords(seconds: number): string {
-  if (seconds === 1) return 'a second';
-  return seconds < 90 ? `${seconds} seconds` : `${Math.ceil(seconds / 60)} minutes`;
 }

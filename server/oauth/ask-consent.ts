@@ -13,10 +13,19 @@ import { redirectPlace, type RedirectPlace } from './redirect-match.ts';
 
 const pendingLifeSeconds = 1800;
 
+/** What an application is told when it is not even asked about. */
+const whyNot = {
+  stranger: 'the account that is signed in cannot use this server',
+  nothing: 'the role of this person does not cover it',
+  closed: 'this organization lets in only applications that its administrators made',
+};
+
 /** The person who is asked, in the session in which they are asked. */
 export interface AskedPerson {
   readonly userId: string;
   readonly sessionId: string;
+  /** How many factors the session proved. */
+  readonly factors: 1 | 2;
 }
 
 /** What the consent page says. */
@@ -30,7 +39,9 @@ export interface ConsentQuestion {
 }
 
 export type ConsentOutcome =
-  | { readonly outcome: 'stranger' }
+  /** `back` is where the application learns of it; it is `trusted` when nobody but us could have chosen it. */
+  | { readonly outcome: 'stranger'; readonly back: string; readonly isTrusted: boolean }
+  | { readonly outcome: 'second-factor' }
   | { readonly outcome: 'redirect'; readonly location: string }
   | { readonly outcome: 'ask'; readonly question: ConsentQuestion };
 
@@ -51,20 +62,32 @@ export interface AskConsentPorts extends ConsentTermsPorts, IssueCodePorts {
  */
 export async function askConsent(
   request: AuthorizationRequest,
-  { userId, sessionId }: AskedPerson,
+  { userId, sessionId, factors }: AskedPerson,
   ports: AskConsentPorts,
 ): Promise<ConsentOutcome> {
   const { base, clock, consents, pendingRequests, audit } = ports;
-  const found = await consentTerms(request, userId, ports);
-  if (found.outcome === 'stranger') return found;
-  if (found.outcome === 'nothing') {
-    const refusal = new OAuthRefusal('access_denied', 'the role of this person does not cover it');
-    return { outcome: 'redirect', location: errorUrl({ ...request, issuer: base }, refusal) };
+  const now = clock.now();
+  const place = redirectPlace(request.redirectUri);
+  const found = await consentTerms(request, { userId, factors }, ports);
+  if (found.outcome === 'second-factor') return found;
+  if (found.outcome !== 'terms') {
+    await audit.append({
+      at: now,
+      actor: `user:${userId}`,
+      organization: request.serverPath.split('/')[0],
+      action: 'consent.ask',
+      target: `${request.clientId} ${request.serverPath}`,
+      address: undefined,
+      requestId: undefined,
+      outcome: 'refused',
+    });
+    const refusal = new OAuthRefusal('access_denied', whyNot[found.outcome]);
+    const back = errorUrl({ ...request, issuer: base }, refusal);
+    if (found.outcome !== 'stranger') return { outcome: 'redirect', location: back };
+    return { outcome: 'stranger', back, isTrusted: found.isOwnClient || place.kind === 'loopback' };
   }
   const { terms } = found;
   const { serverId, scopes } = terms;
-  const place = redirectPlace(request.redirectUri);
-  const now = clock.now();
   if (place.kind === 'site') {
     const subject = { userId, clientId: request.clientId, serverId, redirectHost: place.host };
     const allowed = await consents.allowed(subject, now);

@@ -1,5 +1,8 @@
 import type { Scope } from '#credentials/scope';
+import type { ServerGroupStore } from '#people/group-store';
+import type { Session } from '#people/session-store';
 import type { UserStore } from '#people/user';
+import type { OrganizationSettingsStore } from '#organizations/organization-settings';
 import type { OrganizationStore } from '#organizations/organization-store';
 import { parseServerPath } from '#organizations/slug';
 import type { AuthorizationRequest } from './authorization-request.ts';
@@ -10,6 +13,8 @@ export interface ConsentTermsPorts {
   readonly findClient: FindClient;
   readonly organizations: Pick<OrganizationStore, 'serverByName'>;
   readonly users: Pick<UserStore, 'memberships'>;
+  readonly serverGroups: Pick<ServerGroupStore, 'mayUse'>;
+  readonly settings: Pick<OrganizationSettingsStore, 'of'>;
 }
 
 /** What a person may grant of what was asked. */
@@ -23,10 +28,14 @@ export interface ConsentTerms {
 
 export type ConsentTermsOutcome =
   | { readonly outcome: 'terms'; readonly terms: ConsentTerms }
-  /** No member, or no such server, or a disabled one: it is not said which. */
-  | { readonly outcome: 'stranger' }
+  /** No member, in no group that may, no such server, or a disabled one: it is not said which. */
+  | { readonly outcome: 'stranger'; readonly isOwnClient: boolean }
   /** A member, whose role covers nothing of it. */
-  | { readonly outcome: 'nothing' };
+  | { readonly outcome: 'nothing' }
+  /** A member, where only applications count that an administrator made. */
+  | { readonly outcome: 'closed' }
+  /** A member, whose browser has proved less than the organization asks for. */
+  | { readonly outcome: 'second-factor' };
 
 /**
  * What this person may grant at this moment: asked when the page is shown and again when it is answered.
@@ -35,16 +44,25 @@ export type ConsentTermsOutcome =
  */
 export async function consentTerms(
   request: AuthorizationRequest,
-  userId: string,
-  { findClient, organizations, users }: ConsentTermsPorts,
+  { userId, factors }: Pick<Session, 'userId' | 'factors'>,
+  { findClient, organizations, users, serverGroups, settings }: ConsentTermsPorts,
 ): Promise<ConsentTermsOutcome> {
   const { clientId, serverPath } = request;
   const client = await findClient(clientId, { mayFetch: true });
   const place = parseServerPath(serverPath);
-  if (client === 'sign-in' || !place) return { outcome: 'stranger' };
-  const scopes = await permittedScopes(request.scopes, { userId, serverPath, client }, { users });
+  if (client === 'sign-in' || !place) return { outcome: 'stranger', isOwnClient: false };
+  const isOwnClient = client.serverId !== undefined;
+  const scopes = await permittedScopes(
+    request.scopes,
+    { userId, serverPath, client },
+    { users, serverGroups },
+  );
   const server = await organizations.serverByName(place.organization, place.server);
-  if (!scopes || !server || server.disabledAt !== undefined) return { outcome: 'stranger' };
+  const rules = await settings.of(place.organization);
+  if (!scopes || !server || server.disabledAt !== undefined || !rules)
+    return { outcome: 'stranger', isOwnClient };
+  if (rules.secondFactorRequired && factors < 2) return { outcome: 'second-factor' };
+  if (!isOwnClient && !rules.openClientsAllowed) return { outcome: 'closed' };
   if (scopes.length === 0) return { outcome: 'nothing' };
   const withheld = request.scopes.filter((scope) => !scopes.includes(scope));
   return { outcome: 'terms', terms: { serverId: server.id, scopes, withheld } };

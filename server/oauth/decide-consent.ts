@@ -37,7 +37,7 @@ export interface DecideConsentPorts extends ConsentTermsPorts, IssueCodePorts {
  */
 export async function decideConsent(
   { requestId, allow }: Decision,
-  { userId, sessionId }: AskedPerson,
+  { userId, sessionId, factors }: AskedPerson,
   ports: DecideConsentPorts,
 ): Promise<DecisionOutcome> {
   const { base, pendingRequests, clock } = ports;
@@ -50,7 +50,7 @@ export async function decideConsent(
     return { outcome: 'refused' };
   }
   const { request } = pending;
-  const found = allow ? await consentTerms(request, userId, ports) : undefined;
+  const found = allow ? await consentTerms(request, { userId, factors }, ports) : undefined;
   const about = {
     actor: `user:${userId}`,
     organization: request.serverPath.split('/')[0],

@@ -1,6 +1,7 @@
 import type { EpochSeconds } from '#clock/clock';
 import { accountGrants, type AccountGrant } from './account-grants.ts';
 import { accountPasskeys, type AccountPasskey } from './account-passkeys.ts';
+import { accountSecondFactor } from './account-second-factor.ts';
 import { accountSessions, type AccountSession } from './account-sessions.ts';
 import type { FieldError, Page } from './page.ts';
 
@@ -16,6 +17,14 @@ export interface AccountPageData {
   readonly passkeys: readonly AccountPasskey[] | undefined;
   /** What the person allowed applications to do; `undefined` shows no such section. */
   readonly grants: readonly AccountGrant[] | undefined;
+  readonly secondFactor: {
+    readonly isOn: boolean;
+    /** Whether this browser proved two factors. */
+    readonly isProved: boolean;
+    readonly recoveryCodes: number;
+    /** Organizations that ask for more than this browser proved. */
+    readonly requiredBy: readonly string[];
+  };
   readonly provider: { readonly name: string; readonly isLinked: boolean } | undefined;
   readonly errors: readonly FieldError[];
   readonly notice: string | undefined;
@@ -58,6 +67,7 @@ ${accountPasskeys}
 <p class="help">You have none. Whoever runs this server can make you a link to set one.</p>
 <% } %>
 </section>
+${accountSecondFactor}
 <% if (it.provider) { %>
 <section class="section" aria-labelledby="provider-heading">
 <h2 id="provider-heading"><%= it.provider.name %></h2>

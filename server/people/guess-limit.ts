@@ -8,20 +8,26 @@ const windowSeconds = 15 * 60;
 /** Nobody has a longer address, and whoever types one must not fill the table with it. */
 const mostKept = 320;
 
+const codePrefix = 'code:';
+
 interface Limit {
-  /** Failures within 15 minutes that cost nothing. */
+  /** Failures within the window that cost nothing. */
   readonly free: number;
   readonly mostSeconds: number;
+  readonly windowSeconds: number;
 }
 
 /** From here on each guess at one account waits 2, 4, 8, … at most 60 seconds after the last. */
-const accountLimit: Limit = { free: 10, mostSeconds: 60 };
+const accountLimit: Limit = { free: 10, mostSeconds: 60, windowSeconds };
 
 /** An address that goes through many accounts waits longer, as nobody else is locked out by that. */
-const addressLimit: Limit = { free: 30, mostSeconds: windowSeconds };
+const addressLimit: Limit = { free: 30, mostSeconds: windowSeconds, windowSeconds };
+
+/** Only who has the password gets to guess codes, of which one in 333,333 is right: a hundred a day at most. */
+const codeLimit: Limit = { free: 5, mostSeconds: windowSeconds, windowSeconds: 24 * 60 * 60 };
 
 /**
- * Slows down who guesses passwords, per account from anywhere and per address at any account. Nobody is
+ * Slows down who guesses passwords or codes, per account from anywhere and per address at any account. Nobody is
  * ever locked out: the right password from elsewhere works after at most a minute, a passkey at once.
  * OWASP Authentication Cheat Sheet, "Login Throttling"
  *
@@ -29,24 +35,22 @@ const addressLimit: Limit = { free: 30, mostSeconds: windowSeconds };
  * then it counts as failed until `succeeded` is called
  */
 export async function beginGuess(
-  { email, address }: { email: string; address: string },
+  { subject, address }: { subject: string; address: string },
   { attempts, now }: { attempts: AttemptStore; now: EpochSeconds },
 ): Promise<{ waitSeconds: number; succeeded: () => Promise<void> }> {
-  const account = accountSubject(email);
   const place = `address:${networkOf(address)}`;
-  const since = now - windowSeconds;
-  const waitSeconds = Math.max(
-    waitOf(await attempts.begin(account, now, since), accountLimit, now),
-    waitOf(await attempts.begin(place, now, since), addressLimit, now),
-  );
+  const begin = async (what: string, limit: Limit) =>
+    waitOf(await attempts.begin(what, now, now - limit.windowSeconds), limit, now);
+  const own = subject.startsWith(codePrefix) ? codeLimit : accountLimit;
+  const waitSeconds = Math.max(await begin(subject, own), await begin(place, addressLimit));
   if (waitSeconds > 0) {
-    await attempts.forgive(account, now);
+    await attempts.forgive(subject, now);
     await attempts.forgive(place, now);
   }
   return {
     waitSeconds,
     succeeded: async () => {
-      await attempts.clear(account);
+      await attempts.clear(subject);
       // Only this one: whoever has an account of their own must not wash their address clean with it.
       await attempts.forgive(place, now);
     },
@@ -56,6 +60,11 @@ export async function beginGuess(
 /** What failures of one account are counted under, whether or not anybody has it. */
 export function accountSubject(email: string): string {
   return `account:${emailKey(email).slice(0, mostKept)}`;
+}
+
+/** What wrong second factors of a person are counted under. */
+export function codeSubject(userId: string): string {
+  return codePrefix + userId;
 }
 
 function waitOf(

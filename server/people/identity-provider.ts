@@ -4,6 +4,8 @@ export interface UpstreamIdentity {
   readonly subject: string;
   readonly email: string | undefined;
   readonly isEmailVerified: boolean;
+  /** The groups it says they are in, by its names. */
+  readonly groups: readonly string[];
 }
 
 /** What ties an answer to the question; derived from the browser's cookie, so kept nowhere. */

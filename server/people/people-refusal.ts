@@ -8,6 +8,10 @@ export type PeopleRefusalCode =
   | 'forged'
   /** Adding a way to sign in takes a sign-in that is not long ago. */
   | 'proof_old'
+  /** There is an authenticator app already, or none that waits for its first code. */
+  | 'enrolled'
+  /** The password was proved too long ago, or in another browser, to ask for the second factor. */
+  | 'sign_in_late'
   /** Nobody has it, or somebody else: it is not said which. */
   | 'not_yours'
   /** A passkey's answer that proves nothing. */

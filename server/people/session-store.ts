@@ -17,6 +17,8 @@ export interface Session {
   readonly expiresAt: EpochSeconds;
   readonly address: string;
   readonly userAgent: string;
+  /** How many factors the browser proved: a password alone is one. */
+  readonly factors: 1 | 2;
 }
 
 /** Where sessions are kept. */

@@ -3,7 +3,6 @@ import type { Clock } from '#clock/clock';
 import type { AttemptStore } from './attempt-store.ts';
 import { accountSubject } from './guess-limit.ts';
 import type { EndGrants } from './end-grants.ts';
-import type { PasswordHashing } from './password-hashing.ts';
 import type { PasswordStore } from './password-store.ts';
 import type { User } from './user.ts';
 import type { Visit } from './visit.ts';
@@ -12,22 +11,21 @@ export interface SetPasswordPorts {
   readonly passwords: Pick<PasswordStore, 'set'>;
   readonly attempts: Pick<AttemptStore, 'clear'>;
   readonly audit: Pick<AuditLog, 'append'>;
-  readonly hashing: Pick<PasswordHashing, 'hash'>;
   readonly endGrants: EndGrants;
   readonly clock: Clock;
 }
 
 /**
  * Replaces a person's password. Whoever knew the old one is out at once: sessions, grants and tokens of
- * the person end. The caller has checked that the person may, and that the password is a good one.
+ * the person end. The caller has checked that the person may, and that the password is a good one, and has
+ * hashed it: what is used up for it, as a link, is used up after that, which can be refused.
  */
 export async function setPassword(
   user: User,
-  password: string,
+  hash: string,
   { address, requestId }: Pick<Visit, 'address' | 'requestId'>,
-  { passwords, attempts, audit, hashing, endGrants, clock }: SetPasswordPorts,
+  { passwords, attempts, audit, endGrants, clock }: SetPasswordPorts,
 ): Promise<void> {
-  const hash = await hashing.hash(password);
   await endGrants(user.id);
   await passwords.set(user.id, hash);
   // Until here the old sessions could still allow something.

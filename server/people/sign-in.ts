@@ -1,7 +1,7 @@
 import type { AuditLog } from '#audit/audit-log';
 import type { Clock } from '#clock/clock';
 import type { AttemptStore } from './attempt-store.ts';
-import { beginGuess } from './guess-limit.ts';
+import { accountSubject, beginGuess } from './guess-limit.ts';
 import type { PasswordHashing } from './password-hashing.ts';
 import type { PasswordStore } from './password-store.ts';
 import type { User, UserStore } from './user.ts';
@@ -32,7 +32,7 @@ export async function signIn(
   { users, passwords, attempts, audit, hashing, clock }: SignInPorts,
 ): Promise<SignIn> {
   const now = clock.now();
-  const guess = await beginGuess({ email, address }, { attempts, now });
+  const guess = await beginGuess({ subject: accountSubject(email), address }, { attempts, now });
   if (guess.waitSeconds > 0) return { outcome: 'wait', waitSeconds: guess.waitSeconds };
   const user = await users.byEmail(email);
   const hash = user && (await passwords.hashOf(user.id));

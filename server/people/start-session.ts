@@ -14,7 +14,7 @@ export function randomToken(): string {
 
 /** Signs a browser in. The token goes into its cookie and nowhere else. */
 export async function startSession(
-  userId: string,
+  { userId, factors }: Pick<Session, 'userId' | 'factors'>,
   { address, userAgent }: Visit,
   { sessions, clock }: { sessions: Pick<SessionStore, 'add'>; clock: Clock },
 ): Promise<{ session: Session; sessionToken: string }> {
@@ -28,6 +28,7 @@ export async function startSession(
     expiresAt: now + sessionLifeSeconds,
     address,
     userAgent: userAgent.slice(0, mostUserAgent),
+    factors,
   };
   await sessions.add({ ...session, tokenHash: hashSecret(sessionToken) });
   return { session, sessionToken };

@@ -6,6 +6,8 @@ import { grants } from './migrations/0003-grants.ts';
 import { memberships } from './migrations/0004-memberships.ts';
 import { administration } from './migrations/0005-administration.ts';
 import { usage } from './migrations/0006-usage.ts';
+import { groups } from './migrations/0007-groups.ts';
+import { secondFactors } from './migrations/0008-second-factors.ts';
 import type { Schema } from './schema.ts';
 
 /** Every migration there ever was, oldest first; a name, once released, keeps its statements. */
@@ -16,6 +18,8 @@ const migrations: ReadonlyArray<{ name: string; statements: readonly string[] }>
   { name: '0004-memberships', statements: memberships },
   { name: '0005-administration', statements: administration },
   { name: '0006-usage', statements: usage },
+  { name: '0007-groups', statements: groups },
+  { name: '0008-second-factors', statements: secondFactors },
 ];
 
 /**

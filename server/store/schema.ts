@@ -1,3 +1,5 @@
+import type { Generated } from 'kysely';
+
 /** The tables, as the queries see them. Times are seconds since 1970; lists are JSON text. */
 export interface Schema {
   organization: {
@@ -6,6 +8,10 @@ export interface Schema {
     title: string;
     created_at: number;
     disabled_at: number | null;
+    /** 1 when nobody does anything here without a second factor. */
+    second_factor_required: Generated<number>;
+    /** 1 when clients that made themselves known may be allowed here. */
+    open_clients_allowed: Generated<number>;
   };
   mcp_server: {
     id: string;
@@ -141,6 +147,32 @@ export interface Schema {
   };
   person: { id: string; email: string; email_key: string; created_at: number };
   membership: { person_id: string; organization_id: string; role: string };
+  person_group: { id: string; organization_id: string; name: string; created_at: number };
+  group_member: { group_id: string; organization_id: string; person_id: string };
+  /** A view: in which groups people are now, by hand or by what their provider says. */
+  group_person: { group_id: string; organization_id: string; person_id: string; source: string };
+  provider_group: { issuer: string; subject: string; external_name: string };
+  server_group: { server_id: string; group_id: string };
+  group_mapping: { organization_id: string; external_name: string; group_id: string };
+  invitation: {
+    id: string;
+    token_hash: string;
+    organization_id: string;
+    role: string;
+    group_ids: string;
+    note: string;
+    created_by: string;
+    created_at: number;
+    expires_at: number;
+  };
+  totp: {
+    person_id: string;
+    sealed_secret: string;
+    created_at: number;
+    confirmed_at: number | null;
+    last_step: number;
+  };
+  recovery_code: { hash: string; person_id: string };
   password: { person_id: string; hash: string };
   browser_session: {
     id: string;
@@ -151,6 +183,8 @@ export interface Schema {
     expires_at: number;
     address: string;
     user_agent: string;
+    /** 2 when two were proved. */
+    factors: number;
   };
   one_time_link: {
     token_hash: string;
@@ -197,5 +231,7 @@ export interface Schema {
     address: string | null;
     request_id: string | null;
     outcome: string;
+    /** How often it happened, where repetitions are counted. */
+    times: Generated<number>;
   };
 }

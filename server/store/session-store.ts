@@ -29,6 +29,7 @@ export function sessionStore(db: Kysely<Schema>): SessionStore {
           expires_at: session.expiresAt,
           address: session.address,
           user_agent: session.userAgent,
+          factors: session.factors,
         })
         .execute();
     },
@@ -82,5 +83,6 @@ function readSession(row: Selectable<Schema['browser_session']>): Session {
     expiresAt: row.expires_at,
     address: row.address,
     userAgent: row.user_agent,
+    factors: row.factors === 2 ? 2 : 1,
   };
 }

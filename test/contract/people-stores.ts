@@ -29,8 +29,9 @@ export function peopleStoresContract(
     };
     const session = async (userId: string, tokenHash: string = randomUUID()) => {
       const made = { id: `ses_${randomUUID()}`, userId, address: '127.0.0.1', userAgent: 'test' };
+      const factors = 1 as const;
       const times = { createdAt: now, usedAt: now, expiresAt: now + 30 * 24 * 3600 };
-      await stores.sessions.add({ ...made, ...times, tokenHash });
+      await stores.sessions.add({ ...made, ...times, factors, tokenHash });
       return { ...made, tokenHash };
     };
 

@@ -121,7 +121,10 @@ export async function grantingServer(options: GrantingServerOptions = {}): Promi
       const user = { id: userId, email: `person${people}@example.com`, createdAt };
       await stores.users.add(user, { organizationId: 'org_acme', role });
       const visit = { address: '127.0.0.1', userAgent: 'test', requestId: 'test' };
-      const { sessionToken } = await startSession(userId, visit, { ...stores, clock });
+      const { sessionToken } = await startSession({ userId, factors: 1 }, visit, {
+        ...stores,
+        clock,
+      });
       return { userId, cookie: `${cookieName('latchkey', base)}=${sessionToken}` };
     },
     authorize(browser, but = {}, more = '') {

@@ -83,6 +83,7 @@ export async function pageApp(): Promise<PageApp> {
     people: {
       ...stores,
       hashing: passwordHashing({ log2Cost: 8 }),
+      sealing: masterKey(randomBytes(32)),
       endGrants: (userId) => stores.grants.revokeAll(userId, clock.now()),
       grantsOf: accountGrantsOf(stores.grants, clock),
       identityProvider: {
@@ -144,7 +145,10 @@ export async function pageApp(): Promise<PageApp> {
       const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };
       await stores.users.add(user, { organizationId: 'org_acme', role: 'member' });
       const visit = { address: '127.0.0.1', userAgent: 'test', requestId: 'test' };
-      const { session, sessionToken } = await startSession(userId, visit, { ...stores, clock });
+      const { session, sessionToken } = await startSession({ userId, factors: 1 }, visit, {
+        ...stores,
+        clock,
+      });
       return {
         userId,
         sessionId: session.id,

@@ -97,7 +97,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   },
   'server/people': {
     enters: ['audit', 'clock', 'credentials', 'organizations'],
-    packages: ['@simplewebauthn/server', 'zod'],
+    packages: ['@simplewebauthn/server', 'otpauth', 'zod'],
   },
   'server/audit': { enters: ['clock'] },
   'server/signing': { enters: ['clock', 'credentials'], packages: ['jose', 'zod'] },
@@ -140,7 +140,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'people',
       'signing',
     ],
-    packages: ['fastify'],
+    packages: ['fastify', 'qr'],
   },
   'server/dashboard': {
     enters: [

@@ -33,6 +33,10 @@ const byGrant = `select ${server}, c.scopes, m.role
   join membership m on m.person_id = g.person_id and m.organization_id = o.id
   where g.id = :grant and g.person_id = :person and c.id = :client
     and g.revoked_at is null and c.revoked_at is null and ${enabled}
+    and (not exists (select 1 from server_group r where r.server_id = s.id)
+      or exists (select 1 from server_group r
+        join group_person p on p.group_id = r.group_id and p.person_id = g.person_id
+        where r.server_id = s.id))
     and not exists (select 1 from revoked_token r where r.jti = :token)`;
 
 /**

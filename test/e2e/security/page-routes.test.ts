@@ -57,6 +57,7 @@ const pending: Foreign = async ({ cookie }) => {
 /** Every route of ours that changes something for a browser. */
 const pages: Record<string, Route> = {
   'POST /sign-in': { guard: 'browser', body: 'form' },
+  'POST /sign-in/code': { guard: 'browser', body: 'form' },
   'POST /sign-out': { guard: 'person', body: 'form' },
   'POST /sign-in/passkey': { guard: 'browser', body: 'json' },
   'POST /sign-in/passkey/options': { guard: 'browser', body: 'json' },
@@ -70,6 +71,10 @@ const pages: Record<string, Route> = {
   'POST /account/passkeys': { guard: 'person', body: 'json' },
   'POST /account/passkeys/options': { guard: 'person', body: 'json' },
   'POST /account/passkeys/:id/remove': { guard: 'person', body: 'form', foreign: passkey },
+  'POST /account/second-factor': { guard: 'person', body: 'form' },
+  'POST /account/second-factor/confirm': { guard: 'person', body: 'form' },
+  'POST /account/second-factor/recovery-codes': { guard: 'person', body: 'form' },
+  'POST /account/second-factor/remove': { guard: 'person', body: 'form' },
   'POST /account/provider': { guard: 'person', body: 'form' },
   'POST /account/provider/unlink': { guard: 'person', body: 'form' },
   'POST /account/grants/:id/withdraw': { guard: 'person', body: 'form', foreign: grant },

@@ -16,11 +16,11 @@ afterAll(() => server[Symbol.asyncDispose]());
 
 const disable = (table: 'organization' | 'mcp_server', at: number | null) =>
   server.stores.db.updateTable(table).set({ disabled_at: at }).execute();
-const asked = () => {
-  const { base, clock, client, stores, redirectUri } = server;
+const asked = (factors: 1 | 2 = 1, clientId = server.client.id) => {
+  const { base, clock, stores, redirectUri } = server;
   const fetchDocument = async () => '{}';
   const request = {
-    clientId: client.id,
+    clientId,
     clientName: 'Claude',
     serverPath: 'acme/sales',
     scopes: ['mcp:tools:read'] as const,
@@ -29,7 +29,7 @@ const asked = () => {
     codeChallenge: 'x'.repeat(43),
   };
   const ports = { ...stores, findClient: findClient({ ...stores, base, clock, fetchDocument }) };
-  return consentTerms(request, 'user_dana', ports);
+  return consentTerms(request, { userId: 'user_dana', factors }, ports);
 };
 
 test.each(['organization', 'mcp_server'] as const)(
@@ -47,3 +47,66 @@ test.each(['organization', 'mcp_server'] as const)(
     await disable(table, null);
   },
 );
+
+test('48: who is in no group that may use a server loses it at once, and has it back with the group', async () => {
+  const { stores, clock } = server;
+  const made = { organizationId: 'org_acme', name: 'sales', createdAt: clock.now() };
+  await stores.groups.add({ ...made, id: 'group_sales' });
+  const { accessToken, refreshToken } = await server.signIn();
+  const code = await server.code();
+
+  await stores.serverGroups.set('srv_sales', ['group_sales']);
+  const outside = [(await asked()).outcome, await server.admitted(accessToken)];
+  const refused = [server.refresh(refreshToken), server.redeem(code)];
+
+  expect(outside).toEqual(['stranger', undefined]);
+  for (const refusing of refused) {
+    await expect(refusing).rejects.toMatchObject(refusal('invalid_grant'));
+  }
+  await stores.groupMembers.add('org_acme', 'group_sales', 'user_dana');
+  expect((await asked()).outcome).toBe('terms');
+  expect(await server.admitted(accessToken)).toBeDefined();
+  await stores.groupMembers.remove('org_acme', 'group_sales', 'user_dana');
+  expect(await server.admitted(accessToken)).toBeUndefined();
+  await stores.serverGroups.set('srv_sales', []);
+});
+
+test('48: a lower role caps what its tokens may do at once', async () => {
+  const { memberships } = server.stores;
+  const raise = { from: 'member', to: 'admin' } as const;
+  await memberships.setRole('org_acme', 'user_dana', raise);
+  const scopes = ['mcp:tools:read', 'mcp:server:manage'] as const;
+  const { accessToken } = await server.signIn({ scopes });
+  const before = await server.admitted(accessToken);
+
+  await memberships.setRole('org_acme', 'user_dana', { from: 'admin', to: 'member' });
+
+  expect(before).toContain('mcp:server:manage');
+  expect(await server.admitted(accessToken)).not.toContain('mcp:server:manage');
+  expect(await server.admitted(accessToken)).toContain('mcp:tools:read');
+});
+
+test('an organization that asks for a second factor hears nobody without one', async () => {
+  const { settings } = server.stores;
+  await settings.update('org_acme', { secondFactorRequired: true });
+
+  const outcomes = [(await asked(1)).outcome, (await asked(2)).outcome];
+
+  expect(outcomes).toEqual(['second-factor', 'terms']);
+  await settings.update('org_acme', { secondFactorRequired: false });
+});
+
+test('a closed organization hears only applications that its administrators made', async () => {
+  const { settings, clients } = server.stores;
+  const made = { name: 'Anybody', serverId: undefined, jwks: undefined, redirectUris: [] };
+  const id = 'client_anybody';
+  const times = { createdAt: server.clock.now(), secretHash: undefined, secretHint: undefined };
+  await clients.add({ ...made, id, scopes: ['mcp:tools:read'], ...times });
+  const before = (await asked(1, id)).outcome;
+
+  await settings.update('org_acme', { openClientsAllowed: false });
+
+  expect(before).toBe('terms');
+  expect([(await asked(1, id)).outcome, (await asked()).outcome]).toEqual(['closed', 'terms']);
+  await settings.update('org_acme', { openClientsAllowed: true });
+});

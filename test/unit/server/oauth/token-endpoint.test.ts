@@ -16,6 +16,7 @@ let secret: string;
 
 /** Client credentials concern no person. */
 const nothingGranted = {
+  serverGroups: { mayUse: async () => true },
   assertions: unasked<TokenEndpointPorts['assertions']>('assertions'),
   codes: unasked<TokenEndpointPorts['codes']>('codes'),
   grants: unasked<TokenEndpointPorts['grants']>('grants'),

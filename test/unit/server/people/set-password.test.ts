@@ -8,10 +8,9 @@ test('48: what was allowed until the old sessions ended is over with the old pas
   const steps: string[] = [];
   await setPassword(
     { id: 'user_dana', email: 'dana@example.com', createdAt: 0 },
-    'correct horse battery',
+    'hash',
     { address: '192.0.2.1', requestId: 'r' },
     {
-      hashing: { hash: async () => 'hash' },
       endGrants: async () => allowed.clear(),
       passwords: {
         async set() {

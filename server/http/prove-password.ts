@@ -1,0 +1,70 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import { codePage } from '#pages/code-page';
+import type { FieldError } from '#pages/page';
+import { ownPath } from '#people/own-path';
+import { askSecondFactor, proveSecondFactor } from '#people/second-factor';
+import { browserToken, browserCsrfToken } from './browser-token.ts';
+import type { PeopleRoutesOptions } from './people-ports.ts';
+import { readPageForm } from './page-form.ts';
+import { sendPage } from './send-page.ts';
+import { sendOnward, signInBrowser } from './sign-in-browser.ts';
+import { visitOf } from './visit.ts';
+import { waitInWords } from './wait-in-words.ts';
+
+interface Onward {
+  readonly userId: string;
+  /** Where to go once signed in. */
+  readonly next: string;
+}
+
+/**
+ * Goes on once a password was proved: asks for the code of an authenticator app where the person has one,
+ * else signs the browser in.
+ */
+export async function signInAfterPassword(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { userId, next }: Onward,
+  options: PeopleRoutesOptions,
+  failed?: { message: string; status: number },
+): Promise<FastifyReply> {
+  const { base, people } = options;
+  const challenge = await askSecondFactor(userId, browserToken(request, reply, base), people);
+  if (challenge === undefined) {
+    await signInBrowser(request, reply, { userId, factors: 1 }, options);
+    return sendOnward(reply, next, base);
+  }
+  const errors: FieldError[] = failed ? [{ field: 'code', message: failed.message }] : [];
+  const data = { challenge, userId, next, errors };
+  const csrfToken = browserCsrfToken(request, reply, base);
+  return sendPage(reply, codePage, data, { csrfToken, status: failed?.status ?? 200 });
+}
+
+/** `POST /sign-in/code`: the second factor, from the page that follows the password. */
+export function codeRoute(app: FastifyInstance, options: PeopleRoutesOptions): void {
+  const { base, people } = options;
+  app.post('/sign-in/code', async (request, reply) => {
+    const form = readPageForm(request, base, undefined);
+    const userId = form.get('user') ?? '';
+    const next = ownPath(form.get('next'), base);
+    const typed = { userId, code: form.get('code') ?? '', challenge: form.get('challenge') ?? '' };
+    const cookieToken = browserToken(request, reply, base);
+    const proof = await proveSecondFactor(typed, cookieToken, visitOf(request), people);
+    const again = (message: string, status: number) =>
+      signInAfterPassword(request, reply, { userId, next }, options, { message, status });
+    switch (proof.outcome) {
+      case 'proved':
+        await signInBrowser(request, reply, { userId, factors: 2 }, options);
+        return sendOnward(reply, next, base);
+      case 'refused':
+        return again('This is not the code of this moment, or it was used already.', 422);
+      case 'wait':
+        void reply.header('Retry-After', proof.waitSeconds);
+        return again(
+          `There were too many wrong codes. Wait ${waitInWords(proof.waitSeconds)}, then try again.`,
+          429,
+        );
+    }
+  });
+}

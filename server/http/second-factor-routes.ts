@@ -1,0 +1,88 @@
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import { encodeQR } from 'qr';
+
+import { enrolPage } from '#pages/enrol-page';
+import type { FieldError } from '#pages/page';
+import { recoveryCodesPage } from '#pages/recovery-codes-page';
+import {
+  beginTotp,
+  confirmTotp,
+  removeTotp,
+  renewRecoveryCodes,
+  type TotpEnrolment,
+} from '#people/enrol-totp';
+import { currentPersonOf, type CurrentPerson } from './current-person.ts';
+import { readPageForm } from './page-form.ts';
+import type { PeopleRoutesOptions } from './people-ports.ts';
+import { sendPage } from './send-page.ts';
+import { sendOnward, signInBrowser } from './sign-in-browser.ts';
+import { signedIn } from './signed-in.ts';
+import { visitOf } from './visit.ts';
+
+/** `/account/second-factor`: turning the authenticator app on and off, and its recovery codes. */
+export function secondFactorRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
+  const { base, people } = options;
+  const currentPerson = currentPersonOf(base, people);
+  const issuer = `Latchkey ${new URL(base).hostname}`;
+  const enrol = (
+    reply: FastifyReply,
+    person: CurrentPerson,
+    { secret, uri }: TotpEnrolment,
+    errors: FieldError[] = [],
+  ) => {
+    const qr = encodeQR(uri, 'svg', { ecc: 'medium', border: 3, optimize: true });
+    const data = { email: person.user.email, qr, secret: inGroups(secret), errors };
+    return sendPage(reply, enrolPage, data, { person, status: errors.length > 0 ? 422 : 200 });
+  };
+
+  app.post('/account/second-factor', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    readPageForm(request, base, person);
+    return enrol(reply, person, await beginTotp(person, issuer, people));
+  });
+
+  app.post('/account/second-factor/confirm', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    const code = readPageForm(request, base, person).get('code') ?? '';
+    const confirmed = await confirmTotp(person, { code, issuer }, visitOf(request), people);
+    if (confirmed.outcome === 'wrong') {
+      const message = 'This is not the code of this moment. Check the clock of your phone.';
+      return enrol(reply, person, confirmed.enrolment, [{ field: 'code', message }]);
+    }
+    const renewed = await signInBrowser(
+      request,
+      reply,
+      { userId: person.user.id, factors: 2 },
+      options,
+    );
+    const { codes } = confirmed;
+    return sendPage(
+      reply,
+      recoveryCodesPage,
+      { codes, isNew: true },
+      { person: { ...person, ...renewed } },
+    );
+  });
+
+  app.post('/account/second-factor/recovery-codes', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    readPageForm(request, base, person);
+    const codes = await renewRecoveryCodes(person, visitOf(request), people);
+    return sendPage(reply, recoveryCodesPage, { codes, isNew: false }, { person });
+  });
+
+  app.post('/account/second-factor/remove', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    readPageForm(request, base, person);
+    await removeTotp(person, visitOf(request), people);
+    return sendOnward(reply, '/account?done=totp-removed', base);
+  });
+}
+
+function inGroups(secret: string): string {
+  return secret.replaceAll(/(.{4})(?=.)/g, '$1 ');
+}

@@ -1,0 +1,16 @@
+/** What an organization asks of its people and lets them do. */
+export interface OrganizationSettings {
+  /** Whether only browsers that proved two factors may do anything here. */
+  readonly secondFactorRequired: boolean;
+  /** Whether members may allow applications that described or registered themselves. */
+  readonly openClientsAllowed: boolean;
+}
+
+/** Where an organization's settings are kept. */
+export interface OrganizationSettingsStore {
+  /** By the organization's name; `undefined` when there is none, or it is disabled. */
+  of(organization: string): Promise<OrganizationSettings | undefined>;
+
+  /** Changes what is given. */
+  update(organizationId: string, change: Partial<OrganizationSettings>): Promise<void>;
+}

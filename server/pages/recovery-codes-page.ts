@@ -1,0 +1,26 @@
+import type { Page } from './page.ts';
+
+export interface RecoveryCodesPageData {
+  readonly codes: readonly string[];
+  /** Whether the app was set up just now, rather than the codes renewed. */
+  readonly isNew: boolean;
+}
+
+/** Shows recovery codes, this once. */
+export const recoveryCodesPage: Page<RecoveryCodesPageData> = {
+  title: () => 'Recovery codes',
+  width: 'form',
+  template: `<div>
+<h1>Recovery codes</h1>
+<p class="lead"><% if (it.isNew) { %>The authenticator app is on. <% } %>Keep these codes where you find them without your phone. Each signs you in once instead of the app.</p>
+</div>
+<ul class="codes">
+<% for (const code of it.codes) { %>
+<li><code><%= code %></code></li>
+<% } %>
+</ul>
+<p class="notice" role="status">This page does not come back: from here on nobody can show these codes, nor can we.<% if (!it.isNew) { %> The ones before them are over.<% } %></p>
+<form method="get" action="/account">
+<div class="actions"><button class="primary">I have stored them</button></div>
+</form>`,
+};

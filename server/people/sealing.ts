@@ -1,0 +1,8 @@
+/** Encrypts what must be readable again; the master key behind it is no part of a backup. */
+export interface Sealing {
+  /** What is sealed for one purpose opens for no other. */
+  seal(purpose: string, plaintext: string): string;
+
+  /** Throws when it was not sealed by this key for this purpose. */
+  open(purpose: string, sealed: string): string;
+}

@@ -1,0 +1,103 @@
+import type { AuditLog } from '#audit/audit-log';
+import type { Clock } from '#clock/clock';
+import { hashSecret } from '#credentials/secret-format';
+import type { AttemptStore } from './attempt-store.ts';
+import { mintChallenge, spendChallenge } from './challenge.ts';
+import type { ChallengeStore } from './challenge-store.ts';
+import { beginGuess, codeSubject } from './guess-limit.ts';
+import type { PasswordStore } from './password-store.ts';
+import { PeopleRefusal } from './people-refusal.ts';
+import { recoveryHash } from './recovery-codes.ts';
+import type { Sealing } from './sealing.ts';
+import { totpStep } from './totp.ts';
+import type { RecoveryCodeStore, TotpStore } from './totp-store.ts';
+import type { Visit } from './visit.ts';
+
+export interface SecondFactorPorts {
+  readonly totps: Pick<TotpStore, 'of' | 'use'>;
+  readonly recoveryCodes: Pick<RecoveryCodeStore, 'use'>;
+  readonly passwords: Pick<PasswordStore, 'hashOf'>;
+  readonly attempts: AttemptStore;
+  readonly challenges: ChallengeStore;
+  readonly sealing: Sealing;
+  readonly audit: Pick<AuditLog, 'append'>;
+  readonly clock: Clock;
+}
+
+export type SecondFactor =
+  | { readonly outcome: 'proved' }
+  /** A wrong code, one that was used, or a recovery code that nobody has: it is not said which. */
+  | { readonly outcome: 'refused' }
+  | { readonly outcome: 'wait'; readonly waitSeconds: number };
+
+/**
+ * What the page that asks for the code brings back: that this browser proved the password just now.
+ * `undefined` when the person has no authenticator app, and the password does.
+ */
+export async function askSecondFactor(
+  userId: string,
+  cookieToken: string,
+  ports: Pick<SecondFactorPorts, 'totps' | 'passwords' | 'clock'>,
+): Promise<string | undefined> {
+  const totp = await ports.totps.of(userId);
+  if (totp?.confirmedAt === undefined) return undefined;
+  return mintChallenge(await purposeOf(userId, ports), cookieToken, ports.clock.now());
+}
+
+/**
+ * Whether the code is the one of this moment, and was not used before; or a recovery code, which is used
+ * up. Guesses are slowed down by person, whatever passwords were right in between.
+ *
+ * RFC 6238 §5.2, NIST SP 800-63B-4 §3.2.2
+ *
+ * @throws {PeopleRefusal} `sign_in_late` unless this browser proved the password within five minutes
+ */
+export async function proveSecondFactor(
+  { userId, code, challenge }: { userId: string; code: string; challenge: string },
+  cookieToken: string,
+  visit: Visit,
+  ports: SecondFactorPorts,
+): Promise<SecondFactor> {
+  const { totps, attempts, clock } = ports;
+  const now = clock.now();
+  const purpose = await purposeOf(userId, ports);
+  if (!(await spendChallenge({ challenge, purpose, cookieToken }, ports))) {
+    throw new PeopleRefusal('sign_in_late', 'no password was proved, or too long ago');
+  }
+  const { address } = visit;
+  const guess = await beginGuess({ subject: codeSubject(userId), address }, { attempts, now });
+  if (guess.waitSeconds > 0) return { outcome: 'wait', waitSeconds: guess.waitSeconds };
+  const totp = await totps.of(userId);
+  const target =
+    totp?.confirmedAt === undefined ? undefined : await proof({ ...totp, code, now }, ports);
+  await ports.audit.append({
+    at: now,
+    actor: `user:${userId}`,
+    organization: undefined,
+    action: 'sign-in',
+    target: target ?? 'code',
+    address,
+    requestId: visit.requestId,
+    outcome: target === undefined ? 'refused' : 'done',
+  });
+  if (target === undefined) return { outcome: 'refused' };
+  await guess.succeeded();
+  return { outcome: 'proved' };
+}
+
+/** What proved it, for the log; `undefined` when nothing did. */
+async function proof(
+  { code, now, ...totp }: { userId: string; sealedSecret: string; code: string; now: number },
+  { totps, recoveryCodes, sealing }: SecondFactorPorts,
+): Promise<'code' | 'recovery code' | undefined> {
+  const step = totpStep(code, totp, { sealing, now });
+  if (step !== undefined) return (await totps.use(totp.userId, step)) ? 'code' : undefined;
+  const hash = recoveryHash(totp.userId, code);
+  if (hash === undefined) return undefined;
+  return (await recoveryCodes.use(totp.userId, hash)) ? 'recovery code' : undefined;
+}
+
+/** Bound to the password that was proved: once it is replaced, its proof counts no more. */
+async function purposeOf(userId: string, { passwords }: Pick<SecondFactorPorts, 'passwords'>) {
+  return `code ${userId} ${hashSecret((await passwords.hashOf(userId)) ?? '')}`;
+}
