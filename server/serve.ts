@@ -3,10 +3,12 @@ import { join } from 'node:path';
 
 import { sql } from 'kysely';
 
+import { CountedRefusals } from '#audit/counted-refusals';
 import type { Clock } from '#clock/clock';
 import { UsageRecorder } from '#credentials/usage';
 import { openDemoLibrary } from '#demo/demo-library';
 import type { AdmissionStore } from '#gateway/admission';
+import { auditedRefusal } from '#gateway/audited-refusal';
 import { Gateway } from '#gateway/gateway';
 import type { OidcOptions } from '#config/oidc-options';
 import { dashboardRoutes } from '#dashboard/dashboard-routes';
@@ -120,6 +122,9 @@ async function open(
   };
   const upstreams = new Upstreams({ demo: demoUpstream(demo), guard });
   closers.push(() => upstreams.close());
+  const notWritten = (err: unknown) => log.error({ err }, 'refusal not written down');
+  const refusals = new CountedRefusals({ audit: stores.audit, clock, failed: notWritten });
+  closers.push(() => refusals.flush());
   const admissions = sqliteAdmissions(stores.connection);
   const gateway = new Gateway({
     base,
@@ -131,7 +136,11 @@ async function open(
     admissions,
     upstreamOf: (server) => upstreams.of(server),
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
-    refused: ({ code, details }, { id }) => {
+    refused: (refusal, request, principal) => {
+      const { code, details } = refusal;
+      const { id } = request;
+      const denied = auditedRefusal(refusal, request, principal);
+      if (denied) refusals.note(denied).catch(notWritten);
       const level = code === 'fault' || code === 'unavailable' ? 'error' : 'info';
       log[level]({ id, code, detail: details.detail, err: details.cause }, 'call refused');
     },
@@ -148,6 +157,7 @@ async function open(
       ...stores,
       hashing: passwordHashing(),
       sealing: masterKey,
+      refusals,
       endGrants: (userId) => stores.grants.revokeAll(userId, clock.now()),
       identityProvider:
         options.oidc &&
@@ -159,6 +169,7 @@ async function open(
     ports: {
       ...stores,
       base,
+      refusals,
       tokens,
       clock,
       endpointUrl,

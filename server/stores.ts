@@ -81,6 +81,7 @@ export async function openStores(dataDir: string) {
     challenges: challengeStore(db),
     identities: identityStore(db),
     audit: auditLog(db),
+    auditReader: auditLog(db),
     grants: grantStore(db),
     codes: authorizationCodeStore(db),
     refreshTokens: refreshTokenStore(db),

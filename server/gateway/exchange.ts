@@ -7,6 +7,8 @@ export interface GatewayRequest {
   readonly method: string;
   readonly organization: string;
   readonly server: string;
+  /** Where it comes from. */
+  readonly address?: string;
   readonly headers: IncomingHttpHeaders;
   /** Names and values in turn, as they arrived, so that a repeated header is seen. */
   readonly rawHeaders: readonly string[];

@@ -31,7 +31,7 @@ export interface GatewayPorts extends AdmitPorts {
   /** Told of every call that was let in, when it is over. */
   readonly note: NoteCall;
   /** Told of every refusal and fault, with the reason that the caller does not get. */
-  readonly refused: (refusal: GatewayRefusal, request: GatewayRequest) => void;
+  readonly refused: (refusal: GatewayRefusal, request: GatewayRequest, principal?: string) => void;
   readonly isAllowedOrigin: (origin: string | undefined) => boolean;
 }
 
@@ -40,6 +40,8 @@ interface Seen {
   id: string;
   era: Era;
   readonly metering: Metering;
+  /** Who asks, once that is proved. */
+  principal?: string;
 }
 
 /**
@@ -71,9 +73,10 @@ export class Gateway {
       const refusal =
         cause instanceof GatewayRefusal ? cause : new GatewayRefusal('fault', { cause });
       metering.failed(refusal);
-      this.#ports.refused(refusal, request);
+      this.#ports.refused(refusal, request, seen.principal);
       const serverPath = `${request.organization}/${request.server}`;
-      return errorAnswer(refusal, { base: this.#ports.base, serverPath, ...seen });
+      const { id, era } = seen;
+      return errorAnswer(refusal, { base: this.#ports.base, serverPath, id, era });
     }
   }
 
@@ -105,6 +108,7 @@ export class Gateway {
     const { clock, used, upstreamOf } = this.#ports;
     const admission = await admit(presentedCredential(request.rawHeaders), request, this.#ports);
     const { credential, grantId, principal, server } = admission;
+    seen.principal = principal;
     if (request.method === 'POST') seen.metering.admitted(admission);
     used(credential, clock.now());
     if (grantId !== undefined) used({ type: 'grant', id: grantId }, clock.now());

@@ -45,6 +45,7 @@ export function mcpRoute(
       method: request.method,
       organization,
       server,
+      address: request.ip,
       headers: incoming.headers,
       rawHeaders: incoming.rawHeaders,
       readBody: () => readBody(incoming, maxBodyBytes),

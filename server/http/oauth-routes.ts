@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
+import type { RefusalLog } from '#audit/counted-refusals';
 import { claimedClient } from '#oauth/claimed-client';
 import type { FailedAttempts } from '#oauth/failed-attempts';
 import { parseForm, type Form } from '#oauth/form';
@@ -23,7 +24,9 @@ export interface OAuthRoutesOptions {
   readonly keys: SigningKeys;
   readonly dynamicRegistration?: boolean;
   readonly failedAttempts: FailedAttempts;
-  readonly ports: TokenEndpointPorts & RevocationEndpointPorts & IntrospectionEndpointPorts;
+  readonly ports: TokenEndpointPorts &
+    RevocationEndpointPorts &
+    IntrospectionEndpointPorts & { readonly refusals: RefusalLog };
 }
 
 /** The OAuth endpoints and the documents that lead a client to them. */
@@ -33,9 +36,14 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
 
   app.post('/api/oauth/token', async (request, reply) => {
     void reply.headers({ 'Cache-Control': 'no-store', Pragma: 'no-cache' });
-    return guarded(request, failedAttempts, (form, proof) =>
-      tokenEndpoint(form, proof, audited(request, ports)),
-    );
+    try {
+      return await guarded(request, failedAttempts, (form, proof) =>
+        tokenEndpoint(form, proof, audited(request, ports)),
+      );
+    } catch (refusal) {
+      if (refusal instanceof OAuthRefusal) await noteDenied(request, refusal, ports);
+      throw refusal;
+    }
   });
 
   app.post('/api/oauth/introspect', async (request, reply) => {
@@ -83,6 +91,26 @@ async function guarded<Answer>(
   const { authorization } = request.headers;
   const attempt = { address: networkOf(request.ip), clientId: claimedClient(form, authorization) };
   return failedAttempts.guard(attempt, () => act(form, authorization));
+}
+
+/** A token that was not given stands in the record of the organization whose client asked, or seemed to. */
+async function noteDenied(
+  request: FastifyRequest,
+  { code }: OAuthRefusal,
+  { clients, refusals }: OAuthRoutesOptions['ports'],
+): Promise<void> {
+  const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+  const named = new URLSearchParams(body.toString('utf8'));
+  const claimed = claimedClient(new Map(named), request.headers.authorization);
+  const client = claimed === undefined ? undefined : await clients.byId(claimed);
+  await refusals.note({
+    actor: 'nobody',
+    organization: client?.serverPath?.split('/')[0],
+    action: `token.${code.replaceAll('_', '-')}`,
+    target: client && `client:${client.id}`,
+    address: request.ip,
+    requestId: request.id,
+  });
 }
 
 function formOf(request: FastifyRequest): Form {

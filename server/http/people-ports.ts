@@ -1,4 +1,5 @@
 import type { AuditLog } from '#audit/audit-log';
+import type { RefusalLog } from '#audit/counted-refusals';
 import type { Clock } from '#clock/clock';
 import type { OrganizationStore } from '#organizations/organization-store';
 import type { OrganizationSettingsStore } from '#organizations/organization-settings';
@@ -35,6 +36,7 @@ export interface PeoplePorts {
   readonly groupMembers: Pick<GroupMemberStore, 'setProvided'>;
   readonly invitations: Pick<InvitationStore, 'peek' | 'take'>;
   readonly audit: AuditLog;
+  readonly refusals: RefusalLog;
   readonly organizations: Pick<OrganizationStore, 'add' | 'byName'>;
   readonly settings: Pick<OrganizationSettingsStore, 'of'>;
   readonly hashing: PasswordHashing;

@@ -78,6 +78,15 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
         return send(request, reply, { email, next, error: { field: 'password', message } }, 422);
       }
       case 'wait': {
+        const { address, requestId } = visitOf(request);
+        await people.refusals.note({
+          actor: 'nobody',
+          organization: undefined,
+          action: 'sign-in.wait',
+          target: 'password',
+          address,
+          requestId,
+        });
         const message = `There were too many wrong tries. Wait ${waitInWords(result.waitSeconds)}, then try again.`;
         void reply.header('Retry-After', result.waitSeconds);
         return send(request, reply, { email, next, error: { field: 'password', message } }, 429);

@@ -62,6 +62,7 @@ export async function pageApp(): Promise<PageApp> {
   const unused = async () => {
     throw new Error('no test comes here');
   };
+  const refusals = { note: async () => {} };
   const gateway = new Gateway({
     base,
     endpointUrl: ports.endpointUrl,
@@ -84,6 +85,7 @@ export async function pageApp(): Promise<PageApp> {
       ...stores,
       hashing: passwordHashing({ log2Cost: 8 }),
       sealing: masterKey(randomBytes(32)),
+      refusals,
       endGrants: (userId) => stores.grants.revokeAll(userId, clock.now()),
       grantsOf: accountGrantsOf(stores.grants, clock),
       identityProvider: {
@@ -97,6 +99,7 @@ export async function pageApp(): Promise<PageApp> {
     ports: {
       ...ports,
       ...stores,
+      refusals,
       findClient: findClient({ ...stores, base, clock, fetchDocument: unused }),
       isAdmitted: async () => true,
     },

@@ -59,6 +59,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/main': { enters: ['cli', 'clock', 'config', 'log', 'people', 'serve', 'stores'] },
   'server/serve': {
     enters: [
+      'audit',
       'clock',
       'config',
       'credentials',
@@ -106,7 +107,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     packages: ['jose', 'zod'],
   },
   'server/gateway': {
-    enters: ['clock', 'credentials', 'oauth', 'organizations', 'signing'],
+    enters: ['audit', 'clock', 'credentials', 'oauth', 'organizations', 'signing'],
     packages: ['zod'],
   },
   'server/usage': { enters: ['clock', 'gateway'] },

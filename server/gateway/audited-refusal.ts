@@ -1,0 +1,33 @@
+import type { RepeatableRefusal } from '#audit/counted-refusals';
+import type { GatewayRequest } from './exchange.ts';
+import type { GatewayRefusal, RefusalCode } from './gateway-refusal.ts';
+
+/** What a caller was not allowed, rather than what it got wrong or what broke. */
+const denials: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
+  'bad_credential',
+  'two_credentials',
+  'insufficient_scope',
+  'foreign_origin',
+  'unknown_tool',
+  'too_many_requests',
+]);
+
+/**
+ * What the audit log says of a refused call; `undefined` for one that denied nobody anything. Coming
+ * without a credential is how a client learns where to get one.
+ */
+export function auditedRefusal(
+  { code }: GatewayRefusal,
+  { id, organization, server, address }: GatewayRequest,
+  principal: string | undefined,
+): RepeatableRefusal | undefined {
+  if (!denials.has(code)) return undefined;
+  return {
+    actor: principal ?? 'nobody',
+    organization,
+    action: `call.${code.replaceAll('_', '-')}`,
+    target: `${organization}/${server}`,
+    address,
+    requestId: id,
+  };
+}

@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest';
+
+import type { AuditEvent } from '#server/audit/audit-log';
+import { CountedRefusals } from '#server/audit/counted-refusals';
+import { turnedClock } from '#support/turned-clock';
+
+const counting = () => {
+  const written: AuditEvent[] = [];
+  const audit = { append: async (event: AuditEvent) => void written.push(event) };
+  const clock = turnedClock();
+  const failed = (error: unknown) => {
+    throw error;
+  };
+  return { written, clock, refusals: new CountedRefusals({ audit, clock, failed }) };
+};
+const refusal = (but = {}) => ({
+  actor: 'nobody',
+  organization: 'acme',
+  action: 'call.bad-credential',
+  target: 'acme/sales',
+  address: '192.0.2.1',
+  requestId: 'r',
+  ...but,
+});
+
+test('the first refusal is written at once, equal ones as one that says how many', async () => {
+  const { written, refusals } = counting();
+  for (let turn = 0; turn < 1000; turn += 1) await refusals.note(refusal({ requestId: `${turn}` }));
+  const atOnce = written.length;
+
+  await refusals.flush();
+  await refusals.flush();
+
+  expect(atOnce).toBe(1);
+  expect(written).toMatchObject([
+    { requestId: '0', outcome: 'refused' },
+    { requestId: '999', times: 999 },
+  ]);
+});
+
+test('refusals that differ without end become one number, and no more is kept of them', async () => {
+  const { written, refusals } = counting();
+  for (let turn = 0; turn < 5000; turn += 1) {
+    await refusals.note(refusal({ target: `acme/${turn}`.padEnd(1000, 'x') }));
+  }
+
+  await refusals.flush();
+
+  expect(written).toHaveLength(61);
+  expect(written.at(-1)).toMatchObject({ action: 'refusals.more', times: 4940 });
+  expect(written[0]?.target).toHaveLength(200);
+});
+
+test('after the minute the next one is the first again', async () => {
+  const { written, refusals } = counting();
+  await refusals.note(refusal());
+  await refusals.flush();
+
+  await refusals.note(refusal());
+
+  expect(written).toHaveLength(2);
+  await refusals.flush();
+});
