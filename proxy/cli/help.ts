@@ -4,7 +4,7 @@ import { commands } from './commands.ts';
 
 /** What `latchkey --help` prints, or `latchkey login --help`: one screen. */
 export function help(about?: Command): string {
-  return about === undefined || about.name === 'connect' ? all() : own(about);
+  return about === undefined ? all() : own(about);
 }
 
 function own({ name, operands, about, flags, options, examples }: Command): string {
@@ -43,9 +43,9 @@ usage:
 ${lines.join('\n')}
 
 NAME is an entry in the configuration of Claude, Gemini CLI, Cursor or VS Code.
-latchkey COMMAND --help says more about one.
+latchkey COMMAND --help says more about one; latchkey connect --help lists every option:
 
-${optionNames.map(option).join('\n')}
+${listed(optionNames.map((name) => `--${name}`))}
 
 environment only, as they are secrets:
   LATCHKEY_OAUTH          {"clientId":"…","clientSecret":"…","scopes":["…"]}
@@ -59,4 +59,15 @@ examples:
   latchkey acme --config ./mcp.json
   LATCHKEY_API_KEY=mcp_… latchkey https://cloud.example.com/mcp/acme/sales
 `;
+}
+
+/** Words side by side, in lines of up to 96 characters. */
+function listed(words: readonly string[]): string {
+  const lines: string[] = [];
+  for (const word of words) {
+    const line = lines.at(-1);
+    if (line === undefined || line.length + word.length > 94) lines.push(`  ${word}`);
+    else lines[lines.length - 1] = `${line}  ${word}`;
+  }
+  return lines.join('\n');
 }

@@ -75,7 +75,9 @@ describe.each([['SQLite', openDatabase]])('the audit log in %s', (_, openOne) =>
 
     const records = await stores.auditReader.read({ organization: undefined, actor, limit: 9 });
 
-    expect(records.map(({ organization }) => organization).toSorted()).toEqual(['acme', 'other']);
+    expect(new Set(records.map(({ organization }) => organization))).toEqual(
+      new Set(['acme', 'other']),
+    );
   });
 
   test('an export is a table that runs no formula, or one document a line', async () => {

@@ -15,7 +15,7 @@ const initialize = { id: 0, method: 'initialize', params: { protocolVersion: '20
 const methods = ({ posted }: SseServer) => posted.map(({ method }) => method);
 
 function connected({ url }: { url: URL }, clock = systemClock(), maxMessageBytes = 10_000) {
-  const http = httpClient();
+  const http = httpClient(() => ({ env: {} }));
   const credential = staticCredential({ authorization: 'Bearer secret' });
   const upstream = httpSse({ url, credential, http, clock, log, maxMessageBytes });
   const assistant = listener();
