@@ -158,13 +158,17 @@ async function open(
       hashing: passwordHashing(),
       sealing: masterKey,
       refusals,
-      endGrants: (userId) => stores.grants.revokeAll(userId, clock.now()),
+      endGrants: async (userId) => {
+        await stores.grants.revokeAll(userId, clock.now());
+        await stores.personalTokens.revokeAll(userId, clock.now());
+      },
       identityProvider:
         options.oidc &&
         openIdProvider({ ...options.oidc, redirectUri: base + providerCallbackPath }),
       grantsOf: accountGrantsOf(stores.grants, clock),
       clock,
     },
+    administration: { ...stores, clock },
     failedAttempts: new FailedAttempts(clock),
     ports: {
       ...stores,

@@ -30,6 +30,7 @@ import { passkeyStore } from '#store/passkey-store';
 import { passwordStore } from '#store/password-store';
 import { pendingRequestStore } from '#store/pending-request-store';
 import { recoveryCodeStore } from '#store/recovery-code-store';
+import { personalTokenStore } from '#store/personal-token-store';
 import { refreshTokenStore } from '#store/refresh-token-store';
 import { revokedTokenStore } from '#store/revoked-token-store';
 import { serverDirectory } from '#store/server-directory';
@@ -61,6 +62,7 @@ export async function openStores(dataDir: string) {
     clientSecrets: clientSecretStore(db),
     keyDirectory: keyDirectory(db),
     rollups: rollupStore(db),
+    personalTokens: personalTokenStore(db),
     signingKeys: signingKeyStore(db),
     revokedTokens: revokedTokenStore(db),
     settings: organizationSettingsStore(db),

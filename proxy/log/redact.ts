@@ -1,5 +1,5 @@
 const secrets: [RegExp, string][] = [
-  [/\b(secret|pk_live|mcp|code|rt)_[0-9A-Za-z_-]{16,}/g, '$1_…'],
+  [/\b(secret|pk_live|mcp|code|rt|pat)_[0-9A-Za-z_-]{16,}/g, '$1_…'],
   [/\beyJ[0-9A-Za-z_-]{5,}\.[0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]*)*/g, 'eyJ…'],
   [/\b(Bearer|Basic)\s+[^\s"',;]+/gi, '$1 …'],
   [

@@ -5,6 +5,7 @@ import type { ClientDirectory } from '#credentials/client-directory';
 import type { ClientSecretStore } from '#credentials/client-secret-store';
 import type { KeyDirectory } from '#credentials/key-directory';
 import type { OAuthClientStore } from '#credentials/oauth-client';
+import type { PersonalTokenStore } from '#credentials/personal-token';
 import type { AgentStore } from '#organizations/agent-store';
 import type { OrganizationDirectory } from '#organizations/organization-directory';
 import type { OrganizationStore } from '#organizations/organization-store';
@@ -22,6 +23,7 @@ export interface AdministrationPorts {
   readonly clientSecrets: ClientSecretStore;
   readonly keys: ApiKeyStore;
   readonly keyDirectory: KeyDirectory;
+  readonly personalTokens: PersonalTokenStore;
   readonly users: UserStore;
   readonly audit: Pick<AuditLog, 'append'>;
   readonly clock: Clock;

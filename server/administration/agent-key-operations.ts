@@ -10,7 +10,7 @@ import { ownKey, showKey, shownKey } from './shown-key.ts';
 export const agentKeyCreate = organizationOperation({
   name: 'agent.create-key',
   doc: 'Give an agent one more key, so that the older one can be replaced; both count meanwhile',
-  route: { method: 'POST', path: `${agentPath}/keys` },
+  route: { method: 'POST', path: `${agentPath}/keys`, made: agentPath },
   permission: 'agent.manage',
   input: z.strictObject({ ...ofAgent, name: fields.name.optional() }),
   output: shownKey

@@ -46,7 +46,11 @@ export const agentList = organizationOperation({
 export const agentCreate = organizationOperation({
   name: 'agent.create',
   doc: 'Make an on-premise agent; its key is in this answer and never again',
-  route: { method: 'POST', path: '/organizations/{organization}/agents' },
+  route: {
+    method: 'POST',
+    path: '/organizations/{organization}/agents',
+    made: '/organizations/{organization}/agents/{name}',
+  },
   permission: 'agent.manage',
   input: z.strictObject({ ...inOrganization, name: fields.slug }),
   output: shownAgent

@@ -38,7 +38,11 @@ export const clientList = organizationOperation({
 export const clientCreate = organizationOperation({
   name: 'client.create',
   doc: 'Make an OAuth client of a server; its secret is in this answer and never again',
-  route: { method: 'POST', path: '/organizations/{organization}/servers/{server}/clients' },
+  route: {
+    method: 'POST',
+    path: '/organizations/{organization}/servers/{server}/clients',
+    made: clientPath,
+  },
   permission: 'client.manage',
   input: z.strictObject({
     ...inOrganization,

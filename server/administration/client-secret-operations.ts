@@ -26,7 +26,7 @@ export const clientSecretList = organizationOperation({
 export const clientRotate = organizationOperation({
   name: 'client.rotate',
   doc: 'Give an OAuth client one more secret; the older ones count until they are revoked or expire',
-  route: { method: 'POST', path },
+  route: { method: 'POST', path, made: path },
   permission: 'client.manage',
   input: z.strictObject({
     ...ofClient,

@@ -47,7 +47,11 @@ export const keyList = organizationOperation({
 export const keyCreate = organizationOperation({
   name: 'key.create',
   doc: 'Make an MCP key of a server; it is in this answer and never again',
-  route: { method: 'POST', path: '/organizations/{organization}/servers/{server}/keys' },
+  route: {
+    method: 'POST',
+    path: '/organizations/{organization}/servers/{server}/keys',
+    made: '/organizations/{organization}/keys/{id}',
+  },
   permission: 'key.manage',
   input: z.strictObject({
     ...inOrganization,

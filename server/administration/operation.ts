@@ -11,6 +11,8 @@ export interface OperationRoute {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   /** A name in braces is a field of the input. */
   readonly path: string;
+  /** For what makes something: where that is then, its braces filled from input and output. */
+  readonly made?: string;
 }
 
 interface OperationFacts<Input extends z.ZodObject, Output extends z.ZodObject> {

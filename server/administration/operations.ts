@@ -25,6 +25,7 @@ import {
   serverRead,
   serverUpdate,
 } from './server-operations.ts';
+import { tokenCreate, tokenList, tokenRevoke } from './token-operations.ts';
 
 /** Every operation, in the order of the API's document. */
 export const operations: readonly Operation[] = [
@@ -57,4 +58,7 @@ export const operations: readonly Operation[] = [
   agentRevoke,
   agentKeyCreate,
   agentKeyRevoke,
+  tokenList,
+  tokenCreate,
+  tokenRevoke,
 ];

@@ -46,7 +46,7 @@ export const organizationList = personalOperation({
 export const organizationCreate = personalOperation({
   name: 'organization.create',
   doc: 'Make an organization; a person must own one already, and owns the new one too',
-  route: { method: 'POST', path: '/organizations' },
+  route: { method: 'POST', path: '/organizations', made: '/organizations/{name}' },
   input: z.strictObject({ name: fields.slug, title: words(200).optional() }),
   output: shownOrganization,
   target: ({ name }) => `organization:${name}`,

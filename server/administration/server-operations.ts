@@ -44,7 +44,11 @@ export const serverList = organizationOperation({
 export const serverCreate = organizationOperation({
   name: 'server.create',
   doc: 'Make an MCP endpoint and say where its calls go',
-  route: { method: 'POST', path: '/organizations/{organization}/servers' },
+  route: {
+    method: 'POST',
+    path: '/organizations/{organization}/servers',
+    made: '/organizations/{organization}/servers/{name}',
+  },
   permission: 'server.manage',
   input: z.strictObject({
     ...inOrganization,

@@ -5,8 +5,8 @@ const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const randomCharacters = 30;
 const checksumCharacters = 6;
 
-/** What a secret of ours starts with: OAuth client secret, agent key, MCP key, code, refresh token. */
-export type SecretPrefix = 'secret_' | 'pk_live_' | 'mcp_' | 'code_' | 'rt_';
+/** What a secret of ours starts with: OAuth client secret, agent key, MCP key, code, refresh token, personal token. */
+export type SecretPrefix = 'secret_' | 'pk_live_' | 'mcp_' | 'code_' | 'rt_' | 'pat_';
 
 /** `length` random base62 characters, 5.95 bits each. */
 export function randomBase62(length: number): string {
@@ -39,7 +39,7 @@ export function hashSecret(secret: string): string {
 
 /** What may still be shown of a secret afterwards, as in `mcp_…x7Qz`. */
 export function secretHint(secret: string): string {
-  const prefix = /^(?:secret|pk_live|mcp|code|rt)_/.exec(secret)?.[0] ?? '';
+  const prefix = /^(?:secret|pk_live|mcp|code|rt|pat)_/.exec(secret)?.[0] ?? '';
   return `${prefix}…${secret.slice(-4)}`;
 }
 

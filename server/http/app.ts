@@ -6,6 +6,7 @@ import type { Logger } from '#log/log';
 import { framingGuard } from './framing-guard.ts';
 import { isOwnHost, namedHost } from './host-guard.ts';
 import type { RegistrationEndpointPorts } from '#oauth/registration-endpoint';
+import { adminApiRoutes, type AdminApiRoutesOptions } from './admin-api-routes.ts';
 import { accountGrantRoutes, type AccountGrantRoutesOptions } from './account-grants.ts';
 import { assetRoutes } from './asset-routes.ts';
 import { consentRoutes, type ConsentRoutesOptions } from './consent-routes.ts';
@@ -23,7 +24,12 @@ const keepAliveTimeoutMs = 72_000;
 const nothingHere = { error: 'not_found', error_description: 'there is nothing at this path' };
 
 export interface AppOptions
-  extends OAuthRoutesOptions, McpRouteOptions, HealthOptions, PeopleRoutesOptions {
+  extends
+    OAuthRoutesOptions,
+    McpRouteOptions,
+    HealthOptions,
+    PeopleRoutesOptions,
+    AdminApiRoutesOptions {
   readonly log: Logger;
   readonly ports: OAuthRoutesOptions['ports'] &
     ConsentRoutesOptions['ports'] &
@@ -94,6 +100,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   void app.register(async (routes) => accountGrantRoutes(routes, options));
   void app.register(async (routes) => consentRoutes(routes, options));
   void app.register(async (routes) => oauthRoutes(routes, options));
+  void app.register(async (routes) => adminApiRoutes(routes, options));
   if (options.dynamicRegistration) {
     void app.register(async (routes) => registrationRoute(routes, options.ports));
   }

@@ -1,4 +1,9 @@
-import { AdministrationRefusal } from '#administration/administration-refusal';
+import {
+  AdministrationRefusal,
+  type AdministrationRefusalCode,
+  type FieldError,
+} from '#administration/administration-refusal';
+import { wireName } from '#api/wire-names';
 import type { ErrorPageData } from '#pages/error-page';
 import { PeopleRefusal, type PeopleRefusalCode } from '#people/people-refusal';
 import { OAuthRefusal, type OAuthErrorCode } from '#oauth/oauth-refusal';
@@ -57,6 +62,38 @@ function statusOf(code: OAuthErrorCode): number {
       return 400;
     case 'slow_down':
       return 429;
+  }
+}
+
+/** What the admin API says about a failure: the same members, and which fields are wrong. */
+export function adminErrorAnswer(error: unknown): ErrorAnswer & {
+  readonly body: { readonly fields?: readonly FieldError[] };
+} {
+  if (!(error instanceof AdministrationRefusal)) {
+    const { body, ...rest } = oauthErrorAnswer(error);
+    if (body.error !== 'invalid_client') return { ...rest, body };
+    const headers = { 'WWW-Authenticate': 'Bearer realm="latchkey"' };
+    return { status: 401, headers, body: { ...body, error: 'invalid_token' } };
+  }
+  const { code, message } = error;
+  const fields = error.fields.map(({ field, problem }) => ({ field: wireName(field), problem }));
+  const [first] = fields;
+  const words = first ? `${first.field} ${first.problem}`.trim() : message;
+  const { status, headers, body } = answer(refusalStatus(code), code, words);
+  return { status, headers, body: { ...body, ...(first && { fields }) } };
+}
+
+function refusalStatus(code: AdministrationRefusalCode): number {
+  switch (code) {
+    case 'not_found':
+      return 404;
+    case 'forbidden':
+    case 'proof_old':
+      return 403;
+    case 'invalid':
+      return 422;
+    case 'conflict':
+      return 409;
   }
 }
 

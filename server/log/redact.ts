@@ -4,7 +4,7 @@
  * of a secret are no help in guessing the rest.
  */
 const secretPatterns: [RegExp, string][] = [
-  [/(secret|pk_live|mcp|code|rt)_[0-9A-Za-z]{16,}/g, '$1_[redacted]'],
+  [/(secret|pk_live|mcp|code|rt|pat)_[0-9A-Za-z]{16,}/g, '$1_[redacted]'],
   [/eyJ[\w-]*\.[\w-]+\.[\w-]*/g, '[redacted]'],
   [/(Bearer|Basic) +[\w.~+/=-]{8,}/gi, '$1 [redacted]'],
 ];

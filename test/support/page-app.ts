@@ -41,6 +41,12 @@ export interface PageAnswer {
   readonly location: string | undefined;
 }
 
+export interface ApiAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly text: string;
+}
+
 /** The server's own routes, every option on, without a socket; and which they are. */
 export interface PageApp extends AsyncDisposable {
   readonly server: AuthorizationServer;
@@ -48,6 +54,14 @@ export interface PageApp extends AsyncDisposable {
   readonly changing: readonly string[];
   post(sent: Sent): Promise<PageAnswer>;
   get(path: string, cookie: string): Promise<PageAnswer>;
+  /** Asks the admin API as a program does; the answer's body is JSON. */
+  api(asked: {
+    readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+    readonly path: string;
+    readonly headers?: Readonly<Record<string, string>>;
+    readonly body?: object | undefined;
+    readonly address?: string;
+  }): Promise<ApiAnswer>;
   /** Signs in somebody who is a member of acme. */
   browser(userId: string): Promise<SignedInBrowser>;
 }
@@ -103,6 +117,7 @@ export async function pageApp(): Promise<PageApp> {
       findClient: findClient({ ...stores, base, clock, fetchDocument: unused }),
       isAdmitted: async () => true,
     },
+    administration: { ...stores, clock },
     failedAttempts: new FailedAttempts(clock),
     dynamicRegistration: true,
     firstOrganization: undefined,
@@ -143,6 +158,16 @@ export async function pageApp(): Promise<PageApp> {
     },
     async get(url, cookie) {
       return answered(await app.inject({ method: 'GET', url, headers: { host, cookie } }));
+    },
+    async api({ method, path: url, headers = {}, body, address = '127.0.0.1' }) {
+      const answer = await app.inject({
+        method,
+        url,
+        remoteAddress: address,
+        headers: { host, ...(body && { 'content-type': 'application/json' }), ...headers },
+        ...(body && { payload: JSON.stringify(body) }),
+      });
+      return { status: answer.statusCode, headers: answer.headers, text: answer.body };
     },
     async browser(userId) {
       const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };

@@ -127,9 +127,11 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     ],
     packages: ['kysely'],
   },
+  'server/api': { enters: ['administration'], packages: ['zod'] },
   'server/http': {
     enters: [
       'administration',
+      'api',
       'audit',
       'clock',
       'credentials',

@@ -1,0 +1,48 @@
+import { AdministrationRefusal } from '#administration/administration-refusal';
+
+/** What somebody else's standard spells, and nobody here renames. */
+const verbatim = new Set(['jwks']);
+
+/** `redirectUris.0` as it stands on the wire: `redirect_uris.0`. */
+export function wireName(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+/** A value with its members named as on the wire. */
+export function toWire(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toWire);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [
+      wireName(name),
+      verbatim.has(name) ? member : toWire(member),
+    ]),
+  );
+}
+
+/**
+ * A value from the wire with its members named as operations name them.
+ *
+ * @throws {AdministrationRefusal} `invalid` for a name that is no name of the wire, as `redirectUris`
+ */
+export function fromWire(value: object): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]: [string, unknown]) => [
+      ownName(name),
+      verbatim.has(name) ? member : memberFromWire(member),
+    ]),
+  );
+}
+
+function memberFromWire(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(memberFromWire);
+  return typeof value === 'object' && value !== null ? fromWire(value) : value;
+}
+
+function ownName(name: string): string {
+  if (/[A-Z]/.test(name)) {
+    const fields = [{ field: name, problem: 'is not known here' }];
+    throw new AdministrationRefusal('invalid', 'a name is not known here', { fields });
+  }
+  return name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}

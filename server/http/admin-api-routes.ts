@@ -1,0 +1,158 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import type { Actor } from '#administration/actor';
+import type { AdministrationPorts } from '#administration/administration-ports';
+import { AdministrationRefusal } from '#administration/administration-refusal';
+import type { Operation, OperationRoute } from '#administration/operation';
+import { operations } from '#administration/operations';
+import { perform } from '#administration/perform';
+import { tokenActor } from '#administration/token-actor';
+import { openApiDocument } from '#api/openapi-document';
+import { fieldsInPath, filledPath } from '#api/path-fields';
+import { fromWire, toWire, wireName } from '#api/wire-names';
+import type { FailedAttempts } from '#oauth/failed-attempts';
+import { OAuthRefusal } from '#oauth/oauth-refusal';
+import { networkOf } from '#people/network-of';
+import { adminErrorAnswer } from './errors.ts';
+import { pageLinks } from './page-links.ts';
+
+const root = '/api/admin';
+const maxBodyBytes = 256 * 1024;
+
+export interface AdminApiRoutesOptions {
+  readonly base: string;
+  readonly administration: AdministrationPorts;
+  readonly failedAttempts: FailedAttempts;
+}
+
+/** `{base}/api/admin/…`: every operation that has a route, for the bearer of a personal token. */
+export function adminApiRoutes(app: FastifyInstance, options: AdminApiRoutesOptions): void {
+  const { base } = options;
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(
+    '*',
+    { parseAs: 'buffer', bodyLimit: maxBodyBytes },
+    (_request, body, done) => done(null, body),
+  );
+  app.addHook('onRequest', async (_request, reply) => {
+    void reply.header('Cache-Control', 'no-store');
+  });
+  app.setErrorHandler((error, request, reply) => {
+    const { status, headers, body } = adminErrorAnswer(error);
+    if (status >= 500) request.log.error({ err: error }, 'request failed');
+    else request.log.info({ code: body.error, reason: body.error_description }, 'request refused');
+    return reply.code(status).headers(headers).send(body);
+  });
+
+  const document = openApiDocument(base, operations);
+  app.get(`${root}/openapi.json`, async () => document);
+  for (const operation of operations) {
+    const { route } = operation;
+    if (route) serveOperation(app, operation, route, options);
+  }
+}
+
+function serveOperation(
+  app: FastifyInstance,
+  operation: Operation,
+  route: OperationRoute,
+  options: AdminApiRoutesOptions,
+): void {
+  const { base, administration } = options;
+  app.route({
+    method: route.method,
+    url: root + wireName(route.path).replaceAll(/\{(\w+)\}/g, ':$1'),
+    exposeHeadRoute: false,
+    async handler(request, reply) {
+      const actor = await callerOf(request, options);
+      const input = inputOf(request, route);
+      const output = await perform(operation, input, actor, administration);
+      if (route.made !== undefined) {
+        const path = filledPath(route.made, { ...input, ...output });
+        void reply.code(201).header('Location', base + root + path);
+      }
+      addLinks(request, reply, base, output);
+      return toWire(output);
+    },
+  });
+}
+
+/**
+ * Who is asking, by a personal token and nothing else: no cookie is read, so no page can make a browser ask.
+ *
+ * @throws {OAuthRefusal} `invalid_client`, `slow_down`, `invalid_request`
+ * @throws {AdministrationRefusal} `forbidden`
+ */
+async function callerOf(
+  request: FastifyRequest,
+  { base, administration, failedAttempts }: AdminApiRoutesOptions,
+): Promise<Actor> {
+  const { origin, authorization } = request.headers;
+  if (origin !== undefined && origin !== base) {
+    throw new AdministrationRefusal('forbidden', 'a page of another site may not ask this');
+  }
+  const names = request.raw.rawHeaders.filter((_, index) => index % 2 === 0);
+  if (names.filter((name) => name.toLowerCase() === 'authorization').length > 1) {
+    throw new OAuthRefusal('invalid_request', 'the header authorization is repeated');
+  }
+  const token = /^Bearer +([\w-]+)$/i.exec(authorization ?? '')?.[1];
+  const unproved = () =>
+    new OAuthRefusal('invalid_client', 'a personal token that counts is needed');
+  if (authorization === undefined) throw unproved();
+  const address = networkOf(request.ip);
+  return failedAttempts.guard({ address, clientId: undefined }, async () => {
+    const from = { address: request.ip, requestId: request.id };
+    const actor = await tokenActor(token ?? '', from, administration);
+    if (!actor) throw unproved();
+    return actor;
+  });
+}
+
+/** The input of an operation: the fields of its path, and those of the query or the JSON body. */
+function inputOf(request: FastifyRequest, route: OperationRoute): Record<string, unknown> {
+  const inQuery = route.method === 'GET' || route.method === 'DELETE';
+  if (!inQuery && /[?#]/.test(request.raw.url ?? '')) {
+    throw new OAuthRefusal('invalid_request', 'fields belong in the body, not in the URL');
+  }
+  const given = fromWire(objectOf(inQuery ? request.query : jsonOf(request)));
+  const inPath = fieldsInPath(route.path);
+  const twice = inPath.filter((name) => name in given);
+  if (twice.length > 0) {
+    const fields = twice.map((field) => ({ field, problem: 'belongs in the path alone' }));
+    throw new AdministrationRefusal('invalid', 'a field of the path is repeated', { fields });
+  }
+  return { ...given, ...fromWire(objectOf(request.params)) };
+}
+
+function objectOf(value: unknown): object {
+  return typeof value === 'object' && value !== null ? value : {};
+}
+
+/** @throws {OAuthRefusal} `invalid_request` */
+function jsonOf({ body, headers }: FastifyRequest): object {
+  if (!Buffer.isBuffer(body) || body.length === 0) return {};
+  const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
+  if (type !== 'application/json') {
+    throw new OAuthRefusal('invalid_request', 'the body must be application/json');
+  }
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(body);
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  } catch {
+    // What is no JSON is told the same as what is no object.
+  }
+  throw new OAuthRefusal('invalid_request', 'the body is not a JSON object');
+}
+
+function addLinks(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  base: string,
+  output: Readonly<Record<string, unknown>>,
+): void {
+  const { total, page, limit } = output;
+  if (typeof total !== 'number' || typeof page !== 'number' || typeof limit !== 'number') return;
+  const url = new URL(request.url, base);
+  void reply.header('Link', pageLinks(url, { total, page, limit }));
+}

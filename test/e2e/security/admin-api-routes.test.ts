@@ -1,0 +1,144 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+import type { Operation } from '#server/administration/operation';
+import { operations } from '#server/administration/operations';
+import { mayDo } from '#server/administration/permission';
+import { mintSecret } from '#server/credentials/secret-format';
+import { roles } from '#server/people/role';
+import { adminApi, idsOf, spelling, type AdminApi } from '#support/admin-api';
+
+let api: AdminApi;
+beforeAll(async () => {
+  api = await adminApi();
+});
+afterAll(() => api[Symbol.asyncDispose]());
+
+const routed = operations.filter(({ route }) => route !== undefined);
+const within = routed.filter((operation) => operation.within === 'organization');
+const byName = (some: readonly Operation[]) => some.map((one) => [one.name, one] as const);
+
+/** What each operation is asked for besides the things that its path names. */
+const besides: Record<string, object> = {
+  'organization.create': { name: 'made-by-a-test' },
+  'organization.update': { title: 'Acme' },
+  'server.create': { name: 'made', upstream: { kind: 'demo' } },
+  'server.update': { title: 'Web', hiddenTools: ['drop'] },
+  'client.create': { name: 'c', scopes: ['mcp:tools:read'] },
+  'client.update': { name: 'renamed' },
+  'key.create': { name: 'k' },
+  'agent.create': { name: 'made' },
+};
+
+const asked = (operation: Operation, things: Readonly<Record<string, string>>) => {
+  const ids = ['organization', ...idsOf(operation)];
+  return {
+    ...Object.fromEntries(ids.flatMap((name) => (things[name] ? [[name, things[name]]] : []))),
+    ...besides[operation.name],
+  };
+};
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+
+/** All that is kept but the record of what happened, and when a token was used. */
+const kept = () => {
+  const { connection } = api.app.server.stores;
+  const tables = connection.prepare(`select name from sqlite_schema where type = 'table'`).all();
+  return tables
+    .map(({ name }) => String(name))
+    .filter((name) => name !== 'audit_event' && name !== 'personal_token')
+    .map((name) => [name, connection.prepare(`select * from "${name}"`).all()]);
+};
+
+/** An agent's key is named by the agent's own keys, not by one of a server. */
+async function ownThings(operation: Operation) {
+  const things = await api.things();
+  if (operation.name !== 'agent.revoke-key') return things;
+  const { connection } = api.app.server.stores;
+  const row = connection
+    .prepare('select k.id from api_key k join agent a on a.id = k.agent_id where a.name = ?')
+    .get(things['agent'] ?? '');
+  return { ...things, keyId: String(row?.['id']) };
+}
+
+test('82: every operation with a route is served, and no other', () => {
+  const served = api.app.changing.filter((route) => route.includes(' /api/admin/'));
+  const changing = routed.filter(({ route }) => route?.method !== 'GET');
+
+  expect(served.toSorted()).toEqual(changing.map(spelling).toSorted());
+});
+
+describe('82: another organization’s ids are not found, and nothing happens to them', () => {
+  test.each(byName(within))('82: %s', async (_, operation) => {
+    const { token } = await api.person('owner');
+    const own = await ownThings(operation);
+    const before = kept();
+    const foreign = [
+      await api.ask(operation, asked(operation, api.foreign), bearer(token)),
+      ...(await Promise.all(
+        idsOf(operation).map((name) =>
+          api.ask(
+            operation,
+            asked(operation, { ...own, [name]: api.foreign[name] ?? '' }),
+            bearer(token),
+          ),
+        ),
+      )),
+    ];
+    const after = kept();
+    const nobody = { ...own, organization: 'nobody' };
+    const unknown = await api.ask(operation, asked(operation, nobody), bearer(token));
+
+    expect(foreign.map(({ status }) => status)).toEqual(foreign.map(() => 404));
+    expect(foreign[0]?.text).toBe(unknown.text);
+    expect(after).toEqual(before);
+  });
+});
+
+describe('82: a role does what the table of permissions says, and 403 the rest', () => {
+  test.each(byName(within))('82: %s', async (_, operation) => {
+    const answers: Record<string, boolean> = {};
+    for (const role of roles) {
+      const { token } = await api.person(role);
+      const fields = asked(operation, await ownThings(operation));
+      // A name can be made once; another one for each role.
+      const name = operation.name.endsWith('.create') ? { name: `made-by-${role}` } : {};
+      const { status } = await api.ask(operation, { ...fields, ...name }, bearer(token));
+      expect([200, 201, 403]).toContain(status);
+      answers[role] = status !== 403;
+    }
+    const expected = roles.map((role) => [
+      role,
+      operation.within === 'organization' && mayDo(role, operation.permission),
+    ]);
+
+    expect(answers).toEqual(Object.fromEntries(expected));
+  });
+});
+
+describe('no operation is done without a personal token that counts', () => {
+  test.each(byName(routed))('%s', async (_, operation) => {
+    const fields = asked(operation, { ...(await ownThings(operation)), tokenId: 'none' });
+    const { userId, token } = await api.person('owner');
+    const [made] = await api.app.server.stores.personalTokens.list(userId);
+    await api.app.server.stores.personalTokens.revoke(userId, made?.id ?? '', 1);
+    const browser = await api.app.browser(`user_cookie_${operation.name}`);
+    const before = kept();
+    const address = `198.51.100.${routed.indexOf(operation) + 1}`;
+    const say = (headers: Record<string, string>) => api.ask(operation, fields, headers, address);
+    const refused = [
+      await say({}),
+      await say({ cookie: browser.cookie }),
+      await say({ 'x-api-key': token }),
+      await say(bearer('pat_garbage')),
+      await say(bearer(mintSecret('pat_'))),
+      await say(bearer(token)),
+    ];
+
+    expect(refused.map(({ status }) => status)).toEqual(refused.map(() => 401));
+    expect(new Set(refused.map(({ text }) => text)).size).toBe(1);
+    expect(refused[0]?.headers).toMatchObject({
+      'www-authenticate': 'Bearer realm="latchkey"',
+      'cache-control': 'no-store',
+    });
+    expect(kept()).toEqual(before);
+  });
+});

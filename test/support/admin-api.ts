@@ -1,0 +1,107 @@
+import { z } from 'zod';
+
+import { operator, type Actor } from '#server/administration/actor';
+import { agentCreate } from '#server/administration/agent-operations';
+import { clientCreate } from '#server/administration/client-operations';
+import { clientRotate } from '#server/administration/client-secret-operations';
+import { keyCreate } from '#server/administration/key-operations';
+import type { Operation } from '#server/administration/operation';
+import { organizationCreate } from '#server/administration/organization-operations';
+import { perform } from '#server/administration/perform';
+import { serverCreate } from '#server/administration/server-operations';
+import { tokenCreate } from '#server/administration/token-operations';
+import { fieldsInPath, filledPath } from '#server/api/path-fields';
+import { toWire, wireName } from '#server/api/wire-names';
+import type { Role } from '#server/people/role';
+import { pageApp, type ApiAnswer, type PageApp } from './page-app.ts';
+
+const record = z.record(z.string(), z.unknown());
+const texts = z.record(z.string(), z.string());
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The admin API over two organizations, `acme` and `other`, each with one of everything. */
+export interface AdminApi extends AsyncDisposable {
+  readonly app: PageApp;
+  /** The ids of what `other` has, by the field that names them. */
+  readonly foreign: Readonly<Record<string, string>>;
+  /** New things of acme, by the field that names them. */
+  things(): Promise<Readonly<Record<string, string>>>;
+  /** A new person of acme with this role, and their token. */
+  person(role: Role): Promise<{ readonly userId: string; readonly token: string }>;
+  /** Asks for an operation by its route. */
+  ask(
+    operation: Operation,
+    fields: Fields,
+    headers: Readonly<Record<string, string>>,
+    address?: string,
+  ): Promise<ApiAnswer>;
+}
+
+export async function adminApi(): Promise<AdminApi> {
+  const app = await pageApp();
+  const { stores, clock } = app.server;
+  const ports = { ...stores, clock };
+  let count = 0;
+
+  async function thingsOf(organization: string): Promise<Record<string, string>> {
+    const name = `thing-${(count += 1)}`;
+    const at = { organization, server: name };
+    const demo = { organization, name, upstream: { kind: 'demo' } };
+    await perform(serverCreate, demo, operator, ports);
+    const scopes = ['mcp:tools:read'];
+    const { clientId } = await perform(clientCreate, { ...at, name, scopes }, operator, ports);
+    const ofClient = { organization, clientId };
+    const { id: secretId } = await perform(clientRotate, ofClient, operator, ports);
+    const { id: keyId } = await perform(keyCreate, { ...at, name }, operator, ports);
+    await perform(agentCreate, { organization, name }, operator, ports);
+    return { organization, server: name, clientId, secretId, keyId, agent: name };
+  }
+
+  await perform(organizationCreate, { name: 'other' }, operator, ports);
+  const foreign = await thingsOf('other');
+  return {
+    app,
+    foreign,
+    things: () => thingsOf('acme'),
+
+    async person(role) {
+      const userId = `user_api_${(count += 1)}`;
+      const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };
+      await stores.users.add(user, { organizationId: 'org_acme', role });
+      const from = { address: undefined, requestId: undefined };
+      const actor: Actor = { type: 'person', userId, provedAt: clock.now(), ...from };
+      const { token } = await perform(tokenCreate, { name: 'script' }, actor, ports);
+      return { userId, token };
+    },
+
+    async ask({ route }, fields, headers, address = '127.0.0.1') {
+      if (!route) throw new TypeError('an operation without a route');
+      const inPath = new Set(fieldsInPath(route.path));
+      const others = Object.entries(fields).filter(([name]) => !inPath.has(name));
+      const rest = record.parse(toWire(Object.fromEntries(others)));
+      const inQuery = route.method === 'GET' || route.method === 'DELETE';
+      const query =
+        inQuery && others.length > 0 ? `?${new URLSearchParams(texts.parse(rest)).toString()}` : '';
+      return app.api({
+        method: route.method,
+        path: `/api/admin${filledPath(route.path, fields)}${query}`,
+        headers,
+        address,
+        body: inQuery ? undefined : rest,
+      });
+    },
+
+    [Symbol.asyncDispose]: () => app[Symbol.asyncDispose](),
+  };
+}
+
+/** Names of the fields of an operation's path, but for the organization. */
+export function idsOf({ route }: Operation): string[] {
+  return fieldsInPath(route?.path ?? '').filter((name) => name !== 'organization');
+}
+
+/** A route as fastify spells it. */
+export function spelling({ route }: Operation): string {
+  return `${route?.method} /api/admin${wireName(route?.path ?? '').replaceAll(/\{(\w+)\}/g, ':$1')}`;
+}

@@ -1,0 +1,37 @@
+import { expect, test } from 'vitest';
+
+import { fromWire, toWire } from '#server/api/wire-names';
+
+test('members are named as on the wire at every depth, values and a JWK set stay as they are', () => {
+  const own = {
+    clientId: 'client_aB',
+    upstream: { kind: 'http', agentName: null },
+    items: [{ createdAt: 1, redirectUris: ['aB://x'] }],
+    jwks: { keys: [{ kty: 'EC', keyOps: [], key_ops: ['verify'] }] },
+  };
+  const wire = {
+    client_id: 'client_aB',
+    upstream: { kind: 'http', agent_name: null },
+    items: [{ created_at: 1, redirect_uris: ['aB://x'] }],
+    jwks: own.jwks,
+  };
+
+  expect(toWire(own)).toEqual(wire);
+  expect(fromWire(wire)).toEqual(own);
+});
+
+test('a name that is none of the wire is refused, not understood twice', () => {
+  expect(() => fromWire({ redirectUris: [] })).toThrow(
+    expect.objectContaining({
+      code: 'invalid',
+      fields: [{ field: 'redirectUris', problem: 'is not known here' }],
+    }),
+  );
+});
+
+test('a member called __proto__ is a member like others', () => {
+  const value = fromWire(JSON.parse('{"__proto__":{"name":"x"}}'));
+
+  expect(Object.hasOwn(value, '_Proto__') || Object.hasOwn(value, '__proto__')).toBe(true);
+  expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
+});
