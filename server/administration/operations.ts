@@ -16,6 +16,7 @@ import {
   organizationRead,
   organizationUpdate,
 } from './organization-operations.ts';
+import { registeredClientRevoke } from './registered-client-operations.ts';
 import {
   serverCreate,
   serverDelete,
@@ -48,6 +49,7 @@ export const operations: readonly Operation[] = [
   clientSecretList,
   clientRotate,
   clientSecretRevoke,
+  registeredClientRevoke,
   keyList,
   keyCreate,
   keyRead,

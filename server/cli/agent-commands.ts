@@ -1,7 +1,12 @@
+import { agentKeyCreate as createKey } from '#administration/agent-key-operations';
+import {
+  agentCreate as create,
+  agentList as list,
+  agentRevoke as revoke,
+} from '#administration/agent-operations';
 import { json } from '#config/option';
 import { CommandError } from '#config/usage-error';
-import { createKey } from '#credentials/create-key';
-import { randomBase62 } from '#credentials/secret-format';
+import { administer, administerList } from './administer.ts';
 import type { Command } from './command.ts';
 import { findOrganization, splitPath } from './named-server.ts';
 import { printMade, printRows } from './print.ts';
@@ -11,22 +16,30 @@ export const agentCreate: Command = {
   positionals: ['ORG/NAME'],
   options: [json],
   doc: 'make an on-premise agent; its pk_live_ key is shown once',
-  async run(input, { stores, clock, out }) {
+  async run(input, { out, ...ports }) {
     const { organization, name } = splitPath(input.positionals[0] ?? '');
-    const owner = await findOrganization(organization, stores);
-    const agentId = `agent_${randomBase62(16)}`;
-    const createdAt = clock.now();
-    if (!(await stores.agents.add({ id: agentId, organizationId: owner.id, name, createdAt }))) {
-      throw new CommandError(`there is an agent ${organization}/${name} already`);
+    await findOrganization(organization, ports.stores);
+    const { id, key } = await administer(create, { organization, name }, ports);
+    printMade({ id, name, key }, { json: input.flag('json'), secret: 'key', out });
+  },
+};
+
+export const agentCreateKey: Command = {
+  words: 'agent create-key',
+  positionals: ['ORG/NAME'],
+  options: [{ name: 'name', value: 'N', doc: 'what the key is called' }, json],
+  doc: 'give an agent one more key, shown once; the older ones count until they are revoked',
+  async run(input, { out, ...ports }) {
+    const { organization, name: agent } = splitPath(input.positionals[0] ?? '');
+    await findOrganization(organization, ports.stores);
+    if (!(await ports.stores.agents.byName(organization, agent))) {
+      const path = `${organization}/${agent}`;
+      throw new CommandError(`there is no agent ${path}`, `latchkey-server agent create ${path}`);
     }
-    const made = {
-      name,
-      owner: { type: 'agent', agentId } as const,
-      scopes: [],
-      expiresAt: undefined,
-    };
-    const { key } = await createKey(made, { keys: stores.keys, clock });
-    printMade({ id: agentId, name, key }, { json: input.flag('json'), secret: 'key', out });
+    const chosen = input.text('name');
+    const fields = { organization, agent, ...(chosen !== undefined && { name: chosen }) };
+    const { id, name, key } = await administer(createKey, fields, ports);
+    printMade({ id, name, key }, { json: input.flag('json'), secret: 'key', out });
   },
 };
 
@@ -35,17 +48,17 @@ export const agentList: Command = {
   positionals: ['ORG'],
   options: [json],
   doc: 'list on-premise agents',
-  async run(input, { stores, out }) {
-    const { name } = await findOrganization(input.positionals[0] ?? '', stores);
-    const agents = await stores.agents.list(name);
+  async run(input, { out, ...ports }) {
+    const { name } = await findOrganization(input.positionals[0] ?? '', ports.stores);
+    const agents = await administerList(list, { organization: name }, ports);
     const rows = agents.map((agent) => ({
       id: agent.id,
       name: agent.name,
-      key: agent.keyHint ?? null,
+      key: agent.keyHint,
       created_at: agent.createdAt,
-      last_used_at: agent.lastUsedAt ?? null,
+      last_used_at: agent.lastUsedAt,
       expires_at: null,
-      revoked_at: agent.revokedAt ?? null,
+      revoked_at: agent.revokedAt,
     }));
     const empty = 'no agents yet: latchkey-server agent create ORG/NAME';
     printRows(rows, { json: input.flag('json'), empty, out });
@@ -57,11 +70,14 @@ export const agentRevoke: Command = {
   positionals: ['ID'],
   options: [json],
   doc: 'revoke an agent and its keys at once',
-  async run(input, { stores, clock, out }) {
+  async run(input, { out, ...ports }) {
     const [id = ''] = input.positionals;
-    if (!(await stores.agents.revoke(id, clock.now()))) {
+    const agent = await ports.stores.agents.byId(id);
+    if (!agent || agent.revokedAt !== undefined) {
       throw new CommandError(`there is no active agent ${id}`, 'latchkey-server agent list ORG');
     }
-    printMade({ id, revoked_at: clock.now() }, { json: input.flag('json'), out });
+    const { organization, name } = agent;
+    await administer(revoke, { organization, agent: name }, ports);
+    printMade({ id, revoked_at: ports.clock.now() }, { json: input.flag('json'), out });
   },
 };

@@ -1,15 +1,18 @@
-import { readFileSync } from 'node:fs';
-
-import { z } from 'zod';
-
+import {
+  clientCreate as create,
+  clientList as list,
+  clientRevoke as revoke,
+} from '#administration/client-operations';
+import { clientRotate as rotate } from '#administration/client-secret-operations';
+import { registeredClientRevoke } from '#administration/registered-client-operations';
 import { json } from '#config/option';
 import { CommandError, UsageError } from '#config/usage-error';
-import { createClient } from '#credentials/create-client';
-import { createKeyedClient } from '#credentials/create-keyed-client';
 import { checkRedirectUri } from '#credentials/redirect-uri';
-import type { Command } from './command.ts';
+import { administer, administerList } from './administer.ts';
+import type { Command, Stores } from './command.ts';
 import { findListed, findServer } from './named-server.ts';
 import { printMade, printRows } from './print.ts';
+import { readJwks } from './read-jwks.ts';
 import { readScopes } from './read-scopes.ts';
 
 export const clientCreate: Command = {
@@ -29,27 +32,25 @@ export const clientCreate: Command = {
     json,
   ],
   doc: 'make an OAuth client; its secret is shown once',
-  async run(input, { stores, clock, out }) {
+  async run(input, { out, ...ports }) {
     const scopes = readScopes(input.list('scope'));
     const redirectUris = input.list('redirect-uri').map((uri) => {
       const problem = checkRedirectUri(uri);
       if (problem !== undefined) throw new UsageError(`--redirect-uri '${uri}' ${problem}`);
       return uri;
     });
-    const server = await findServer(input.positionals[0] ?? '', stores);
+    const { organization, name: server } = await findServer(
+      input.positionals[0] ?? '',
+      ports.stores,
+    );
     const jwksFile = input.text('jwks');
-    const jwks = jwksFile === undefined ? undefined : readJwks(jwksFile);
-    const name = input.must('name');
-    const made = { name, serverId: server.id, scopes, redirectUris };
-    const ports = { clients: stores.clients, clock };
+    const jwks = jwksFile === undefined ? {} : { jwks: readJwks(jwksFile) };
+    const chosen = { name: input.must('name'), scopes, redirectUris, ...jwks };
+    const made = await administer(create, { organization, server, ...chosen }, ports);
+    const { clientId, clientSecret, name } = made;
+    const facts = { client_id: clientId, client_secret: clientSecret, name, scopes };
     const shown = { json: input.flag('json'), out };
-    if (jwks !== undefined) {
-      const { id } = await createKeyedClient({ ...made, jwks }, ports);
-      return printMade({ client_id: id, client_secret: null, name, scopes }, shown);
-    }
-    const { id, secret } = await createClient({ ...made, jwks }, ports);
-    const facts = { client_id: id, client_secret: secret, name, scopes };
-    printMade(facts, { ...shown, secret: 'client_secret' });
+    printMade(facts, clientSecret === null ? shown : { ...shown, secret: 'client_secret' });
   },
 };
 
@@ -58,23 +59,53 @@ export const clientList: Command = {
   positionals: ['ORG[/SERVER]'],
   options: [json],
   doc: 'list OAuth clients',
-  async run(input, { stores, out }) {
-    const { organization, server } = await findListed(input.positionals[0] ?? '', stores);
-    const clients = await stores.clients.list(organization, server);
+  async run(input, { out, ...ports }) {
+    const at = await findListed(input.positionals[0] ?? '', ports.stores);
+    const clients = await administerList(list, { ...at, order: 'asc' }, ports);
     const rows = clients.map((client) => ({
-      client_id: client.id,
-      client_secret: client.secretHint ?? null,
+      client_id: client.clientId,
+      client_secret: client.secretHint,
       name: client.name,
-      server: client.serverPath ?? null,
+      server: `${at.organization}/${client.server}`,
       scopes: client.scopes,
       created_at: client.createdAt,
-      last_used_at: client.lastUsedAt ?? null,
+      last_used_at: client.lastUsedAt,
       expires_at: null,
-      revoked_at: client.revokedAt ?? null,
+      revoked_at: client.revokedAt,
     }));
     const empty =
       'no OAuth clients yet: latchkey-server client create ORG/SERVER --name N --scope S';
     printRows(rows, { json: input.flag('json'), empty, out });
+  },
+};
+
+export const clientRotate: Command = {
+  words: 'client rotate',
+  positionals: ['ID'],
+  options: [
+    {
+      name: 'expire-others-in-days',
+      value: 'D',
+      doc: 'when the older secrets end, 0 for at once (default: when they are revoked)',
+    },
+    json,
+  ],
+  doc: 'give an OAuth client one more secret, shown once; the older ones count meanwhile',
+  async run(input, { out, ...ports }) {
+    const { clientId, organization } = await activeClient(input.positionals[0] ?? '', ports.stores);
+    if (organization === undefined) {
+      throw new CommandError(
+        `the client ${clientId} made itself known, and looks after its secret`,
+      );
+    }
+    const days = input.text('expire-others-in-days');
+    if (days !== undefined && !/^\d{1,2}$/.test(days)) {
+      throw new UsageError(`--expire-others-in-days '${days}' is not a number of days`);
+    }
+    const fields = { organization, clientId, ...(days && { expireOthersInDays: days }) };
+    const { id, clientSecret } = await administer(rotate, fields, ports);
+    const facts = { client_id: clientId, id, client_secret: clientSecret };
+    printMade(facts, { json: input.flag('json'), secret: 'client_secret', out });
   },
 };
 
@@ -83,32 +114,26 @@ export const clientRevoke: Command = {
   positionals: ['ID'],
   options: [json],
   doc: 'revoke an OAuth client, and every token it has, at once',
-  async run(input, { stores, clock, out }) {
-    const [id = ''] = input.positionals;
-    if (!(await stores.clients.revoke(id, clock.now()))) {
-      throw new CommandError(`there is no active client ${id}`, 'latchkey-server client list ORG');
-    }
-    printMade({ client_id: id, revoked_at: clock.now() }, { json: input.flag('json'), out });
+  async run(input, { out, ...ports }) {
+    const { clientId, organization } = await activeClient(input.positionals[0] ?? '', ports.stores);
+    if (organization === undefined) await administer(registeredClientRevoke, { clientId }, ports);
+    else await administer(revoke, { organization, clientId }, ports);
+    const facts = { client_id: clientId, revoked_at: ports.clock.now() };
+    printMade(facts, { json: input.flag('json'), out });
   },
 };
 
-function readJwks(file: string): string {
-  let text: string;
-  try {
-    text = readFileSync(file, 'utf8');
-  } catch (cause) {
-    throw new CommandError(`--jwks ${file} cannot be read`, undefined, { cause });
+/** A client that stands, and the organization that it belongs to, if it belongs to one. */
+async function activeClient(
+  clientId: string,
+  { clients }: Pick<Stores, 'clients'>,
+): Promise<{ clientId: string; organization: string | undefined }> {
+  const client = await clients.byId(clientId);
+  if (client && client.revokedAt === undefined) {
+    return { clientId, organization: client.serverPath?.split('/')[0] };
   }
-  if (jwksSchema.safeParse(parseJson(text)).success) return text;
-  throw new UsageError(`--jwks ${file} is not a JWK set: {"keys":[…]}`);
-}
-
-const jwksSchema = z.object({ keys: z.array(z.looseObject({ kty: z.string() })).min(1) });
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  throw new CommandError(
+    `there is no active client ${clientId}`,
+    'latchkey-server client list ORG',
+  );
 }

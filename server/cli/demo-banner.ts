@@ -1,8 +1,9 @@
+import { clientCreate } from '#administration/client-operations';
+import { keyCreate } from '#administration/key-operations';
 import type { Clock } from '#clock/clock';
-import { createClient } from '#credentials/create-client';
-import { createKey } from '#credentials/create-key';
-import { defaultKeyScopes, ordinaryScopes } from '#credentials/scope';
+import { ordinaryScopes } from '#credentials/scope';
 import { randomBase62 } from '#credentials/secret-format';
+import { administer } from './administer.ts';
 import type { Stores } from './command.ts';
 
 const organization = 'demo';
@@ -32,20 +33,11 @@ export async function demoBanner(
   const server = { id: serverId, organizationId: owner.id, name, upstream, createdAt };
   if (!(await organizations.addServer(server))) return knownLines(place);
 
-  const chosen = { name: 'Demo assistant', serverId, redirectUris: [], jwks: undefined };
-  const client = await createClient(
-    { ...chosen, scopes: ordinaryScopes },
-    { clients: stores.clients, clock },
-  );
-  const { key } = await createKey(
-    {
-      name: 'Demo key',
-      owner: { type: 'server', serverId },
-      scopes: defaultKeyScopes,
-      expiresAt: undefined,
-    },
-    { keys: stores.keys, clock },
-  );
+  const at = { organization, server: name };
+  const chosen = { name: 'Demo assistant', scopes: ordinaryScopes };
+  const made = await administer(clientCreate, { ...at, ...chosen }, { stores, clock });
+  const client = { id: made.clientId, secret: made.clientSecret ?? '' };
+  const { key } = await administer(keyCreate, { ...at, name: 'Demo key' }, { stores, clock });
   return firstLines(place, client, key);
 }
 

@@ -1,13 +1,16 @@
+import { agentKeyRevoke } from '#administration/agent-key-operations';
+import {
+  keyCreate as create,
+  keyList as list,
+  keyRevoke as revoke,
+} from '#administration/key-operations';
 import { json } from '#config/option';
 import { CommandError, UsageError } from '#config/usage-error';
-import { createKey } from '#credentials/create-key';
-import { defaultKeyScopes } from '#credentials/scope';
+import { administer, administerList } from './administer.ts';
 import type { Command } from './command.ts';
 import { findListed, findServer } from './named-server.ts';
 import { printMade, printRows } from './print.ts';
 import { readScopes } from './read-scopes.ts';
-
-const secondsADay = 86_400;
 
 export const keyCreate: Command = {
   words: 'key create',
@@ -19,17 +22,27 @@ export const keyCreate: Command = {
     json,
   ],
   doc: 'make an MCP key; it is shown once',
-  async run(input, { stores, clock, out }) {
+  async run(input, { out, ...ports }) {
     const chosen = readScopes(input.list('scope'));
-    const scopes = chosen.length > 0 ? chosen : defaultKeyScopes;
     const days = readDays(input.text('expires-in-days'));
-    const server = await findServer(input.positionals[0] ?? '', stores);
-    const name = input.must('name');
-    const expiresAt = days === undefined ? undefined : clock.now() + days * secondsADay;
-    const owner = { type: 'server', serverId: server.id } as const;
-    const made = { name, owner, scopes, expiresAt };
-    const { id, key } = await createKey(made, { keys: stores.keys, clock });
-    const facts = { id, name, key, scopes, expires_at: expiresAt ?? null };
+    const { organization, name: server } = await findServer(
+      input.positionals[0] ?? '',
+      ports.stores,
+    );
+    const made = await administer(
+      create,
+      {
+        organization,
+        server,
+        name: input.must('name'),
+        ...(chosen.length > 0 && { scopes: chosen }),
+        ...(days !== undefined && { expiresInDays: days }),
+      },
+      ports,
+    );
+    const { id, name, key, expiresAt } = made;
+    const scopes = chosen.length > 0 ? chosen : made.scopes;
+    const facts = { id, name, key, scopes, expires_at: expiresAt };
     printMade(facts, { json: input.flag('json'), secret: 'key', out });
   },
 };
@@ -39,18 +52,18 @@ export const keyList: Command = {
   positionals: ['ORG[/SERVER]'],
   options: [json],
   doc: 'list MCP keys',
-  async run(input, { stores, out }) {
-    const { organization, server } = await findListed(input.positionals[0] ?? '', stores);
-    const keys = await stores.keys.list(organization, server);
+  async run(input, { out, ...ports }) {
+    const at = await findListed(input.positionals[0] ?? '', ports.stores);
+    const keys = await administerList(list, { ...at, order: 'asc' }, ports);
     const rows = keys.map((key) => ({
       id: key.id,
       name: key.name,
       key: key.hint,
       scopes: key.scopes,
       created_at: key.createdAt,
-      last_used_at: key.lastUsedAt ?? null,
-      expires_at: key.expiresAt ?? null,
-      revoked_at: key.revokedAt ?? null,
+      last_used_at: key.lastUsedAt,
+      expires_at: key.expiresAt,
+      revoked_at: key.revokedAt,
     }));
     const empty = 'no MCP keys yet: latchkey-server key create ORG/SERVER --name N';
     printRows(rows, { json: input.flag('json'), empty, out });
@@ -62,12 +75,17 @@ export const keyRevoke: Command = {
   positionals: ['ID'],
   options: [json],
   doc: 'revoke a key at once',
-  async run(input, { stores, clock, out }) {
-    const [id = ''] = input.positionals;
-    if (!(await stores.keys.revoke(id, clock.now()))) {
-      throw new CommandError(`there is no active key ${id}`, 'latchkey-server key list ORG');
+  async run(input, { out, ...ports }) {
+    const [keyId = ''] = input.positionals;
+    const key = await ports.stores.keyDirectory.byId(keyId);
+    if (!key || key.revokedAt !== undefined) {
+      throw new CommandError(`there is no active key ${keyId}`, 'latchkey-server key list ORG');
     }
-    printMade({ id, revoked_at: clock.now() }, { json: input.flag('json'), out });
+    const { organization, agent } = key;
+    if (agent === undefined) await administer(revoke, { organization, keyId }, ports);
+    else await administer(agentKeyRevoke, { organization, agent, keyId }, ports);
+    const facts = { id: keyId, revoked_at: ports.clock.now() };
+    printMade(facts, { json: input.flag('json'), out });
   },
 };
 

@@ -16,6 +16,16 @@ export const signingKeyRotate: Command = {
     const mayCreate = (await stores.signingKeys.list()).length === 0;
     const masterKey = readMasterKey(file, { mayCreate });
     const kid = await rotateSigningKey(stores.signingKeys, { masterKey, clock });
+    await stores.audit.append({
+      at: clock.now(),
+      actor: 'operator',
+      organization: undefined,
+      action: 'signing-key.rotate',
+      target: `signing-key:${kid}`,
+      address: undefined,
+      requestId: undefined,
+      outcome: 'done',
+    });
     printMade({ kid, created_at: clock.now() }, { json: input.flag('json'), out });
   },
 };

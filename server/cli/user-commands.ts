@@ -9,6 +9,7 @@ import { isRole, roles } from '#people/role';
 import { newUserId } from '#people/set-up';
 import type { User } from '#people/user';
 import type { Command, Stores } from './command.ts';
+import { findUser } from './find-user.ts';
 import { findOrganization } from './named-server.ts';
 import { printMade, printRows } from './print.ts';
 
@@ -96,12 +97,6 @@ export const userRemove: Command = {
     printMade(facts, { json: input.flag('json'), out });
   },
 };
-
-async function findUser(email: string, { users }: Pick<Stores, 'users'>): Promise<User> {
-  const user = await users.byEmail(email);
-  if (user) return user;
-  throw new CommandError(`there is nobody with the address ${email}`, 'latchkey-server user list');
-}
 
 async function newPasswordHash(
   email: string,

@@ -86,7 +86,16 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/log': { packages: ['pino'] },
   'server/config': {},
   'server/cli': {
-    enters: ['audit', 'clock', 'config', 'credentials', 'organizations', 'people', 'signing'],
+    enters: [
+      'administration',
+      'audit',
+      'clock',
+      'config',
+      'credentials',
+      'organizations',
+      'people',
+      'signing',
+    ],
     packages: ['zod'],
   },
   'server/listing': {},

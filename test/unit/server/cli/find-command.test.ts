@@ -38,12 +38,12 @@ describe('what is no command is wrong usage, with a hint', () => {
     [
       ['client', 'delete'],
       "'client delete' is not a command",
-      'there are: client create, client list, client revoke',
+      'there are: client create, client list, client rotate, client revoke',
     ],
     [
       ['client'],
       "'client' is not a command",
-      'there are: client create, client list, client revoke',
+      'there are: client create, client list, client rotate, client revoke',
     ],
   ])('%j', (argv, message, hint) => {
     expect(() => findCommand(argv)).toThrow(

@@ -1,0 +1,99 @@
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+
+import { administrationWithServer } from '#support/administration';
+
+test('servers are listed with where their calls go', async () => {
+  await using admin = await administrationWithServer();
+  await admin.run('agent', 'create', 'acme/hq');
+  await admin.run('server', 'create', 'acme/local', '--agent', 'hq');
+  await admin.run('server', 'create', 'acme/files', '--http-url', 'http://127.0.0.1:9/mcp');
+
+  expect(await admin.json('server', 'list', 'acme')).toMatchObject([
+    { name: 'acme/files', upstream: 'http', upstream_url: 'http://127.0.0.1:9/mcp' },
+    { name: 'acme/local', upstream: 'agent', agent: 'hq' },
+    { name: 'acme/web', upstream: 'demo', hidden_tools: [], disabled_at: null },
+  ]);
+  expect(await admin.json('organization', 'list')).toMatchObject([{ name: 'acme' }]);
+});
+
+test('an update changes what is given and leaves the rest', async () => {
+  await using admin = await administrationWithServer();
+  await admin.run('server', 'update', 'acme/web', '--title', 'Web', '--description', 'Pages');
+  await admin.run('server', 'update', 'acme/web', '--http-url', 'https://mcp.example.com/mcp');
+  await admin.run('server', 'update', 'acme/web', '--description', '');
+
+  expect(await admin.stores.organizations.serverByName('acme', 'web')).toMatchObject({
+    title: 'Web',
+    upstream: { kind: 'http', url: 'https://mcp.example.com/mcp' },
+  });
+  expect(await admin.stores.organizations.serverByName('acme', 'web')).not.toHaveProperty(
+    'description',
+  );
+});
+
+test('a server is disabled, enabled, and removed once that was confirmed', async () => {
+  await using admin = await administrationWithServer();
+  await admin.run('key', 'create', 'acme/web', '--name', 'k');
+
+  expect(await admin.json('server', 'disable', 'acme/web')).toMatchObject({
+    disabled_at: admin.clock.now(),
+  });
+  expect(await admin.json('server', 'enable', 'acme/web')).toMatchObject({ disabled_at: null });
+  await expect(admin.run('server', 'delete', 'acme/web')).rejects.toMatchObject({
+    message: expect.stringContaining('MCP keys (1)'),
+    hint: 'latchkey-server server delete acme/web --yes',
+  });
+  await admin.run('server', 'delete', 'acme/web', '--yes');
+  await expect(admin.run('server', 'disable', 'acme/web')).rejects.toThrow(
+    'there is no server acme/web',
+  );
+});
+
+test('a client has an old and a new secret at once, until the old one ends', async () => {
+  await using admin = await administrationWithServer();
+  const client = ['client', 'create', 'acme/web', '--name', 'c', '--scope', 'mcp:tools:read'];
+  const made = z.object({ client_id: z.string() }).parse(await admin.json(...client));
+  const rotate = ['client', 'rotate', made.client_id, '--expire-others-in-days'];
+  admin.clock.advance(1);
+  const next = await admin.json(...rotate, '7');
+
+  expect(next).toMatchObject({ client_secret: expect.stringMatching(/^secret_\w{36}$/) });
+  expect(await admin.stores.clientSecrets.list(made.client_id)).toMatchObject([
+    { expiresAt: undefined },
+    { expiresAt: admin.clock.now() + 7 * 86_400 },
+  ]);
+  await expect(admin.run(...rotate, 'soon')).rejects.toMatchObject({ name: 'UsageError' });
+});
+
+test('what the operator does is written down', async () => {
+  await using admin = await administrationWithServer();
+  await admin.run('agent', 'create', 'acme/hq');
+  await admin.run('agent', 'create-key', 'acme/hq', '--name', 'second');
+  const events = await admin.stores.audit.newest(10);
+
+  expect(events.map(({ actor, action }) => `${actor} ${action}`)).toEqual([
+    'operator agent.create-key',
+    'operator agent.create',
+    'operator server.create',
+    'operator organization.create',
+  ]);
+});
+
+test('a personal token is made for a person, listed by its hint, and revoked', async () => {
+  await using admin = await administrationWithServer();
+  const dana = 'dana@example.com';
+  await admin.run('user', 'create', dana, '--organization', 'acme', '--role', 'admin');
+  const made = z
+    .object({ id: z.string(), token: z.string() })
+    .parse(await admin.json('token', 'create', dana, '--name', 'ci'));
+
+  expect(made.token).toMatch(/^pat_\w{36}$/);
+  expect(await admin.json('token', 'list', dana)).toMatchObject([
+    { id: made.id, token: `pat_…${made.token.slice(-4)}`, revoked_at: null },
+  ]);
+  await admin.run('token', 'revoke', dana, made.id);
+  await expect(admin.run('token', 'revoke', dana, made.id)).rejects.toThrow('revoked before');
+  const long = ['token', 'create', dana, '--name', 'x', '--expires-in-days', '366'];
+  await expect(admin.run(...long)).rejects.toMatchObject({ name: 'UsageError' });
+});
