@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 
+import { redact } from '#log/redact';
 import type { Organization } from '#organizations/organization-store';
 import type { Role } from '#people/role';
 import { actorName, type Actor } from './actor.ts';
@@ -8,6 +9,8 @@ import { AdministrationRefusal, notFound } from './administration-refusal.ts';
 import type { Operation } from './operation.ts';
 import { mayDo } from './permission.ts';
 import { problemOf } from './problem-of.ts';
+
+const mostKept = 200;
 
 /**
  * Does what an administrator asks, or refuses it. The one way in for pages, admin API and command line: the input is
@@ -35,8 +38,9 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
       // Whoever is elsewhere writes nothing into the record of an organization that is not theirs.
       organization: place?.organization.name,
       action: operation.name,
-      target:
+      target: safe(
         name !== undefined && !place ? `organization:${name}` : operation.target?.(data, output),
+      ),
       address: actor.address,
       requestId: actor.requestId,
       outcome,
@@ -51,6 +55,11 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
     }
     throw refusal;
   }
+}
+
+/** Whoever names a thing may have pasted a secret, or a book, in the place of its id. */
+function safe(target: string | undefined): string | undefined {
+  return target === undefined ? undefined : redact(target).slice(0, mostKept);
 }
 
 type Place = { readonly organization: Organization; readonly role: Role };

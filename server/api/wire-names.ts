@@ -41,8 +41,11 @@ function memberFromWire(value: unknown): unknown {
 
 function ownName(name: string): string {
   if (/[A-Z]/.test(name)) {
-    const fields = [{ field: name, problem: 'is not known here' }];
-    throw new AdministrationRefusal('invalid', 'a name is not known here', { fields });
+    // What looks like no name is not repeated: it may be a secret in the wrong place.
+    const isName = /^[A-Za-z]{1,40}$/.test(name);
+    const problem = isName ? `may not be spelt ${name}` : 'names have no capital letters';
+    const fields = [{ field: isName ? wireName(name) : '', problem }];
+    throw new AdministrationRefusal('invalid', problem, { fields });
   }
   return name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }

@@ -32,7 +32,7 @@ export async function serverProcess({
       args: [launcher, 'start', '--port', String(port), '--base-url', base, ...args],
       env,
     });
-    await started.line(/^listening on /m);
+    await started.line(/^listening on /m, { timeoutMs: 30_000 });
     return started;
   };
   let program = await start();

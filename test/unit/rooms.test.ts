@@ -102,7 +102,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/credentials': { enters: ['clock', 'listing'] },
   'server/organizations': { enters: ['clock', 'listing'] },
   'server/administration': {
-    enters: ['audit', 'clock', 'credentials', 'listing', 'organizations', 'people'],
+    enters: ['audit', 'clock', 'credentials', 'listing', 'log', 'organizations', 'people'],
     packages: ['zod'],
   },
   'server/people': {

@@ -112,3 +112,12 @@ test('a name that is taken is a conflict', async () => {
 
   await expect(at.perform(serverCreate, again)).rejects.toMatchObject({ code: 'conflict' });
 });
+
+test('a secret that was pasted in the place of an id is not written down', async () => {
+  await using at = await administered();
+  const { key } = await at.perform(keyCreate, { ...web, name: 'k' });
+  await at.perform(keyRevoke, { organization: 'acme', keyId: key }).catch(() => {});
+  const [event] = await at.stores.audit.newest(1);
+
+  expect(event).toMatchObject({ outcome: 'refused', target: 'key:mcp_[redacted]' });
+});

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 
+import { mintSecret } from '#server/credentials/secret-format';
 import { fromWire, toWire } from '#server/api/wire-names';
 
 test('members are named as on the wire at every depth, values and a JWK set stay as they are', () => {
@@ -24,8 +25,11 @@ test('a name that is none of the wire is refused, not understood twice', () => {
   expect(() => fromWire({ redirectUris: [] })).toThrow(
     expect.objectContaining({
       code: 'invalid',
-      fields: [{ field: 'redirectUris', problem: 'is not known here' }],
+      fields: [{ field: 'redirect_uris', problem: 'may not be spelt redirectUris' }],
     }),
+  );
+  expect(() => fromWire({ [mintSecret('mcp_')]: 1 })).toThrow(
+    expect.objectContaining({ fields: [{ field: '', problem: 'names have no capital letters' }] }),
   );
 });
 
