@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+import { wakeWatch } from '#proxy/clock/wake-watch';
+
+function machine() {
+  const at = { wallMs: 5_000_000, steadyMs: 100 };
+  const watch = wakeWatch(
+    () => at.wallMs,
+    () => at.steadyMs,
+  );
+  return {
+    watch,
+    runs: (seconds: number) => {
+      at.wallMs += seconds * 1_000;
+      at.steadyMs += seconds * 1_000;
+    },
+    sleeps: (seconds: number) => {
+      at.wallMs += seconds * 1_000;
+    },
+  };
+}
+
+test('time that passes is no sleep, however long', () => {
+  const { watch, runs } = machine();
+  runs(100_000);
+
+  expect(watch.wokeWithin(60)).toBe(false);
+});
+
+test('a sleep is seen when it is over, and then forgotten', () => {
+  const { watch, runs, sleeps } = machine();
+  runs(1_000);
+  sleeps(3_600);
+
+  expect(watch.wokeWithin(60)).toBe(true);
+  runs(59);
+  expect(watch.wokeWithin(60)).toBe(true);
+  runs(2);
+  expect(watch.wokeWithin(60)).toBe(false);
+});
+
+test('a clock that is put right by a few seconds is no sleep', () => {
+  const { watch, sleeps } = machine();
+  sleeps(20);
+
+  expect(watch.wokeWithin(60)).toBe(false);
+});
