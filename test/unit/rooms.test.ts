@@ -11,6 +11,20 @@ const root = join(import.meta.dirname, '../..');
 const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/main': {
     enters: ['cli', 'clock', 'config', 'errors', 'http', 'log', 'loopback', 'token'],
+  'proxy/main': { enters: ['cli', 'clock', 'config', 'errors', 'http', 'log', 'loopback'] },
+  'proxy/connect': {
+    enters: [
+      'accounts',
+      'bridge',
+      'cli',
+      'clock',
+      'config',
+      'errors',
+      'kept',
+      'log',
+      'token',
+      'upstream',
+    ],
   },
   'proxy/check-connection': {
     enters: ['cli', 'config', 'jsonrpc', 'log', 'oauth', 'upstream'],
@@ -21,13 +35,15 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/open-credential': { enters: ['accounts', 'cli', 'config', 'log', 'token', 'upstream'] },
   'proxy/open-upstream': { enters: ['config', 'era', 'jsonrpc', 'log', 'upstream'] },
   'proxy/open-account': {
-    enters: ['accounts', 'clock', 'config', 'http', 'keychain', 'loopback', 'token'],
+    enters: ['accounts', 'clock', 'config', 'http', 'kept', 'keychain', 'loopback', 'token'],
   },
   'proxy/errors': {
     enters: [
       'config',
       'http',
       'jsonrpc',
+      'jsonrpc',
+      'kept',
       'keychain',
       'log',
       'loopback',
@@ -46,6 +62,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/editing': { enters: ['clock', 'config'], packages: ['jsonc-parser'] },
   'proxy/bridge': { enters: ['upstream', 'jsonrpc', 'clock', 'log'] },
   'proxy/era': { enters: ['upstream', 'jsonrpc', 'clock', 'log'] },
+  'proxy/kept': { enters: ['upstream', 'jsonrpc', 'clock', 'log'] },
   'proxy/upstream': { enters: ['token', 'jsonrpc', 'http', 'clock', 'log'] },
   'proxy/token': { enters: ['keychain', 'clock', 'log'] },
   'proxy/oauth': { enters: ['http', 'clock', 'log'] },

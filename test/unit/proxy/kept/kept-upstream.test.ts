@@ -1,0 +1,386 @@
+import { expect, test } from 'vitest';
+import { readMessage, type Message } from '#proxy/jsonrpc/message';
+import type { KeptAnswers } from '#proxy/kept/kept-answers';
+import { keptUpstream } from '#proxy/kept/kept-upstream';
+import type { Standing } from '#proxy/kept/presence';
+import type { SignInDoor, SignInPage } from '#proxy/kept/sign-in-door';
+import { jsonLinesLog } from '#proxy/log/log';
+import type { Deliver, Upstream } from '#proxy/upstream/upstream';
+import { UpstreamError } from '#proxy/upstream/upstream';
+import { fakeClock } from '#support/fake-clock';
+
+type Said = {
+  id?: unknown;
+  method?: string;
+  result?: Record<string, unknown>;
+  error?: { code: number };
+};
+type Script = (request: { method: string; id: unknown }) => unknown;
+
+class SignedOut extends Error {}
+const away = () => {
+  throw new UpstreamError('unreachable', 'cannot reach it');
+};
+const silent = () => new Promise(() => {});
+const signedOut = () => {
+  throw new SignedOut('nobody is signed in');
+};
+
+const handshake = {
+  protocolVersion: '2025-11-25',
+  capabilities: { tools: {}, prompts: {} },
+  serverInfo: { name: 'real', version: '1' },
+};
+const tools = { tools: [{ name: 'echo' }] };
+
+/** A server that works: its handshake, its lists, and whatever else it is asked. */
+const works: Script = ({ method }) => {
+  if (method === 'initialize') return handshake;
+  if (method === 'tools/list') return tools;
+  return {};
+};
+
+function memoryAnswers(): KeptAnswers {
+  const kept = new Map<string, Buffer>();
+  return {
+    read: (question) => Promise.resolve(kept.get(question)),
+    keep: (question, answer) => Promise.resolve(void kept.set(question, answer)),
+    forget: () => Promise.resolve(kept.clear()),
+  };
+}
+
+/** A proxy whose server answers by `script`, which may change; `next` is the next run on this machine. */
+function machine(answers = memoryAnswers(), door?: SignInDoor) {
+  const clock = fakeClock();
+  const asked: string[] = [];
+  const said: Said[] = [];
+  const standings: Standing[] = [];
+  const server = { script: works };
+  const upstream: Upstream = {
+    async send(message, deliver) {
+      asked.push(message.method ?? 'answer');
+      const id: unknown = message.id === undefined ? undefined : JSON.parse(message.id);
+      const result = await server.script({ method: message.method ?? '', id });
+      if (message.kind !== 'request') return;
+      const answer = result instanceof Map ? Object.fromEntries(result) : { result };
+      await deliver(readMessage(Buffer.from(JSON.stringify({ id, ...answer }))));
+    },
+    listen: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  };
+  const proxy = keptUpstream({
+    upstream,
+    answers,
+    name: 'acme',
+    url: 'https://acme.example/mcp',
+    troubleOf: (error) => {
+      if (error instanceof SignedOut) return 'signed_out';
+      return error instanceof UpstreamError && error.code === 'unreachable' ? 'offline' : undefined;
+    },
+    explain: String,
+    ...(door && { door }),
+    presence: { changed: (standing) => standings.push(standing) },
+    clock,
+    log: jsonLinesLog('error', () => undefined),
+    random: () => 1,
+  });
+  const deliver: Deliver = async (message: Message) => {
+    said.push(JSON.parse(message.bytes.toString()));
+  };
+  let ids = 0;
+  const never = new AbortController().signal;
+  const message = (value: object) => readMessage(Buffer.from(JSON.stringify(value)));
+  return {
+    clock,
+    asked,
+    said,
+    server,
+    standings,
+    /** What was said unasked. */
+    told: () => said.flatMap(({ method }) => (method === undefined ? [] : [method])),
+    tell: async (method: string) => proxy.send(message({ method }), deliver, never),
+    /** The answer, or what it failed with; time may be let pass meanwhile. */
+    async request(method: string, params: object = {}): Promise<Said> {
+      ids += 1;
+      const id = ids;
+      await proxy.send(message({ id, method, params }), deliver, never);
+      return said.find((one) => one.id === id && one.method === undefined) ?? {};
+    },
+    async start() {
+      const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {} };
+      const answer = await this.request('initialize', params);
+      await this.tell('notifications/initialized');
+      return answer;
+    },
+    next: () => machine(answers, door),
+    close: async () => proxy.close(never),
+  };
+}
+
+/** A machine on which the server was once seen. */
+async function seen(door?: SignInDoor) {
+  const first = machine(memoryAnswers(), door);
+  await first.start();
+  await first.request('tools/list');
+  await first.close();
+  return first.next();
+}
+
+/** A door through which somebody goes when the test says so. */
+function testDoor() {
+  const finished = Promise.withResolvers<boolean>();
+  const shown = Promise.withResolvers<void>();
+  const state = { signedIn: false, given: 0 };
+  let page: SignInPage | undefined;
+  const door: SignInDoor = {
+    waits: false,
+    command: 'latchkey login acme',
+    page: () => page,
+    shown: (signal) =>
+      new Promise((resolve) => {
+        signal.addEventListener('abort', () => resolve());
+        void shown.promise.then(resolve);
+      }),
+    begin() {
+      shown.resolve();
+      page ??= {
+        url: new URL('https://acme.example/consent'),
+        opened: false,
+        done: finished.promise,
+        giveUp() {
+          state.given += 1;
+          page = undefined;
+        },
+      };
+      return Promise.resolve(page);
+    },
+    signedIn: () => Promise.resolve(state.signedIn),
+  };
+  const finish = () => {
+    state.signedIn = true;
+    finished.resolve(true);
+  };
+  return { door, state, finish };
+}
+
+const text = ({ result }: Said) => JSON.stringify(result);
+
+test('a server that answers is asked first, each time', async () => {
+  const run = await seen();
+  const answer = await run.start();
+  await run.request('tools/list');
+
+  expect(answer.result).toEqual(handshake);
+  expect(run.asked).toEqual(['initialize', 'notifications/initialized', 'tools/list']);
+});
+
+test('a server that is away is answered for at once, and promises to tell of changes', async () => {
+  const run = await seen();
+  run.server.script = away;
+
+  const answer = await run.start();
+  const list = await run.request('tools/list');
+
+  expect(answer.result).toEqual({
+    ...handshake,
+    capabilities: { tools: { listChanged: true }, prompts: { listChanged: true } },
+  });
+  expect(list.result).toEqual(tools);
+  expect(run.asked).toEqual(['initialize']);
+});
+
+test('it is tried ever more rarely; once it is back it has the handshake, and lists are announced', async () => {
+  const run = await seen();
+  run.server.script = away;
+  await run.start();
+  await run.request('tools/list');
+  await run.clock.advance(1);
+  await run.clock.advance(1);
+  await run.clock.advance(1);
+  const tries = run.asked.length;
+  run.server.script = works;
+  run.asked.length = 0;
+  await run.clock.advance(4);
+
+  expect(tries).toBe(3);
+  expect(run.asked).toEqual(['initialize', 'notifications/initialized']);
+  expect(run.told()).toEqual(['notifications/tools/list_changed']);
+  expect(run.standings.map(({ state }) => state)).toEqual(['offline', 'online']);
+});
+
+test('a call meanwhile tries at once, and fails with since when', async () => {
+  const run = await seen();
+  run.server.script = away;
+  await run.start();
+  run.asked.length = 0;
+
+  const failed = run.request('tools/call', { name: 'echo' });
+  await expect(failed).rejects.toMatchObject({ code: 'offline', sinceAt: run.clock.now() });
+  run.server.script = works;
+  const { result } = await run.request('tools/call', { name: 'echo' });
+
+  expect(result).toEqual({});
+  expect(run.asked).toEqual([
+    'initialize',
+    'initialize',
+    'notifications/initialized',
+    'tools/call',
+  ]);
+});
+
+test('a server that says nothing has two seconds when it is known, and eight when it is not', async () => {
+  const known = await seen();
+  known.server.script = silent;
+  const kept = known.start();
+  await known.clock.settled();
+  await known.clock.advance(2);
+  const unknown = machine();
+  unknown.server.script = silent;
+  let made: Said | undefined;
+  void unknown.start().then((answer) => (made = answer));
+  await unknown.clock.advance(2);
+  const early = made;
+  await unknown.clock.advance(6);
+
+  expect((await kept).result).toMatchObject({ serverInfo: { name: 'real' } });
+  expect(early).toBeUndefined();
+  expect(made?.result).toMatchObject({ serverInfo: { name: 'acme' } });
+});
+
+test('a slow list is kept, and only a different one that comes late is announced', async () => {
+  const run = await seen();
+  await run.start();
+  for (const late of [tools, { tools: [] }]) {
+    const slow = Promise.withResolvers<unknown>();
+    run.server.script = () => slow.promise;
+    const list = run.request('tools/list');
+    await run.clock.asleep();
+    await run.clock.advance(2);
+    expect((await list).result).toEqual(tools);
+    slow.resolve(late);
+    await run.clock.settled();
+  }
+
+  expect(run.told()).toEqual(['notifications/tools/list_changed']);
+});
+
+test('a list that fails in the middle of a session is kept until the server answers again', async () => {
+  const run = await seen();
+  await run.start();
+  run.server.script = away;
+  const list = await run.request('tools/list');
+  const failed = run.request('tools/call');
+  await expect(failed).rejects.toBeInstanceOf(UpstreamError);
+  run.server.script = works;
+  run.asked.length = 0;
+  await run.clock.advance(1);
+
+  expect(list.result).toEqual(tools);
+  expect(run.asked).toEqual(['ping']);
+  expect(run.told()).toEqual(['notifications/tools/list_changed']);
+});
+
+test('a server behind which something is down is answered for like one that is away', async () => {
+  const run = await seen();
+  run.server.script = () => new Map([['error', { code: -32000, message: 'agent offline' }]]);
+
+  const answer = await run.start();
+
+  expect(answer.result).toMatchObject({ serverInfo: { name: 'real' } });
+  await expect(run.request('tools/call')).rejects.toMatchObject({ message: 'agent offline' });
+});
+
+test('what the server refuses is refused, whatever was kept', async () => {
+  const run = await seen();
+  run.server.script = () => new Map([['error', { code: -32602, message: 'no such version' }]]);
+
+  expect((await run.start()).error?.code).toBe(-32602);
+});
+
+test('server/discover at a server that was never seen fails as it did', async () => {
+  const run = machine();
+  run.server.script = away;
+
+  await expect(run.request('server/discover')).rejects.toBeInstanceOf(UpstreamError);
+});
+
+test('lists that a server turns out not to have are empty', async () => {
+  const run = machine();
+  run.server.script = away;
+  await run.start();
+  run.server.script = works;
+  await run.clock.advance(1);
+  const resources = await run.request('resources/templates/list');
+  await run.request('prompts/list');
+
+  expect(resources.result).toEqual({ resourceTemplates: [] });
+  expect(run.asked).not.toContain('resources/templates/list');
+  expect(run.asked).toContain('prompts/list');
+});
+
+test('nobody is signed in: the tool is offered beside those that are known, until somebody is', async () => {
+  const { door, finish } = testDoor();
+  const run = await seen(door);
+  run.server.script = signedOut;
+  await run.start();
+  const before = await run.request('tools/list');
+  const alive = await run.request('ping');
+  await expect(run.request('prompts/get')).rejects.toMatchObject({ code: 'signed_out' });
+  const told = await run.request('tools/call', { name: 'sign_in' });
+  const waiting = run.request('prompts/get');
+  run.server.script = works;
+  run.asked.length = 0;
+  finish();
+  const waited = await waiting;
+  const after = await run.request('tools/list');
+
+  expect(waited.result).toEqual({});
+  expect(before.result?.['tools']).toMatchObject([{ name: 'sign_in' }, { name: 'echo' }]);
+  expect(alive.result).toEqual({});
+  expect(text(told)).toContain('https://acme.example/consent');
+  expect(text(told)).toContain('latchkey login acme');
+  expect(run.told()).toEqual(['notifications/tools/list_changed']);
+  expect(after.result).toEqual(tools);
+  expect(run.asked).toEqual([
+    'initialize',
+    'notifications/initialized',
+    'prompts/get',
+    'tools/list',
+  ]);
+});
+
+test('while nobody is signed in no server is asked for it, until another process was', async () => {
+  const { door, state } = testDoor();
+  const run = machine(memoryAnswers(), door);
+  run.server.script = signedOut;
+  const made = await run.start();
+  const before = await run.request('tools/list');
+  run.asked.length = 0;
+  await run.clock.advance(3_600);
+  const meanwhile = [...run.asked];
+  state.signedIn = true;
+  run.server.script = works;
+  await run.clock.advance(30);
+
+  expect(made.result).toMatchObject({ instructions: expect.stringContaining('sign_in') });
+  expect(before.result?.['tools']).toMatchObject([{ name: 'sign_in' }]);
+  expect(meanwhile).toEqual([]);
+  expect(run.asked).toEqual(['initialize', 'notifications/initialized']);
+  expect(run.told()).toEqual(['notifications/tools/list_changed']);
+});
+
+test('a sign-in that ends in the middle of a session is announced, as there is a tool for it', async () => {
+  const { door } = testDoor();
+  const run = machine(memoryAnswers(), door);
+  await run.start();
+  await run.request('tools/list');
+  run.server.script = signedOut;
+
+  await expect(run.request('tools/call', { name: 'echo' })).rejects.toMatchObject({
+    code: 'signed_out',
+  });
+  const list = await run.request('tools/list');
+
+  expect(run.told()).toEqual(['notifications/tools/list_changed']);
+  expect(list.result?.['tools']).toMatchObject([{ name: 'sign_in' }, { name: 'echo' }]);
+});
