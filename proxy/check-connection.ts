@@ -37,7 +37,7 @@ export async function checkConnection(
     url: new URL(connection.url),
     credential: person
       ? staticCredential(headers)
-      : await openCredential(connection, options, ports, log),
+      : (await openCredential(connection, options, ports, log)).credential,
     http,
     clock,
     log,

@@ -2,8 +2,11 @@ import type { Writable } from 'node:stream';
 import { bridge } from '#bridge/bridge';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
-import { explain } from '#errors';
+import { explain, troubleOf } from '#errors';
+import { fileAnswers } from '#kept/file-answers';
+import { keptUpstream } from '#kept/kept-upstream';
 import { jsonLinesLog } from '#log/log';
+import { keptDirectory } from './open-account.ts';
 import { openCredential, type CredentialPorts } from './open-credential.ts';
 import { openUpstream } from './open-upstream.ts';
 
@@ -22,16 +25,20 @@ export async function connect(
 ): Promise<void> {
   const { input, output, clock, stop } = ports;
   const { maxMessageBytes } = options;
+  const { name, url } = connection;
   const log = jsonLinesLog(options.logLevel, ports.writeLog);
-  const credential = await openCredential(connection, options, ports, log);
-  await bridge({
-    input,
-    output,
+  const { credential, account, door } = await openCredential(connection, options, ports, log);
+  const explained = (error: unknown) => explain(error, connection);
+  const upstream = keptUpstream({
     upstream: openUpstream(connection, credential, options, ports, log),
+    answers: fileAnswers(keptDirectory(options, ports), { url, account }),
+    name,
+    url,
+    troubleOf: (error) => troubleOf(error, options.signIn),
+    explain: (error) => explained(error).failure.message,
+    ...(door && { door }),
     clock,
     log,
-    maxMessageBytes,
-    explain: (error) => explain(error, connection),
-    stop,
   });
+  await bridge({ input, output, upstream, clock, log, maxMessageBytes, explain: explained, stop });
 }

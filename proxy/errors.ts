@@ -1,8 +1,10 @@
 import { ConfigurationError } from '#config/configuration-error';
 import type { Connection } from '#config/connection';
+import type { SignInMode } from '#config/options';
 import { UsageError } from '#config/usage-error';
 import { HttpError } from '#http/http-error';
 import type { Failure } from '#jsonrpc/answer';
+import { KeptError } from '#kept/kept-error';
 import { SecretStoreError } from '#keychain/secret-store';
 import { redact } from '#log/redact';
 import { LoopbackError } from '#loopback/loopback-error';
@@ -59,7 +61,7 @@ export function words(error: unknown, connection?: Connection): Words {
       case 'issuer':
         return {
           message: `no access token: ${error.message}`,
-          hint: `if that is right, run ${login(connection)}, or name the issuer in oauth.issuer of ${who}`,
+          hint: `if that is right, run ${loginCommand(connection)}, or name the issuer in oauth.issuer of ${who}`,
           data,
         };
       case 'metadata':
@@ -83,13 +85,13 @@ export function words(error: unknown, connection?: Connection): Words {
       case 'redirect':
         return {
           message: `not signed in: ${error.message}`,
-          hint: `begin again with ${login(connection)}; if it happens twice, tell whoever runs the server`,
+          hint: `begin again with ${loginCommand(connection)}; if it happens twice, tell whoever runs the server`,
           data,
         };
       case 'denied':
         return {
           message: `not signed in: ${error.message}`,
-          hint: refusals[code ?? '']?.(who) ?? login(connection),
+          hint: refusals[code ?? '']?.(who) ?? loginCommand(connection),
           data,
         };
     }
@@ -103,10 +105,11 @@ export function words(error: unknown, connection?: Connection): Words {
       case 'no_lock':
         return { message: error.message, hint: 'name a directory of your own with --state-dir' };
       case 'signed_out':
+      case 'narrow':
         return {
           message: `sign-in needed: ${error.message}`,
-          hint: login(connection),
-          data: { remedy: login(connection) },
+          hint: loginCommand(connection),
+          data: { remedy: loginCommand(connection) },
         };
       case 'signing_in':
         return {
@@ -115,6 +118,7 @@ export function words(error: unknown, connection?: Connection): Words {
         };
     }
   }
+  if (error instanceof KeptError) return keptWords(error, connection);
   if (error instanceof LoopbackError) {
     switch (error.code) {
       case 'port':
@@ -124,7 +128,7 @@ export function words(error: unknown, connection?: Connection): Words {
         };
       case 'timeout':
       case 'pasted':
-        return { message: `not signed in: ${error.message}`, hint: login(connection) };
+        return { message: `not signed in: ${error.message}`, hint: loginCommand(connection) };
       case 'aborted':
         return { message: `not signed in: ${error.message}`, hint: '' };
     }
@@ -174,7 +178,45 @@ function remedy({ cause }: Error): string | undefined {
   return cause instanceof HttpError ? cause.remedy : undefined;
 }
 
-function login(connection: Connection | undefined): string {
+/** Words for a server that is away: what the last attempt met, since when, and that it goes on. */
+function keptWords({ code, message, sinceAt, cause }: KeptError, connection?: Connection): Words {
+  const met = cause === undefined ? undefined : words(cause, connection);
+  const since = new Date(sinceAt * 1000).toISOString();
+  switch (code) {
+    case 'stalled':
+      return { message, hint: 'it goes on waiting by itself; repeat in a moment' };
+    case 'offline':
+      return {
+        message: `${met?.message ?? message}; offline since ${since}, trying again by itself`,
+        hint: met?.hint ?? 'check the network and whether the server runs',
+        data: { ...met?.data, offlineSince: since },
+      };
+    case 'signed_out': {
+      const command = loginCommand(connection);
+      return {
+        message: met?.message ?? `sign-in needed: ${message}`,
+        hint: `call the tool sign_in, or run ${command}`,
+        data: { ...met?.data, remedy: command },
+      };
+    }
+  }
+}
+
+/** What an error says about the server as a whole; `undefined` when it is about one request, or us. */
+export function troubleOf(error: unknown, mode: SignInMode): 'offline' | 'signed_out' | undefined {
+  if (error instanceof KeptError) return error.code === 'signed_out' ? 'signed_out' : 'offline';
+  if (error instanceof OAuthError && error.code === 'unreachable') return 'offline';
+  if (error instanceof UpstreamError) {
+    const { code, status = 0 } = error;
+    return code === 'unreachable' || [502, 503, 504].includes(status) ? 'offline' : undefined;
+  }
+  // Where requests wait for a person, one that was not signed in is told so, and waits the next time.
+  if (!(error instanceof TokenError) || mode === 'always') return undefined;
+  return error.code === 'signed_out' || error.code === 'signing_in' ? 'signed_out' : undefined;
+}
+
+/** What to type to sign in. */
+export function loginCommand(connection: Connection | undefined): string {
   const file = connection?.configFile === undefined ? '' : ` --config ${connection.configFile}`;
   return `latchkey login ${connection?.name ?? 'NAME'}${file}`;
 }

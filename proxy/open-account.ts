@@ -43,10 +43,10 @@ export async function openAccount(
   const locks = join(stateDirectory, 'locks');
   const lock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock);
   const patientLock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock, 15 * 60);
-  const place = account === undefined ? url : `${url} ${account}`;
+  const signInPlace = account === undefined ? url : `${url} ${account}`;
   // A configured connection is listed by its name; a bare URL stands nowhere but here.
   const listed = connection.name === url && clientId === '' && scopes.length === 0 ? url : '';
-  const marks = fileMarks(join(stateDirectory, 'sign-ins'), place, clock, alone, listed);
+  const marks = fileMarks(join(stateDirectory, 'sign-ins'), signInPlace, clock, alone, listed);
   return {
     connection,
     http,
@@ -56,6 +56,10 @@ export async function openAccount(
     lock,
     patientLock,
     marks,
+    async forgetKept() {
+      const { fileAnswers } = await import('#kept/file-answers');
+      await fileAnswers(keptDirectory(options, place), { url, account: vault.account }).forget();
+    },
     async readPrivateKey(path) {
       const { readPrivateKey } = await import('#accounts/read-private-key');
       return readPrivateKey(path, env['LATCHKEY_PRIVATE_KEY_PASSPHRASE']);
@@ -65,6 +69,11 @@ export async function openAccount(
       return redirectListener(where, async (ms) => clock.sleep(ms));
     },
   };
+}
+
+/** Where the answers of servers are kept for starts without them. */
+export function keptDirectory(options: Options, place: Place): string {
+  return join(options.stateDir ?? defaultStateDirectory(place), 'kept');
 }
 
 /** The store that `options` chose, loaded when it is first needed. */

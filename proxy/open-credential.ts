@@ -1,9 +1,12 @@
 import { accountTokens } from '#accounts/account-tokens';
+import { signInDesk } from '#accounts/sign-in-desk';
 import { signsIn } from '#cli/sign-in-connection';
+import { wakeWatch } from '#clock/wake-watch';
 import { inKeychain, type Connection } from '#config/connection';
-import type { Options } from '#config/options';
+import type { Options, SignInMode } from '#config/options';
+import { loginCommand } from '#errors';
+import type { SignInDoor } from '#kept/sign-in-door';
 import type { Log } from '#log/log';
-import { TokenError } from '#token/token-source';
 import {
   bearerCredential,
   staticCredential,
@@ -17,20 +20,34 @@ export type CredentialPorts = Place & {
   stop: AbortSignal;
 };
 
+/** Who a connection is to its server. */
+export type Identity = {
+  credential: Credential;
+  /** Tells one caller from another. It may be a key: only its hash is written. */
+  account: string;
+  /** How a person signs in, where that is what is missing. */
+  door?: SignInDoor;
+};
+
+/** How long after its start a proxy may open the browser by itself: later nobody expects it. */
+const startSeconds = 60;
+/** The same after the machine has woken up. */
+const wakingSeconds = 60;
+
 /** How requests of a connection prove who is asking, its kept headers among them. */
 export async function openCredential(
   configured: Connection,
   options: Options,
   ports: CredentialPorts,
   log: Log,
-): Promise<Credential> {
+): Promise<Identity> {
   const connection = await filled(configured, options, ports);
   const { headers } = connection;
   // A header that somebody chose is the credential then; no other is fetched.
   if (headers && ('authorization' in headers || 'x-api-key' in headers))
-    return staticCredential(headers);
-  const credential = await ownCredential(connection, options, ports, log);
-  return headers ? withHeaders(credential, headers) : credential;
+    return { credential: staticCredential(headers), account: JSON.stringify(headers) };
+  const own = await ownIdentity(connection, options, ports, log);
+  return headers ? { ...own, credential: withHeaders(own.credential, headers) } : own;
 }
 
 /** With its secrets from the keychain, where the configuration says that they are there. */
@@ -46,26 +63,41 @@ async function filled(
   return withKeptSecrets(connection, await openSecretStore(options, ports));
 }
 
-async function ownCredential(
+async function ownIdentity(
   connection: Connection,
   options: Options,
   ports: CredentialPorts,
   log: Log,
-): Promise<Credential> {
-  if (connection.credentials.kind === 'api_key')
-    return staticCredential({ 'x-api-key': connection.credentials.apiKeySecret });
-  if (!signsIn(connection)) return staticCredential({});
+): Promise<Identity> {
+  const { credentials } = connection;
+  if (credentials.kind === 'api_key') {
+    const { apiKeySecret } = credentials;
+    return { credential: staticCredential({ 'x-api-key': apiKeySecret }), account: apiKeySecret };
+  }
+  if (!signsIn(connection)) return { credential: staticCredential({}), account: '' };
   const account = await openAccount(connection, options, ports);
   const asClient = connection.credentials.kind === 'client_credentials';
   const expected = () => asClient || account.marks.signedInBefore();
-  const show = async (page: URL) => {
-    if (await ports.openBrowser(page)) return undefined;
-    throw new TokenError('signed_out', 'no browser can be opened here');
+  const { signIn: mode } = options;
+  const { openBrowser, stop: signal } = ports;
+  const desk = signInDesk(account, { mode, openBrowser, isTimely: timely(mode), signal });
+  const tokens = accountTokens(account, { desk, readAhead: expected(), log });
+  return {
+    credential: bearerCredential(tokens, expected),
+    account: account.vault.account,
+    ...(!asClient && {
+      door: { ...desk, waits: mode === 'always', command: loginCommand(connection) },
+    }),
   };
-  const { stop: signal } = ports;
-  const mode = options.signIn;
-  return bearerCredential(
-    accountTokens(account, { mode, show, readAhead: expected(), log, signal }),
-    expected,
-  );
+}
+
+/** By itself the browser opens soon after the start, or whenever that was asked for; never after a sleep. */
+function timely(mode: SignInMode): () => boolean {
+  const steady = () => performance.now();
+  const watch = wakeWatch(() => Date.now(), steady);
+  const startedAtMs = steady();
+  return () => {
+    if (watch.wokeWithin(wakingSeconds)) return false;
+    return mode === 'always' || steady() - startedAtMs < startSeconds * 1_000;
+  };
 }

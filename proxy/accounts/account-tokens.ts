@@ -1,16 +1,14 @@
 import type { Log } from '#log/log';
-import type { SignInMode } from '#config/options';
-import { storedTokenSource, type Grant, type Known, type SignIn } from '#token/stored-token-source';
+import { storedTokenSource, type Grant } from '#token/stored-token-source';
 import type { TokenSource } from '#token/token-source';
 import type { Account } from './account.ts';
-import type { ShowPage } from './sign-in.ts';
+import type { SignInDesk } from './sign-in-desk.ts';
 
 export type AccountTokensOptions = {
-  mode: SignInMode;
-  show: ShowPage;
+  /** Where a person signs in, when it takes one. */
+  desk: Pick<SignInDesk, 'ask'>;
   readAhead: boolean;
   log: Log;
-  signal: AbortSignal;
 };
 
 /** The tokens of a running proxy. What renews them is loaded when one is due. */
@@ -33,28 +31,5 @@ export function accountTokens(account: Account, options: AccountTokensOptions): 
     const clients = registeredClients(account.store);
     return personGrant({ url, credentials }, known, { ...account, clients });
   };
-  let policy: Promise<SignIn> | undefined;
-  const signIn: SignIn = async (known, isGood) => {
-    policy ??= signInPolicyOf(account, options);
-    return (await policy)(known, isGood);
-  };
-  return storedTokenSource({ ...common, grant, signIn });
-}
-
-async function signInPolicyOf(
-  account: Account,
-  { mode, show, signal }: AccountTokensOptions,
-): Promise<SignIn> {
-  const { vault, patientLock: lock, marks, clock } = account;
-  const { signInPolicy } = await import('./sign-in-policy.ts');
-  const ask = async (known: Known) => {
-    const { signInAccount } = await import('./sign-in-account.ts');
-    return signInAccount(account, { show, signal, known });
-  };
-  const noteScopes = async ({ challenge, previous }: Known) => {
-    const { parseChallenge } = await import('#oauth/parse-challenge');
-    const words = [previous?.scope, parseChallenge(challenge).scope].join(' ').split(' ');
-    await marks.wantScopes([...new Set(words.filter(Boolean))]);
-  };
-  return signInPolicy({ mode, marks, lock, vault, ask, noteScopes, clock });
+  return storedTokenSource({ ...common, grant, signIn: options.desk.ask });
 }

@@ -22,6 +22,8 @@ export type Account = {
   /** For what a person takes part in. */
   patientLock: RefreshLock;
   marks: SignInMarks;
+  /** Forgets what the server answered to whoever is signed in. */
+  forgetKept: () => Promise<void>;
   readPrivateKey: ConfiguredClientPorts['readPrivateKey'];
   listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;
 };

@@ -1,19 +1,17 @@
 import type { Clock } from '#clock/clock';
-import type { RefreshLock } from '#token/refresh-lock';
 import type { Known, SignIn } from '#token/stored-token-source';
-import type { TokenRecord } from '#token/token-record';
 import { TokenError } from '#token/token-source';
-import type { TokenVault } from '#token/token-vault';
 import type { SignInMarks } from './marks.ts';
 
 export type SignInPolicyOptions = {
   mode: 'auto' | 'always' | 'never';
   marks: SignInMarks;
-  /** Lets one process at a time ask; patient, as people read slowly. */
-  lock: RefreshLock;
-  vault: TokenVault;
-  /** Shows the page and waits for the token. */
-  ask: (known: Known) => Promise<TokenRecord>;
+  /** Whether this is a moment at which a person expects the browser to open by itself. */
+  isTimely: () => boolean;
+  /** Whether a page waits already, or is about to. */
+  isUnderWay: () => boolean;
+  /** Opens the browser and waits for the token, once for all who come meanwhile. */
+  open: SignIn;
   /** Keeps the scopes that a challenge names for the next sign-in. */
   noteScopes: (known: Known) => Promise<void>;
   clock: Clock;
@@ -28,39 +26,29 @@ const waitMs = 45_000;
  * request fails with words that say what to do.
  */
 export function signInPolicy(options: SignInPolicyOptions): SignIn {
-  const { mode, marks, lock, vault, ask, noteScopes, clock } = options;
-  let asking: Promise<TokenRecord> | undefined;
-
-  function begin(known: Known, isGood: Parameters<SignIn>[1]): Promise<TokenRecord> {
-    asking ??= lock
-      .hold(`sign in ${vault.account}`, async () => {
-        const found = await vault.access();
-        return found && isGood(found) ? found : ask(known);
-      })
-      .finally(() => {
-        asking = undefined;
-      });
-    asking.catch(() => undefined);
-    return asking;
-  }
+  const { mode, marks, isTimely, isUnderWay, open, noteScopes, clock } = options;
 
   return async (known, isGood) => {
-    if (mode === 'always') return begin(known, isGood);
-    if (!asking) {
-      const allowed = mode === 'auto' && !marks.signedInBefore() && (await marks.claimToday());
+    const firstEver = async () =>
+      mode === 'auto' && !marks.signedInBefore() && (await marks.claimToday());
+    if (!isUnderWay()) {
+      const allowed = isTimely() && (mode === 'always' || (await firstEver()));
       if (!allowed) {
-        if (known.wider) await noteScopes(known);
-        throw new TokenError(
-          'signed_out',
-          known.wider ? 'the sign-in does not cover what the server wants' : 'nobody is signed in',
-        );
+        if (!known.wider) throw new TokenError('signed_out', 'nobody is signed in');
+        await noteScopes(known);
+        throw new TokenError('narrow', 'the sign-in does not cover what the server wants');
       }
     }
+    const token = open(known, isGood);
+    if (mode === 'always') return token;
     const enough = new AbortController();
     const tooLong = clock.sleep(waitMs, enough.signal).then(() => {
-      throw new TokenError('signing_in', 'somebody is about to sign in with the browser');
+      throw new TokenError(
+        known.wider ? 'narrow' : 'signing_in',
+        'somebody is about to sign in with the browser',
+      );
     });
     tooLong.catch(() => undefined);
-    return Promise.race([begin(known, isGood), tooLong]).finally(() => enough.abort());
+    return Promise.race([token, tooLong]).finally(() => enough.abort());
   };
 }

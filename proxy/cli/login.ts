@@ -41,6 +41,8 @@ export async function login(
   };
   const signingIn = signInAccount(account, { show, signal, rebind: true });
   const { issuer, scope } = await Promise.race([signingIn, givenUp(signal, signingIn)]);
+  // It may be another person than before, who sees other tools.
+  await account.forgetKept();
   const what = scope === undefined ? '' : `, for ${scope}`;
   terminal.say(`signed in to ${connection.name} (${connection.url}) at ${issuer}${what}`);
 }

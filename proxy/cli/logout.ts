@@ -11,6 +11,7 @@ export async function logout(
   const clients = registeredClients(store);
   const { wasSignedIn, notRevoked } = await signOut(connection, { ...account, clients });
   await account.marks.forgetListed();
+  await account.forgetKept();
   if (!wasSignedIn) terminal.say(`nobody was signed in to ${connection.name}`);
   else if (!notRevoked)
     terminal.say(`signed out of ${connection.name}: revoked at the server, forgotten here`);

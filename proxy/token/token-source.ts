@@ -29,11 +29,11 @@ export interface TokenSource {
 /**
  * `rejected`: the successor is the rejected token again. `busy`: another process holds the lock.
  * `no_lock`: there can be no lock. `signed_out`: a person has to sign in. `signing_in`: one is about
- * to, in the browser.
+ * to, in the browser. `narrow`: a person is signed in, and has to sign in again for more scopes.
  */
 export class TokenError extends Error {
   override readonly name = 'TokenError';
-  readonly code: 'rejected' | 'busy' | 'no_lock' | 'signed_out' | 'signing_in';
+  readonly code: 'rejected' | 'busy' | 'no_lock' | 'signed_out' | 'signing_in' | 'narrow';
 
   constructor(code: TokenError['code'], message: string, options?: ErrorOptions) {
     super(message, options);

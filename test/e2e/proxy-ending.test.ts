@@ -10,7 +10,7 @@ test.each(['SIGTERM', 'SIGINT'] as const)(
     await using server = await hanging();
     await using proxy = proxyProcess({ args: [server.origin] });
     proxy.send({ jsonrpc: '2.0', id: 1, method: 'initialize' });
-    await vi.waitFor(() => expect(server.seen).toHaveLength(1));
+    await vi.waitFor(() => expect(server.seen).toHaveLength(1), { timeout: 10_000 });
     const began = Date.now();
 
     proxy.kill(signal);

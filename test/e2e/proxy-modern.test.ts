@@ -70,11 +70,11 @@ test('a cancelled modern call closes its stream, and nothing else is sent', asyn
   await using proxy = proxyProcess({ args: [server.url], env: { LATCHKEY_API_KEY } });
   const params = { name: 'wait', arguments: {}, _meta: envelope };
   proxy.send({ jsonrpc: '2.0', id: 7, method: 'tools/call', params });
-  await vi.waitFor(() => expect(server.seen).toHaveLength(1));
+  await vi.waitFor(() => expect(server.seen).toHaveLength(1), { timeout: 10_000 });
 
   const cancelled = { requestId: 7, _meta: envelope };
   proxy.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: cancelled });
-  await vi.waitFor(() => expect(mcp.events).toEqual(['cancelled']));
+  await vi.waitFor(() => expect(mcp.events).toEqual(['cancelled']), { timeout: 10_000 });
 
   expect(server.seen).toHaveLength(1);
   expect(proxy.unread()).toEqual([]);

@@ -1,49 +1,13 @@
 import { createServer } from 'node:http';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
+import { desktop } from '#support/desktop';
 import { keychainSession } from '#support/keychain-session';
 import { legacyMcp } from '#support/legacy-mcp';
 import { listen } from '#support/loopback';
-import { runProgram, startProgram } from '#support/processes';
-import { launcher, proxyProcess } from '#support/proxy-process';
-import { signInFront, type SignInFront } from '#support/sign-in-front';
+import { startProgram } from '#support/processes';
+import { launcher } from '#support/proxy-process';
+import { signInFront } from '#support/sign-in-front';
 import { suite } from '#support/suite';
-import { temporaryFolder } from '#support/temporary-folder';
-
-const browser = join(import.meta.dirname, '../support/fake-browser.mjs');
-
-/** A machine of one person: a folder for what is kept, a browser that consents, and our commands. */
-async function desktop(env: Record<string, string> = {}) {
-  const folder = await temporaryFolder();
-  const keyFile = join(folder.path, 'key');
-  const pages = join(folder.path, 'pages');
-  writeFileSync(keyFile, 'k'.repeat(44), { mode: 0o600 });
-  const all = {
-    PATH: process.env['PATH'] ?? '',
-    HOME: folder.path,
-    BROWSER: browser,
-    FAKE_BROWSER_PAGES: pages,
-    LATCHKEY_STATE_DIR: folder.path,
-    LATCHKEY_SECRET_STORE: 'file',
-    LATCHKEY_SECRET_STORE_KEY_FILE: keyFile,
-    ...env,
-  };
-  return {
-    env: all,
-    folder: folder.path,
-    pages: async () => {
-      for (let attempt = 0; attempt < 100 && !existsSync(pages); attempt += 1)
-        await new Promise((resolve) => setTimeout(resolve, 50));
-      return existsSync(pages) ? readFileSync(pages, 'utf8') : '';
-    },
-    run: async (...args: string[]) =>
-      runProgram(process.execPath, { args: [launcher, ...args], env: all }),
-    proxy: (server: SignInFront, ...args: string[]) =>
-      proxyProcess({ args: [server.url, ...args], env: all }),
-    [Symbol.asyncDispose]: async () => folder[Symbol.asyncDispose](),
-  };
-}
 
 test('login registers, asks with PKCE for the exact resource, and the proxy goes on from there', async () => {
   await using server = await signInFront(legacyMcp().handle);
@@ -245,11 +209,15 @@ test('an ended sign-in is an error that names the remedy, and a login in between
   server.expireAll();
   server.endSignIns();
 
-  const { error } = await proxy.request('tools/list');
-  const again = await proxy.request('tools/list');
+  const echo = { name: 'echo', arguments: { text: 'hi' } };
+  const { error } = await proxy.request('tools/call', echo);
+  const again = await proxy.request('tools/call', echo);
+  const during = await proxy.request('tools/list');
   await machine.run('login', server.url);
   const after = await proxy.request('tools/list');
 
+  expect(JSON.stringify(during.result)).toContain('"sign_in"');
+  expect(JSON.stringify(after.result)).not.toContain('"sign_in"');
   expect(error?.message).toContain(`latchkey login ${server.url}`);
   expect(again.error?.message).toContain('latchkey login');
   // The dead refresh token was sent once.
@@ -260,14 +228,17 @@ test('an ended sign-in is an error that names the remedy, and a login in between
   expect(server.asked).toHaveLength(2);
 });
 
-test('auto opens the browser where nobody ever signed in, and requests wait for it', async () => {
+test('auto opens the browser where nobody ever signed in, and calls wait for it', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
   await using proxy = machine.proxy(server);
 
-  const answer = await proxy.handshake();
+  const started = await proxy.handshake();
+  const call = { name: 'echo', arguments: { text: 'hi' } };
+  const { result } = await proxy.request('tools/call', call);
 
-  expect(answer.result).toMatchObject({ serverInfo: { name: 'legacy' } });
+  expect(started.result).toMatchObject({ capabilities: { tools: { listChanged: true } } });
+  expect(result).toMatchObject({ content: [{ text: 'hi' }] });
   expect(server.asked).toHaveLength(1);
 });
 
@@ -278,7 +249,12 @@ test('auto opens it once for all processes of a day', async () => {
   await using machine = await desktop();
   const proxies = Array.from({ length: 4 }, () => machine.proxy(server));
 
-  const answers = await Promise.all(proxies.map(async (proxy) => proxy.handshake()));
+  const answers = await Promise.all(
+    proxies.map(async (proxy) => {
+      await proxy.handshake();
+      return proxy.request('tools/call', { name: 'echo', arguments: {} });
+    }),
+  );
   await Promise.all(proxies.map(async (proxy) => proxy[Symbol.asyncDispose]()));
 
   expect(server.asked).toHaveLength(1);
@@ -321,7 +297,8 @@ test('never opens nothing', async () => {
   await using machine = await desktop();
   await using proxy = machine.proxy(server, '--sign-in', 'never');
 
-  const { error } = await proxy.handshake();
+  await proxy.handshake();
+  const { error } = await proxy.request('tools/call', { name: 'echo', arguments: {} });
 
   expect(error).toMatchObject({ data: { remedy: `latchkey login ${server.url}` } });
   expect(server.asked).toHaveLength(0);

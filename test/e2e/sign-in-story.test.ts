@@ -150,7 +150,8 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
   test('status and a first call say that nobody is signed in, and how to', async () => {
     const told = await latchkey('status', url);
     await using proxy = proxyProcess({ args: [url, '--sign-in', 'never'], env });
-    const { error } = await proxy.handshake();
+    await proxy.handshake();
+    const { error } = await proxy.request('tools/call', count);
 
     expect(told).toMatchObject({ code: 0 });
     expect(told.stdout).toContain(`hint: latchkey login ${url}`);

@@ -11,28 +11,25 @@ const root = join(import.meta.dirname, '../..');
 const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/main': {
     enters: ['cli', 'clock', 'config', 'errors', 'http', 'log', 'loopback', 'token'],
-  'proxy/main': { enters: ['cli', 'clock', 'config', 'errors', 'http', 'log', 'loopback'] },
-  'proxy/connect': {
-    enters: [
-      'accounts',
-      'bridge',
-      'cli',
-      'clock',
-      'config',
-      'errors',
-      'kept',
-      'log',
-      'token',
-      'upstream',
-    ],
   },
   'proxy/check-connection': {
     enters: ['cli', 'config', 'jsonrpc', 'log', 'oauth', 'upstream'],
   },
   'proxy/connect': {
-    enters: ['bridge', 'config', 'errors', 'log', 'open-credential', 'open-upstream'],
+    enters: [
+      'bridge',
+      'config',
+      'errors',
+      'kept',
+      'log',
+      'open-account',
+      'open-credential',
+      'open-upstream',
+    ],
   },
-  'proxy/open-credential': { enters: ['accounts', 'cli', 'config', 'log', 'token', 'upstream'] },
+  'proxy/open-credential': {
+    enters: ['accounts', 'cli', 'clock', 'config', 'errors', 'kept', 'log', 'upstream'],
+  },
   'proxy/open-upstream': { enters: ['config', 'era', 'jsonrpc', 'log', 'upstream'] },
   'proxy/open-account': {
     enters: ['accounts', 'clock', 'config', 'http', 'kept', 'keychain', 'loopback', 'token'],
@@ -41,7 +38,6 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: [
       'config',
       'http',
-      'jsonrpc',
       'jsonrpc',
       'kept',
       'keychain',

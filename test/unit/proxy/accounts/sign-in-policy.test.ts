@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
 import { signInPolicy } from '#proxy/accounts/sign-in-policy';
-import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
-import { processRefreshLock } from '#proxy/token/process-refresh-lock';
 import type { TokenRecord } from '#proxy/token/token-record';
-import { tokenVault } from '#proxy/token/token-vault';
 import { fakeClock } from '#support/fake-clock';
 
 const record: TokenRecord = { accessToken: 'a', obtainedAt: 0, issuer: 'i', published: true };
 
-function policy(mode: 'auto' | 'always' | 'never', { before = false, claimed = false } = {}) {
+function policy(
+  mode: 'auto' | 'always' | 'never',
+  { before = false, claimed = false, timely = true } = {},
+) {
   const clock = fakeClock();
   const asked: PromiseWithResolvers<TokenRecord>[] = [];
   const noted: unknown[] = [];
@@ -27,11 +27,11 @@ function policy(mode: 'auto' | 'always' | 'never', { before = false, claimed = f
       wantScopes: () => Promise.resolve(),
       wantedScopes: () => Promise.resolve([]),
     },
-    lock: processRefreshLock(),
-    vault: tokenVault(memorySecretStore(), 'x'),
-    ask: () => {
-      const page = Promise.withResolvers<TokenRecord>();
-      asked.push(page);
+    isTimely: () => timely,
+    isUnderWay: () => asked.length > 0,
+    open: async () => {
+      const page = asked[0] ?? Promise.withResolvers<TokenRecord>();
+      if (asked.length === 0) asked.push(page);
       return page.promise;
     },
     noteScopes: (known) => Promise.resolve(void noted.push(known)),
@@ -41,11 +41,13 @@ function policy(mode: 'auto' | 'always' | 'never', { before = false, claimed = f
   return { clock, asked, noted, want };
 }
 
-test('never asks nobody, and neither does auto after a first sign-in or a second time a day', async () => {
+test('never asks nobody, nor does auto after a first sign-in or twice a day, nor anything out of time', async () => {
   for (const { want, asked } of [
     policy('never'),
     policy('auto', { before: true }),
     policy('auto', { claimed: true }),
+    policy('auto', { timely: false }),
+    policy('always', { timely: false }),
   ]) {
     await expect(want()).rejects.toMatchObject({ code: 'signed_out' });
     expect(asked).toHaveLength(0);

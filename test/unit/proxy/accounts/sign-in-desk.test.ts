@@ -1,0 +1,104 @@
+import { expect, test } from 'vitest';
+import type { Account } from '#proxy/accounts/account';
+import { signInDesk } from '#proxy/accounts/sign-in-desk';
+import { HttpError } from '#proxy/http/http-error';
+import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+import { processRefreshLock } from '#proxy/token/process-refresh-lock';
+import { tokenVault } from '#proxy/token/token-vault';
+import { fakeClock } from '#support/fake-clock';
+
+/** A desk at a server that cannot be reached, so that no page ever comes up. */
+function desk({ signedInBefore = true } = {}) {
+  const clock = fakeClock();
+  const store = memorySecretStore();
+  const vault = tokenVault(store, 'x');
+  const lock = processRefreshLock();
+  let claims = 0;
+  let requests = 0;
+  const account: Account = {
+    connection: {
+      name: 'acme',
+      url: 'https://acme.example/mcp',
+      source: 'test',
+      credentials: { kind: 'authorization_code' },
+    },
+    http: {
+      request() {
+        requests += 1;
+        return Promise.reject(new HttpError('unreachable', 'nobody there'));
+      },
+      close: () => undefined,
+    },
+    clock,
+    store,
+    vault,
+    lock,
+    patientLock: lock,
+    marks: {
+      signedInBefore: () => signedInBefore,
+      rememberSignedIn: () => Promise.resolve(),
+      claimToday: () => Promise.resolve((claims += 1) === 1),
+      wantScopes: () => Promise.resolve(),
+      wantedScopes: () => Promise.resolve([]),
+      forgetListed: () => Promise.resolve(),
+    },
+    forgetKept: () => Promise.resolve(),
+    readPrivateKey: () => Promise.reject(new Error('no key')),
+    listen: () => Promise.reject(new Error('no port')),
+  };
+  const made = signInDesk(account, {
+    mode: 'auto',
+    openBrowser: () => Promise.resolve(true),
+    isTimely: () => true,
+    signal: new AbortController().signal,
+  });
+  const save = async (accessToken: string, life = 3_600) =>
+    vault.save({
+      accessToken,
+      obtainedAt: clock.now(),
+      expiresAt: clock.now() + life,
+      issuer: 'https://acme.example',
+      published: true,
+    });
+  const lose = async () => {
+    const previous = await vault.access();
+    const known = { wider: false, ...(previous && { previous }) };
+    await made.ask(known, () => false).catch(() => undefined);
+  };
+  return { desk: made, save, lose, claims: () => claims, requests: () => requests };
+}
+
+test('whoever signed in since is seen, whoever was there before is not', async () => {
+  const { desk: made, save, lose } = desk();
+  await save('before');
+  await lose();
+  const before = await made.signedIn();
+  await save('after');
+
+  expect(before).toBe(false);
+  expect(await made.signedIn()).toBe(true);
+});
+
+test('a token that is over is nobody', async () => {
+  const { desk: made, save } = desk();
+  await save('old', -1);
+
+  expect(await made.signedIn()).toBe(false);
+});
+
+test('where nobody has ever signed in the keychain is left alone', async () => {
+  const { desk: made, save } = desk({ signedInBefore: false });
+  await save('unseen');
+
+  expect(await made.signedIn()).toBe(false);
+});
+
+test('two who ask at once make one sign-in, which counts once', async () => {
+  const { desk: made, claims } = desk();
+
+  const both = await Promise.allSettled([made.begin(false), made.begin(false)]);
+
+  expect(both.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+  expect(claims()).toBe(1);
+  expect(made.page()).toBeUndefined();
+});
