@@ -43,10 +43,10 @@ export async function openAccount(
   const locks = join(stateDirectory, 'locks');
   const lock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock);
   const patientLock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock, 15 * 60);
-  const signInPlace = account === undefined ? url : `${url} ${account}`;
+  const place = account === undefined ? url : `${url} ${account}`;
   // A configured connection is listed by its name; a bare URL stands nowhere but here.
   const listed = connection.name === url && clientId === '' && scopes.length === 0 ? url : '';
-  const marks = fileMarks(join(stateDirectory, 'sign-ins'), signInPlace, clock, alone, listed);
+  const marks = fileMarks(join(stateDirectory, 'sign-ins'), place, clock, alone, listed);
   return {
     connection,
     http,
@@ -58,7 +58,7 @@ export async function openAccount(
     marks,
     async forgetKept() {
       const { fileAnswers } = await import('#kept/file-answers');
-      await fileAnswers(keptDirectory(options, place), { url, account: vault.account }).forget();
+      await fileAnswers(keptDirectory(options, machine), { url, account: vault.account }).forget();
     },
     async readPrivateKey(path) {
       const { readPrivateKey } = await import('#accounts/read-private-key');
