@@ -171,28 +171,24 @@ export function keptUpstream(options: KeptUpstreamOptions): Upstream {
 
   async function call(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
     const trouble = contact.trouble();
-    const offered = belief.told === 'sign_in';
-    if (trouble || offered) {
-      const signsIn = request.method === 'tools/call' && door !== undefined;
-      if (
-        signsIn &&
-        stringAt(request, 'params', 'name') === 'sign_in' &&
-        (offered || trouble?.kind === 'signed_out')
-      )
-        return signIn(request, door, deliver, signal);
-      if (contact.unmet() || trouble?.kind === 'signed_out') {
-        if (request.method === 'ping') return deliver(answerTo(idOf(request), pong));
-        await waiting.settle(signal);
-        if (signal.aborted) return;
-      }
+    // As nearly every call takes this way, it costs one promise.
+    if (!trouble && belief.told !== 'sign_in') return asked(request, deliver, signal);
+    const offered = belief.told === 'sign_in' || trouble?.kind === 'signed_out';
+    if (door && offered && isSignIn(request)) return signIn(request, door, deliver, signal);
+    if (contact.unmet() || trouble?.kind === 'signed_out') {
+      if (request.method === 'ping') return deliver(answerTo(idOf(request), pong));
+      await waiting.settle(signal);
+      if (signal.aborted) return;
     }
-    try {
-      await upstream.send(request, deliver, signal);
-    } catch (error) {
+    await asked(request, deliver, signal);
+    contact.nudge();
+  }
+
+  async function asked(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    return upstream.send(request, deliver, signal).catch((error: unknown) => {
       if (signal.aborted || troubleOf(error) !== 'signed_out') throw error;
       throw troubled(contact.note('signed_out', error));
-    }
-    if (trouble) contact.nudge();
+    });
   }
 
   async function signIn(request: Message, at: SignInDoor, deliver: Deliver, signal: AbortSignal) {
@@ -245,8 +241,8 @@ export function keptUpstream(options: KeptUpstreamOptions): Upstream {
       if (method === 'initialize' && modernVersion(message) === undefined) {
         return shakeHands(message, deliver, signal);
       }
-      const asked = listMethod(method);
-      if (asked || method === 'server/discover') return list(message, asked, deliver, signal);
+      const listed = listMethod(method);
+      if (listed || method === 'server/discover') return list(message, listed, deliver, signal);
       if (method === 'subscriptions/listen') return subscribe(message, deliver, signal);
       return call(message, deliver, signal);
     }
@@ -268,6 +264,10 @@ export function keptUpstream(options: KeptUpstreamOptions): Upstream {
       await Promise.all([upstream.close(signal), memory.saved()]);
     },
   };
+}
+
+function isSignIn(request: Message): boolean {
+  return request.method === 'tools/call' && stringAt(request, 'params', 'name') === 'sign_in';
 }
 
 function kindsOf(handshake: Message): Set<ListKind> {

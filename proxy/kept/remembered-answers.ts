@@ -19,8 +19,12 @@ export function rememberedAnswers(answers: KeptAnswers): RememberedAnswers {
   return {
     keep(question, answer) {
       if (!answer.members.has('result')) return;
-      // The same result under another id is the same file.
-      saving = saving.then(async () => answers.keep(question, answerTo('0', answer).bytes));
+      // Behind the answer itself, which somebody waits for.
+      saving = saving.then(async () => {
+        await new Promise(setImmediate);
+        // The same result under another id is the same file.
+        await answers.keep(question, answerTo('0', answer).bytes);
+      });
     },
     async last(question) {
       await saving;
