@@ -51,7 +51,7 @@ export async function checkConnection(
   } catch (error) {
     if (!person || !(error instanceof UpstreamError && error.code === 'unauthorized')) throw error;
     const { issuer, resource } = credentials;
-    const { issuer: found } = await discover(
+    const { issuer: found, published } = await discover(
       {
         url: connection.url,
         ...(issuer !== undefined && { issuer }),
@@ -60,7 +60,7 @@ export async function checkConnection(
       },
       http,
     );
-    return { as: 'person', issuer: found };
+    return { as: 'person', issuer: found, published };
   } finally {
     await upstream.close(signal);
   }

@@ -63,8 +63,8 @@ const machine: Machine & { parentPid: number } = {
     network = { ...options, env: process.env, clientKeyPassphraseSecret };
     return options;
   },
-  readConnection: async (target, { config }) =>
-    readConnection(target, config, machine, (path) => machine.readText(path)),
+  readConnection: async (target, { config }, given) =>
+    readConnection(target, config, machine, (path) => machine.readText(path), given),
   async connection(target, options) {
     subject = await machine.readConnection(target, options);
     return subject;

@@ -43,7 +43,8 @@ usage:
 ${lines.join('\n')}
 
 NAME is an entry in the configuration of Claude, Gemini CLI, Cursor or VS Code.
-latchkey COMMAND --help says more about one; latchkey connect --help lists every option:
+What mcp-remote takes is understood too. latchkey COMMAND --help says more about one;
+latchkey connect --help lists every option:
 
 ${listed(optionNames.map((name) => `--${name}`))}
 

@@ -1,13 +1,19 @@
 import type { Account, OAuthConnection } from '#accounts/account';
 import type { Clock } from '#clock/clock';
 import type { Connection } from '#config/connection';
+import type { GivenEntry } from '#config/read-connection';
 import type { Launcher } from '#config/launch-entry';
 import type { Options, OptionTexts } from '#config/options';
 import type { HttpClient } from '#http/http-client';
 import type { SecretStore } from '#keychain/secret-store';
 
 /** What a server said when it was asked. `nobody`: it wants no credential. */
-export type Checked = { as: 'api_key' | 'client' | 'person' | 'nobody'; issuer?: string };
+export type Checked = {
+  as: 'api_key' | 'client' | 'person' | 'nobody';
+  issuer?: string;
+  /** Whether the server published metadata of its own. */
+  published?: boolean;
+};
 
 /** The machine that a command runs on, and whoever sits at it. */
 export interface Machine {
@@ -52,7 +58,7 @@ export interface Machine {
   connection(target: string, options: Options): Promise<Connection>;
 
   /** The same, not yet the one that the run is about: one of several. */
-  readConnection(target: string, options: Options): Promise<Connection>;
+  readConnection(target: string, options: Options, given?: GivenEntry): Promise<Connection>;
 
   account(connection: OAuthConnection, options: Options): Promise<Account>;
 

@@ -61,14 +61,18 @@ function firstOperand(words: readonly string[]): string | undefined {
       return false;
     }
     if (!word.startsWith('-')) return true;
-    skipped = optionNames.some((known) => `--${known}` === word);
+    skipped =
+      optionNames.some((known) => `--${known}` === word) ||
+      connectCommand.flags[word.slice(2)]?.value !== undefined;
     return false;
   });
 }
 
 /** A secret may have been typed among them, so the surplus is not repeated. */
 function checkCount(operands: readonly string[], { name, operands: shown, arity }: Command): void {
-  const [least, most] = arity;
+  const [least] = arity;
+  const port = name === 'connect' && /^\d{1,5}$/.test(operands[1] ?? '');
+  const most = name === 'connect' && !port ? 1 : arity[1];
   if (operands.length < least)
     throw new UsageError(
       name === 'connect'
@@ -78,7 +82,9 @@ function checkCount(operands: readonly string[], { name, operands: shown, arity 
     );
   if (operands.length > most)
     throw new UsageError(
-      most === 1 ? `one server at a time; ${operands.length} given` : `too many words`,
+      most === 1 || name === 'connect'
+        ? `one server at a time; ${operands.length} given`
+        : `too many words`,
       `the commands are ${commands.map((known) => known.name).join(', ')}; latchkey --help shows more`,
     );
 }

@@ -80,3 +80,15 @@ export async function checkUnambiguous(
   const problem = `already means ${known.url} there; choose another name, or change it`;
   throw new ConfigurationError([{ source: known.source, key: name, problem }]);
 }
+
+/** A name of our own may mean one URL. */
+export async function refuseTaken(
+  { name, url, source }: Connection,
+  options: Options,
+  machine: Machine,
+): Promise<void> {
+  const known = await registered(name, options, machine);
+  if (!known || known.url === url) return;
+  const problem = `${known.source} has ${name} for ${known.url}; remove or rename one`;
+  throw new ConfigurationError([{ source, key: name, problem }]);
+}

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { Command } from './command.ts';
 import { placeOptions } from './place-options.ts';
 import { signsIn } from './sign-in-connection.ts';
@@ -15,13 +16,18 @@ server.`,
   examples: ['latchkey status', 'latchkey status acme --json'],
   async run({ operands: [target], flags, options: given }, machine) {
     const options = machine.options(given);
-    const [{ status }, { userFiles }] = await Promise.all([
-      import('./status.ts'),
-      import('#config/user-files'),
-    ]);
+    const [{ status }, { userFiles }, { signedInUrls }, { defaultStateDirectory }] =
+      await Promise.all([
+        import('./status.ts'),
+        import('#config/user-files'),
+        import('#accounts/signed-in-urls'),
+        import('#config/default-state-directory'),
+      ]);
+    const state = options.stateDir ?? defaultStateDirectory(machine);
+    const urls = options.config === undefined ? await signedInUrls(join(state, 'sign-ins')) : [];
     const files = options.config === undefined ? userFiles(machine) : [options.config];
     const text = await status(
-      { target, json: flags.has('json'), files },
+      { target, json: flags.has('json'), files, urls },
       {
         read: async (name) => machine.readConnection(name, options),
         vaultOf: async (connection) =>

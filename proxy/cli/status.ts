@@ -1,4 +1,4 @@
-import { accountStatus } from '#accounts/account-status';
+import { accountStatus, type AccountStatus } from '#accounts/account-status';
 import type { Clock } from '#clock/clock';
 import { ConfigurationError } from '#config/configuration-error';
 import type { Connection } from '#config/connection';
@@ -12,6 +12,8 @@ export type StatusInput = {
   target: string | undefined;
   json: boolean;
   files: readonly string[];
+  /** URLs that no file names, but somebody signed in to. */
+  urls: readonly string[];
 };
 
 export type StatusPorts = {
@@ -23,16 +25,23 @@ export type StatusPorts = {
 
 /** `latchkey status`: how connections stand, read from this machine alone. */
 export async function status(
-  { target, json, files }: StatusInput,
+  { target, json, files, urls }: StatusInput,
   { read, vaultOf, readText, clock }: StatusPorts,
 ): Promise<string> {
   const names = target === undefined ? await connectionNames(files, readText) : [target];
-  const statuses = [];
-  const problems = [];
+  const statuses: AccountStatus[] = [];
+  const problems: { name: string; problem: string }[] = [];
+  const listed = new Set<string>();
+  const list = async (name: string, again: boolean) => {
+    const connection = await read(name);
+    const vault = await vaultOf(connection);
+    if (!again && vault && listed.has(vault.account)) return;
+    if (vault) listed.add(vault.account);
+    statuses.push(await accountStatus(connection, vault, clock.now()));
+  };
   for (const name of names) {
     try {
-      const connection = await read(name);
-      statuses.push(await accountStatus(connection, await vaultOf(connection), clock.now()));
+      await list(name, true);
     } catch (error) {
       if (!(error instanceof ConfigurationError) || target !== undefined) throw error;
       const [first] = error.problems;
@@ -41,5 +50,7 @@ export async function status(
       problems.push({ name, problem: error.message });
     }
   }
+  // Whatever a configured connection stands for too has been listed by its name.
+  if (target === undefined) for (const url of urls) await list(url, false);
   return json ? statusJson(statuses, problems) : statusLines(statuses, problems, clock.now());
 }

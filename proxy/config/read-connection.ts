@@ -7,6 +7,11 @@ import type { Entry } from './read-entry.ts';
 import { userFiles, type Machine } from './user-files.ts';
 import { webUrl } from '#http/web-url';
 
+/** What the command line says of a connection besides its name or URL; it wins over the file. */
+export type GivenEntry = Partial<
+  Pick<Entry, 'oauth' | 'apiKey' | 'headers' | 'denyTools' | 'transport'>
+>;
+
 /**
  * The connection that `target` means: a URL, or the name of an entry in a configuration file. The
  * environment (`LATCHKEY_OAUTH`, `LATCHKEY_CLIENT_SECRET`, `LATCHKEY_API_KEY`) wins over the file,
@@ -19,11 +24,13 @@ export async function readConnection(
   configFile: string | undefined,
   machine: Machine,
   readText: ReadText,
+  given: GivenEntry = {},
 ): Promise<Connection> {
   const problems: Problem[] = [];
-  const entry: Entry = /^[a-z][a-z0-9+.-]*:\/\//i.test(target)
+  const found: Entry = /^[a-z][a-z0-9+.-]*:\/\//i.test(target)
     ? { source: 'command line', key: 'URL', url: target, oauthKey: 'oauth', env: {} }
     : await findEntry(target, { configFile, userFiles: userFiles(machine) }, readText);
+  const entry = { ...found, ...given };
   if (!webUrl(entry.url))
     problems.push({
       source: entry.source,
