@@ -1,6 +1,7 @@
 import { addCommand } from './add-command.ts';
 import type { Command } from './command.ts';
 import { connectCommand } from './connect-command.ts';
+import { importCommand } from './import-command.ts';
 import { installCommand } from './install-command.ts';
 import { loginCommand } from './login-command.ts';
 import { logoutCommand } from './logout-command.ts';
@@ -13,6 +14,7 @@ export const commands: readonly Command[] = [
   connectCommand,
   addCommand,
   removeCommand,
+  importCommand,
   installCommand,
   uninstallCommand,
   loginCommand,

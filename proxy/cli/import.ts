@@ -1,0 +1,106 @@
+import { keepSecrets } from '#accounts/kept-secrets';
+import { inKeychain } from '#config/connection';
+import { connectionEntry } from '#config/connection-entry';
+import { launchEntry } from '#config/launch-entry';
+import type { Options } from '#config/options';
+import { backUpFile } from '#editing/back-up-file';
+import { editJson, type JsonChange } from '#editing/edit-json';
+import { fileSnapshot } from '#editing/file-snapshot';
+import { replaceFile } from '#editing/replace-file';
+import type { CommandInput } from './command.ts';
+import { importPlan, type ImportFile, type ImportStep } from './import-plan.ts';
+import { launchEnvironment } from './launch-environment.ts';
+import type { Machine } from './machine.ts';
+import { setRegistered } from './registry.ts';
+import { takeOverSignIn } from './take-over-sign-in.ts';
+
+type Done = { file: string; entry: string; name: string; url: string; moved: string[] };
+
+/** `latchkey import`: `false` when something was left behind. */
+export async function importEntries(input: CommandInput, machine: Machine): Promise<boolean> {
+  const { flags, operands } = input;
+  const json = flags.has('json');
+  const { config: _, ...options } = machine.options(input.options);
+  const { files, problems } = await importPlan(operands[0], options, machine);
+  const steps = files.flatMap((file) => file.steps.map((step) => told(file, step)));
+  if (!json) for (const step of steps) machine.say(lineOf(step));
+  if (!json && steps.length === 0) machine.say('nothing to import');
+  const dry = flags.has('dry-run');
+  const backups: string[] = [];
+  const signIns: string[] = [];
+  if (!dry && steps.length > 0 && (flags.has('yes') || json || (await agreed(machine))))
+    for (const file of files) {
+      const backup = await importFile(file, options, machine);
+      if (backup !== undefined) backups.push(backup);
+      for (const { connection, remoteHash } of flags.has('no-check') ? [] : file.steps)
+        if (await takeOverSignIn(connection, remoteHash, options, machine))
+          signIns.push(connection.name);
+    }
+  if (json)
+    machine.say(
+      JSON.stringify({ dry_run: dry, imported: steps, sign_ins: signIns, backups, problems }),
+    );
+  for (const name of json ? [] : signIns)
+    machine.say(`${name}: mcp-remote’s sign-in was taken over`);
+  for (const backup of json ? [] : backups)
+    machine.tell(`the file as it was, secrets included; delete it when all works: ${backup}`);
+  for (const { name, problem } of json ? [] : problems)
+    machine.tell(`latchkey: ${name} was left as it is: ${problem}`);
+  return problems.length === 0;
+}
+
+function told({ file }: ImportFile, { entry, connection, moved }: ImportStep): Done {
+  return { file, entry: entry.key, name: connection.name, url: connection.url, moved };
+}
+
+function lineOf({ file, entry, name, url, moved }: Done): string {
+  const what = moved.length > 0 ? `${moved.join(', ')} to the keychain` : 'no secret to move';
+  return `${file}: ${entry} becomes ${name} (${url}): ${what}`;
+}
+
+/** Whoever cannot be asked has said yes by starting this. */
+async function agreed(machine: Machine): Promise<boolean> {
+  if (!machine.interactive) return true;
+  machine.tell('Go on? [y/N]');
+  for await (const line of machine.lines()) return /^y(es)?$/i.test(line.trim());
+  return false;
+}
+
+/** Secrets first, the connection next, the file last: whatever fails, nothing is lost. */
+async function importFile(
+  { file, typed, steps }: ImportFile,
+  options: Options,
+  machine: Machine,
+): Promise<string | undefined> {
+  const store = await machine.store(options);
+  const env = launchEnvironment(options, machine);
+  const changes: JsonChange[] = [];
+  for (const { connection, secrets, secretHeaders, entry, servers } of steps) {
+    await keepSecrets(connection, secrets, store);
+    const path = [servers, entry.key];
+    if (entry.inPlace) {
+      for (const place of entry.inPlace)
+        changes.push({ path: [...path, ...place], value: inKeychain });
+      continue;
+    }
+    await setRegistered(
+      connection.name,
+      connectionEntry(connection, secretHeaders),
+      options,
+      machine,
+    );
+    const launch = launchEntry(machine.launcher, connection.name, {
+      typed: typed || servers === 'servers',
+      env,
+    });
+    changes.push({ path, value: launch });
+  }
+  return machine.exclusively(`file ${file}`, options, async () => {
+    const snapshot = await fileSnapshot(file);
+    const edited = await editJson(snapshot.bytes, file, changes);
+    if (snapshot.bytes?.equals(edited)) return undefined;
+    const backup = await backUpFile(snapshot, machine.clock.now());
+    await replaceFile(snapshot, edited);
+    return backup;
+  });
+}

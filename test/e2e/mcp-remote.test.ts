@@ -1,0 +1,147 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { parseJsonc } from '#proxy/config/parse-jsonc';
+import { keychainSession } from '#support/keychain-session';
+import { latchkeyHome } from '#support/latchkey-home';
+import { legacyMcp } from '#support/legacy-mcp';
+import { oauthFront } from '#support/oauth-front';
+import { startProgram } from '#support/processes';
+import { launcher, proxyProcess } from '#support/proxy-process';
+import { signInFront } from '#support/sign-in-front';
+import { suite } from '#support/suite';
+
+const peer = join(import.meta.dirname, '../../node_modules/mcp-remote/dist/proxy.js');
+const apiKey = `mcp_${'k'.repeat(36)}`;
+const cursor = '.cursor/mcp.json';
+const registry = '.config/latchkey/connections.json';
+
+test('an entry that started mcp-remote with a header starts us by another name alone', async () => {
+  await using server = await oauthFront(legacyMcp().handle);
+  const words = [server.url, '--header', 'X-API-Key:${KEY}', '--transport', 'http-only', '--debug'];
+  await using proxy = proxyProcess({ args: words, env: { KEY: apiKey } });
+  await using careless = proxyProcess({
+    args: [server.url, '--header', `X-API-Key:${apiKey}`, '--keep-alive'],
+  });
+
+  const answers = [await proxy.handshake(), await careless.handshake()];
+
+  for (const { result } of answers)
+    expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
+  expect(proxy.stderr()).not.toContain('latchkey:');
+  expect(careless.stderr()).toContain('latchkey import');
+  expect(careless.stderr()).toContain('--keep-alive (');
+  expect(careless.stderr()).not.toContain(apiKey);
+});
+
+await suite('keychain', 'import', () => {
+  test('takes over what the real mcp-remote signed in to, and it never has to sign in again', async () => {
+    await using keyring = await keychainSession();
+    await using server = await signInFront(legacyMcp().handle, {
+      metadata: { response_types_supported: ['code'] },
+    });
+    await using home = await latchkeyHome(keyring.env);
+    await using remote = startProgram(process.execPath, {
+      args: [peer, server.url],
+      env: home.env,
+    });
+    const [page] = await remote.line(/http:\S+\/oauth\/consent\?\S+/, {
+      stream: 'stderr',
+      timeoutMs: 40_000,
+    });
+    await fetch(page);
+    await remote.line(/Proxy established|Connected to remote server/, {
+      stream: 'stderr',
+      timeoutMs: 40_000,
+    });
+    await remote.end();
+    const entry = {
+      command: 'npx',
+      args: ['-y', 'mcp-remote@latest', server.url, '--ignore-tool', 'x*'],
+    };
+    const before = `{ // mine\n  "mcpServers": { "sales": ${JSON.stringify(entry)} }\n}\n`;
+    await home.write(cursor, before);
+    const asked = server.asked.length;
+
+    const planned = await home.json(['import', 'cursor', '--dry-run']);
+    const untouched = await home.read(cursor);
+    const imported = await home.json(['import', 'cursor']);
+    server.expireAll();
+    await using proxy = home.start({ command: process.execPath, args: [launcher, 'sales'] });
+    const { result } = await proxy.handshake();
+
+    expect(planned).toMatchObject({
+      dry_run: true,
+      imported: [{ name: 'sales', url: server.url }],
+    });
+    expect(untouched).toBe(before);
+    expect(imported).toMatchObject({ sign_ins: ['sales'], problems: [] });
+    expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
+    expect(server.asked).toHaveLength(asked);
+    expect(await home.read(cursor)).toContain('{ // mine');
+    expect(parseJsonc((await home.read(registry)) ?? '')).toEqual({
+      mcpServers: { sales: { url: server.url, account: 'sales', denyTools: ['x*'] } },
+    });
+    const left = await readdir(join(home.path, '.mcp-auth', 'mcp-remote-v1'));
+    expect(left.filter((name) => /tokens|client_info/.test(name))).toEqual([]);
+  });
+
+  test('moves a secret and leaves "keychain" where the assistant leaves the URL to us', async () => {
+    await using keyring = await keychainSession();
+    await using server = await oauthFront(legacyMcp().handle);
+    await using home = await latchkeyHome(keyring.env);
+    const { client, url } = server;
+    const file = '.config/Claude/claude_desktop_config.json';
+    await home.write(
+      file,
+      JSON.stringify({ mcpServers: { sales: { url, oauth: client } } }, null, 2),
+    );
+
+    const imported = await home.json(['import', 'claude-desktop']);
+    const again = await home.json(['import']);
+    await using proxy = home.start({ command: process.execPath, args: [launcher, 'sales'] });
+    const { result } = await proxy.handshake();
+
+    expect(imported).toMatchObject({ imported: [{ moved: ['client secret'] }] });
+    expect(again).toMatchObject({ imported: [], problems: [] });
+    expect(parseJsonc((await home.read(file)) ?? '')).toEqual({
+      mcpServers: { sales: { url, oauth: { ...client, clientSecret: 'keychain' } } },
+    });
+    expect(result).toBeDefined();
+  });
+
+  test('lets assistants that would send the word themselves start us instead', async () => {
+    await using keyring = await keychainSession();
+    await using server = await oauthFront(legacyMcp().handle);
+    await using home = await latchkeyHome(keyring.env);
+    const { client, url } = server;
+    const auth = { CLIENT_ID: client.clientId, CLIENT_SECRET: client.clientSecret };
+    const env = { LATCHKEY_OAUTH: JSON.stringify(client) };
+    await home.write(cursor, JSON.stringify({ mcpServers: { a: { url, auth } } }));
+    const code = { b: { type: 'http', url, headers: { 'X-API-Key': apiKey } } };
+    await home.write('.claude.json', JSON.stringify({ mcpServers: code }));
+    const printed = { c: { command: 'node', args: ['/x/latchkey.js', url], env } };
+    await home.write('.gemini/settings.json', JSON.stringify({ mcpServers: printed }));
+
+    const imported = await home.json(['import']);
+    const status = await home.json(['status']);
+    const texts = await Promise.all(
+      [cursor, '.claude.json', '.gemini/settings.json', registry].map(home.read),
+    );
+    await using proxies = new AsyncDisposableStack();
+    const answers = await Promise.all(
+      ['a', 'b', 'c'].map(async (name) =>
+        proxies.use(home.start({ command: process.execPath, args: [launcher, name] })).handshake(),
+      ),
+    );
+
+    expect(imported).toMatchObject({ problems: [] });
+    expect(status).toMatchObject({ connections: [{ name: 'b' }, { name: 'c' }, { name: 'a' }] });
+    for (const { result } of answers) expect(result).toBeDefined();
+    for (const text of texts) {
+      expect(text).toContain('mcpServers');
+      expect(text).not.toContain(client.clientSecret);
+      expect(text).not.toContain(apiKey);
+    }
+  });
+});
