@@ -21,6 +21,8 @@ export type CommandInput = {
 /** One command of `latchkey`. What it is made of is loaded when it runs, as `connect` starts many times a day. */
 export type Command = {
   name: string;
+  /** For programs, not for people: no help names it. */
+  hidden?: true;
   /** Its operands, as the help shows them: `NAME|URL`. */
   operands: string;
   /** How many operands it takes, at least and at most. */

@@ -1,10 +1,12 @@
 import { addCommand } from './add-command.ts';
 import type { Command } from './command.ts';
+import { completionCommand } from './completion-command.ts';
 import { connectCommand } from './connect-command.ts';
 import { importCommand } from './import-command.ts';
 import { installCommand } from './install-command.ts';
 import { loginCommand } from './login-command.ts';
 import { logoutCommand } from './logout-command.ts';
+import { namesCommand } from './names-command.ts';
 import { removeCommand } from './remove-command.ts';
 import { statusCommand } from './status-command.ts';
 import { uninstallCommand } from './uninstall-command.ts';
@@ -20,4 +22,6 @@ export const commands: readonly Command[] = [
   loginCommand,
   logoutCommand,
   statusCommand,
+  completionCommand,
+  namesCommand,
 ];

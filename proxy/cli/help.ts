@@ -30,11 +30,12 @@ function option(name: OptionName): string {
 }
 
 function all(): string {
-  const usages = commands.map(({ name, operands }) =>
+  const shown = commands.filter(({ hidden }) => !hidden);
+  const usages = shown.map(({ name, operands }) =>
     name === 'connect' ? `[connect] ${operands} [options]` : `${name} ${operands}`,
   );
   const width = Math.max(...usages.map((usage) => usage.length));
-  const lines = commands.map(
+  const lines = shown.map(
     ({ summary }, at) => `  latchkey ${(usages[at] ?? '').padEnd(width)}  ${summary}`,
   );
   return `latchkey connects an AI assistant to an MCP server, as somebody.

@@ -85,7 +85,10 @@ function checkCount(operands: readonly string[], { name, operands: shown, arity 
       most === 1 || name === 'connect'
         ? `one server at a time; ${operands.length} given`
         : `too many words`,
-      `the commands are ${commands.map((known) => known.name).join(', ')}; latchkey --help shows more`,
+      `the commands are ${commands
+        .filter(({ hidden }) => !hidden)
+        .map((known) => known.name)
+        .join(', ')}; latchkey --help shows more`,
     );
 }
 

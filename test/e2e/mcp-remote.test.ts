@@ -126,7 +126,9 @@ await suite('keychain', 'import', () => {
     const imported = await home.json(['import']);
     const status = await home.json(['status']);
     const texts = await Promise.all(
-      [cursor, '.claude.json', '.gemini/settings.json', registry].map(home.read),
+      [cursor, '.claude.json', '.gemini/settings.json', registry].map(async (file) =>
+        home.read(file),
+      ),
     );
     await using proxies = new AsyncDisposableStack();
     const answers = await Promise.all(

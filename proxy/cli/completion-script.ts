@@ -1,0 +1,120 @@
+import { assistants } from '#config/assistants';
+import type { Command } from './command.ts';
+
+const shells = ['bash', 'zsh', 'fish', 'powershell'] as const;
+export type Shell = (typeof shells)[number];
+
+export function isShell(word: string): word is Shell {
+  return shells.some((shell) => shell === word);
+}
+
+/** What can stand behind a command's name. */
+type Offer = { name: string; summary: string; words: string[]; names: boolean };
+
+/** A script that makes `shell` complete `latchkey`; names of connections are asked for when needed. */
+export function completionScript(shell: Shell, commands: readonly Command[]): string {
+  const offers = commands.filter(({ hidden }) => !hidden).map(offerOf);
+  switch (shell) {
+    case 'bash':
+      return bash(offers);
+    case 'zsh':
+      return zsh(offers);
+    case 'fish':
+      return fish(offers);
+    case 'powershell':
+      return powershell(offers);
+  }
+}
+
+function offerOf({ name, summary, operands, flags, options }: Command): Offer {
+  const dashed = [...Object.keys(flags), ...options].map((word) => `--${word}`);
+  const assistant = operands.includes('ASSISTANT') ? Object.keys(assistants) : [];
+  const own = name === 'completion' ? [...shells] : assistant;
+  return {
+    name,
+    summary,
+    words: [...own, ...dashed],
+    names: /\bNAME\b/.test(operands) && name !== 'add',
+  };
+}
+
+const cases = (offers: readonly Offer[], line: (offer: Offer) => string) =>
+  offers.map(line).join('\n');
+
+function bash(offers: readonly Offer[]): string {
+  const first = offers.map(({ name }) => name).join(' ');
+  return `_latchkey() {
+  local word=\${COMP_WORDS[COMP_CWORD]} words='' names=''
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    words='${first} --help --version'
+    names=yes
+  else
+    case \${COMP_WORDS[1]} in
+${cases(offers, ({ name, words, names }) => `      ${name}) words='${words.join(' ')}'${names ? '; names=yes' : ''} ;;`)}
+    esac
+  fi
+  [ -n "$names" ] && words="$words $(latchkey __names 2>/dev/null)"
+  COMPREPLY=($(compgen -W "$words" -- "$word"))
+}
+complete -o default -F _latchkey latchkey
+`;
+}
+
+function zsh(offers: readonly Offer[]): string {
+  return `#compdef latchkey
+_latchkey() {
+  local -a offered names
+  if (( CURRENT == 2 )); then
+    offered=(
+${cases(offers, ({ name, summary }) => `      '${name}:${summary.replaceAll("'", '’')}'`)}
+    )
+    _describe command offered
+    names=(\${(f)"$(latchkey __names 2>/dev/null)"})
+    compadd -a names
+    return
+  fi
+  case $words[2] in
+${cases(offers, ({ name, words, names }) => `    ${name}) compadd -- ${words.join(' ')}${names ? '; names=(${(f)"$(latchkey __names 2>/dev/null)"}); compadd -a names' : ''} ;;`)}
+  esac
+  _files
+}
+compdef _latchkey latchkey
+`;
+}
+
+function fish(offers: readonly Offer[]): string {
+  const none = `not __fish_seen_subcommand_from ${offers.map(({ name }) => name).join(' ')}`;
+  return `${cases(
+    offers,
+    ({ name, summary, words, names }) =>
+      `complete -c latchkey -n '${none}' -a ${name} -d '${summary.replaceAll("'", '’')}'
+complete -c latchkey -n '__fish_seen_subcommand_from ${name}' -a '${words.join(' ')}'${
+        names
+          ? `\ncomplete -c latchkey -n '__fish_seen_subcommand_from ${name}' -a '(latchkey __names 2>/dev/null)'`
+          : ''
+      }`,
+  )}
+complete -c latchkey -n '${none}' -a '(latchkey __names 2>/dev/null)'
+`;
+}
+
+function powershell(offers: readonly Offer[]): string {
+  const quoted = (words: readonly string[]) => words.map((word) => `'${word}'`).join(', ');
+  return `Register-ArgumentCompleter -Native -CommandName latchkey -ScriptBlock {
+  param($word, $ast, $position)
+  $typed = @($ast.CommandElements | ForEach-Object { $_.ToString() })
+  $words = @(${quoted(offers.map(({ name }) => name))})
+  $names = $true
+  if ($typed.Count -gt 2 -or ($typed.Count -eq 2 -and $word -eq '')) {
+    $names = $false
+    switch ($typed[1]) {
+${cases(offers, ({ name, words, names }) => `      '${name}' { $words = @(${quoted(words)}); $names = $${String(names)} }`)}
+    }
+  }
+  if ($names) { $words += @(latchkey __names 2>$null) }
+  $words | Where-Object { $_ -like "$word*" } | ForEach-Object {
+    [System.Management.Automation.CompletionResult]::new($_, $_, 'ParameterValue', $_)
+  }
+}
+`;
+}
