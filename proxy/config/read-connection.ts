@@ -14,8 +14,8 @@ export type GivenEntry = Partial<
 
 /**
  * The connection that `target` means: a URL, or the name of an entry in a configuration file. The
- * environment (`LATCHKEY_OAUTH`, `LATCHKEY_CLIENT_SECRET`, `LATCHKEY_API_KEY`) wins over the file,
- * ours over the one that the entry carries.
+ * environment (`LATCHKEY_OAUTH`, `LATCHKEY_CLIENT_ID`, `LATCHKEY_CLIENT_SECRET`, `LATCHKEY_SCOPES`,
+ * `LATCHKEY_API_KEY`) wins over the file, ours over the one that the entry carries.
  *
  * @throws {ConfigurationError} with all problems at once
  */
@@ -40,7 +40,11 @@ export async function readConnection(
 
   const setting = (name: string) => machine.env[name] || entry.env[name] || undefined;
   const oauthText = setting('LATCHKEY_OAUTH');
-  const oauth = oauthText === undefined ? entry.oauth : parse(oauthText, entry, problems);
+  const written = oauthText === undefined ? entry.oauth : parse(oauthText, entry, problems);
+  const clientId = setting('LATCHKEY_CLIENT_ID');
+  const scopes = setting('LATCHKEY_SCOPES');
+  const single = { ...(clientId && { clientId }), ...(scopes && { scopes }) };
+  const oauth = Object.keys(single).length > 0 ? { ...asObject(written), ...single } : written;
   const apiKey = setting('LATCHKEY_API_KEY');
   if (apiKey === undefined && entry.apiKey !== undefined && entry.oauth !== undefined)
     problems.push({
@@ -76,4 +80,8 @@ function parse(text: string, { source }: Entry, problems: Problem[]): unknown {
     problems.push({ source, key: 'LATCHKEY_OAUTH', problem: 'is not JSON; look at its quotes' });
     return undefined;
   }
+}
+
+function asObject(value: unknown): object {
+  return typeof value === 'object' && value !== null ? value : {};
 }

@@ -1,4 +1,5 @@
 import { accessSync, constants } from 'node:fs';
+import { execFile } from 'node:child_process';
 import { connect } from 'node:net';
 import { delimiter, join } from 'node:path';
 
@@ -12,6 +13,8 @@ export interface Requirement {
   readonly commands?: readonly string[];
   /** A port of 127.0.0.1 that must answer. */
   readonly port?: number;
+  /** A package that npm must be able to look up. */
+  readonly npmPackage?: string;
 }
 
 export const requirements = {
@@ -35,16 +38,34 @@ export const requirements = {
     install: 'apt-get install caddy',
     commands: ['caddy'],
   },
+  registry: {
+    reason: 'a published package is installed from its registry',
+    install: 'let npm reach its registry',
+    npmPackage: '@napi-rs/keyring',
+  },
 } as const satisfies Record<string, Requirement>;
 
 export type RequirementName = keyof typeof requirements;
 
 /** The lacking command or port in words; `undefined` when everything is there. */
-export async function lack({ commands = [], port }: Requirement): Promise<string | undefined> {
+export async function lack({
+  commands = [],
+  port,
+  npmPackage,
+}: Requirement): Promise<string | undefined> {
   const absent = commands.find((command) => !inPath(command));
   if (absent) return `no '${absent}' in PATH`;
   if (port !== undefined && !(await answers(port))) return `nothing listens on 127.0.0.1:${port}`;
+  if (npmPackage !== undefined && !(await findsPackage(npmPackage)))
+    return `npm cannot look up ${npmPackage}`;
   return undefined;
+}
+
+function findsPackage(name: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const args = ['view', name, 'version', '--fetch-retries=0'];
+    execFile('npm', args, { timeout: 30_000 }, (error) => resolve(error === null));
+  });
 }
 
 function inPath(command: string): boolean {
