@@ -11,6 +11,7 @@ import { clientDirectory } from '#store/client-directory';
 import { clientDocumentStore } from '#store/client-document-store';
 import { clientSecretStore } from '#store/client-secret-store';
 import { clientStore } from '#store/client-store';
+import { clientUseStore } from '#store/client-use-store';
 import { consentStore } from '#store/consent-store';
 import { grantStore } from '#store/grant-store';
 import { groupMappingStore } from '#store/group-mapping-store';
@@ -63,6 +64,7 @@ export async function openStores(dataDir: string) {
     keyDirectory: keyDirectory(db),
     rollups: rollupStore(db),
     personalTokens: personalTokenStore(db),
+    clientUse: clientUseStore(db),
     signingKeys: signingKeyStore(db),
     revokedTokens: revokedTokenStore(db),
     settings: organizationSettingsStore(db),

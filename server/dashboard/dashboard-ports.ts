@@ -2,12 +2,14 @@ import type { AdministrationPorts } from '#administration/administration-ports';
 import type { AuditLog } from '#audit/audit-log';
 import type { SessionStore } from '#people/session-store';
 import type { ChangeStore } from './change-store.ts';
+import type { ClientUseStore } from './client-use-store.ts';
 
 /** What the pages of the dashboard stand on. */
 export interface DashboardPorts extends AdministrationPorts {
   readonly sessions: Pick<SessionStore, 'use' | 'list'>;
   readonly audit: Pick<AuditLog, 'append'>;
   readonly changes: ChangeStore;
+  readonly clientUse: ClientUseStore;
 }
 
 export interface DashboardOptions {

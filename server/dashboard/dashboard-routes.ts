@@ -3,8 +3,14 @@ import type { FastifyInstance } from 'fastify';
 import { notFound } from '#administration/administration-refusal';
 import { pageErrors } from '#http/page-errors';
 import { takeForms } from '#http/page-form';
+import { agentRoutes } from './agent-routes.ts';
+import { agentKeyRoutes } from './agent-key-routes.ts';
+import { clientRoutes } from './client-routes.ts';
+import { clientSecretRoutes } from './client-secret-routes.ts';
 import { dashboardDoor } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
+import { keyRoutes } from './key-routes.ts';
+import { keyRotationRoutes } from './key-rotation-routes.ts';
 import { liveRoutes } from './live-routes.ts';
 import { LiveStreams } from './live-streams.ts';
 import { organizationRoutes } from './organization-routes.ts';
@@ -21,11 +27,18 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
   const door = dashboardDoor(app, options);
   const streams = new LiveStreams({
     changes: ports.changes,
+    clock: ports.clock,
     failed: (err) => app.log.error({ err }, 'live pages not told'),
   });
   organizationRoutes(app, options);
   serverRoutes(door, options);
   serverSettingsRoutes(door, options);
+  clientRoutes(door, options);
+  clientSecretRoutes(door, options);
+  keyRoutes(door, options);
+  keyRotationRoutes(door, options);
+  agentRoutes(door, options);
+  agentKeyRoutes(door, options);
   liveRoutes(app, door, { ports, streams });
   app.get('/dashboard/*', async () => {
     throw notFound('page');

@@ -1,10 +1,11 @@
 import type { ServerResponse } from 'node:http';
 
+import type { Clock } from '#clock/clock';
 import type { ChangeStore } from './change-store.ts';
 
 const lookEveryMs = 500;
 /** A session ends by time as well, which nobody writes down. */
-const proveEveryMs = 30_000;
+const proveEverySeconds = 30;
 const streamsASession = 4;
 const streamsInAll = 2000;
 
@@ -26,6 +27,7 @@ interface Stream extends LiveTopic {
 export interface LiveStreamsPorts {
   readonly changes: ChangeStore;
   readonly failed: (error: unknown) => void;
+  readonly clock: Clock;
 }
 
 /**
@@ -64,7 +66,7 @@ export class LiveStreams {
     response.once('close', () => this.#forget(stream));
     if (response.destroyed) return true;
     this.#streams.add(stream);
-    this.#timer ??= setInterval(() => void this.#look(), lookEveryMs).unref();
+    this.#timer ??= setInterval(() => void this.look(), lookEveryMs).unref();
     return true;
   }
 
@@ -80,15 +82,17 @@ export class LiveStreams {
     this.#timer = undefined;
   }
 
-  async #look(): Promise<void> {
+  /** Tells whoever has to look again, and ends the streams of those who may not; called by itself. */
+  async look(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
     try {
       const written = this.#ports.changes.written();
-      const isDue = Date.now() - this.#provedAt > proveEveryMs;
+      const now = this.#ports.clock.now();
+      const isDue = now - this.#provedAt > proveEverySeconds;
       if (written === this.#written && !isDue) return;
       this.#written = written;
-      this.#provedAt = Date.now();
+      this.#provedAt = now;
       const states = new Map<string, Promise<string>>();
       for (const stream of this.#streams) await this.#tell(stream, states);
     } catch (error) {

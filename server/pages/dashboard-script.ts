@@ -70,7 +70,7 @@ document.addEventListener('htmx:before:response', (event) => {
 const live = document.querySelector('[data-live]');
 let before;
 const rowsOf = (root) => new Map([...root.querySelectorAll('[data-row]')].map((row) => [row.id, row.textContent.replace(/\\s+/g, ' ')]));
-const withoutTimes = (text) => text.replace(/just now|\\d+ \\w+ ago/g, '');
+const withoutTimes = (text) => text.replace(/just now|\\d+ \\w+ ago|in \\d+ \\w+/g, '');
 document.addEventListener('htmx:before:swap', ({ detail }) => {
   if (detail.ctx.sourceElement?.matches?.('[data-renew]')) before = rowsOf(document);
 });

@@ -64,8 +64,8 @@ tbody tr:hover { background: var(--ground); }
 tbody th { min-width: 160px; max-width: 420px; }
 tbody th a, tbody th > span:first-child { font-weight: 600; }
 tbody td { color: var(--ink-soft); }
-td.time, td.id { white-space: nowrap; }
-td.actions { text-align: end; white-space: nowrap; }
+td.cell-time, td.cell-id, td.cell-hint { white-space: nowrap; }
+td.cell-actions { text-align: end; white-space: nowrap; }
 tr.over th a, tr.over th > span:first-child { color: var(--ink-soft); font-weight: 400; text-decoration-line: line-through; }
 .badge.good { border-color: var(--good); color: var(--good); }
 .badge.bad { border-color: var(--bad); color: var(--bad); }
@@ -74,6 +74,10 @@ a.danger, button.danger { color: var(--bad); }
 button.strong { border-color: var(--bad); background: var(--bad); color: var(--ground); }
 .id { display: inline-flex; gap: var(--space-1); align-items: center; }
 .copy { min-height: 28px; font-size: var(--size-1); font-weight: 400; }
+.code { position: relative; min-width: 0; }
+.code button { position: absolute; top: var(--space-2); inset-inline-end: var(--space-2); }
+.group > h2:not(:first-child) { margin-top: var(--space-4); }
+.code pre { width: 100%; }
 .empty { display: flex; flex-direction: column; gap: var(--space-3); align-items: flex-start; padding: var(--space-6) var(--space-5); border: 1px dashed var(--edge); border-radius: var(--radius); color: var(--ink-soft); }
 @media (max-width: 700px) {
   .scroll:has(td[data-label]) { overflow: visible; }
@@ -82,10 +86,12 @@ button.strong { border-color: var(--bad); background: var(--bad); color: var(--g
   .scroll tbody tr { padding: var(--space-3) var(--space-4); }
   .scroll tbody tr:first-child { border-top: 0; }
   .scroll tbody th, .scroll tbody td { max-width: none; padding: 2px 0; text-align: start; white-space: normal; }
-  .scroll tbody td[data-label]:not(.actions)::before { content: attr(data-label) ': '; font-size: var(--size-1); }
-  .scroll td.actions { display: flex; flex-wrap: wrap; gap: var(--space-2); padding-top: var(--space-2); }
-  .scroll td.none, .scroll td.actions:not(:has(a)) { display: none; }
+  .scroll tbody td[data-label]:not(.cell-actions)::before { content: attr(data-label) ': '; font-size: var(--size-1); }
+  .scroll td.cell-actions { display: flex; flex-wrap: wrap; gap: var(--space-2); padding-top: var(--space-2); }
+  .scroll td.none, .scroll td.cell-actions:not(:has(a)) { display: none; }
   .small-button { min-height: var(--target); }
+  .code { display: flex; flex-direction: column; gap: var(--space-2); align-items: flex-end; }
+  .code button { position: static; }
 }
 .filter { flex-direction: row; flex-wrap: wrap; gap: var(--space-2); }
 .filter input { flex: 1 1 180px; max-width: 320px; min-height: var(--target); }
@@ -104,7 +110,7 @@ legend { padding: 0; margin-bottom: var(--space-2); font-weight: 600; }
 .option label { display: inline-block; min-height: 24px; font-weight: 400; }
 .option .help { font-size: var(--size-1); }
 .optional { color: var(--ink-soft); font-weight: 400; }
-form:not(:has(#kind-http:checked)) .for-http, form:not(:has(#kind-agent:checked)) .for-agent { display: none; }
+form:not(:has(#kind-http:checked)) .for-http, form:not(:has(#kind-agent:checked)) .for-agent, form:not(:has(#proof-keys:checked)) .for-keys { display: none; }
 .consequences { display: flex; flex-direction: column; gap: var(--space-2); padding-left: 20px; }
 .facts { display: grid; grid-template-columns: minmax(0, 1fr); gap: var(--space-3); }
 .facts dt { color: var(--ink-soft); font-size: var(--size-1); }
@@ -123,12 +129,11 @@ form:not(:has(#kind-http:checked)) .for-http, form:not(:has(#kind-agent:checked)
 .tabs > input:focus-visible + label { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: var(--radius); }
 .tabs .panel { display: none; flex: 1 0 100%; flex-direction: column; gap: var(--space-2); min-width: 0; max-width: 100%; padding-top: var(--space-3); border-top: 1px solid var(--line); margin-top: -1px; }
 ${tabs.map((id) => `.tabs:has(#tab-${id}:checked) .panel-${id}`).join(', ')} { display: flex; }
-.code { position: relative; min-width: 0; }
-.code button { position: absolute; top: var(--space-2); inset-inline-end: var(--space-2); }
 pre { margin: 0; padding: var(--space-3) var(--space-4); overflow-x: auto; border: 1px solid var(--line); border-radius: var(--radius); background: var(--ground); font-size: 13px; overflow-wrap: normal; }
 .steps { display: flex; flex-direction: column; gap: var(--space-5); margin: 0; padding: 0; list-style: none; counter-reset: step; }
 .steps > li { position: relative; display: flex; flex-direction: column; gap: var(--space-3); padding-inline-start: 44px; counter-increment: step; }
 .steps > li::before { content: counter(step); position: absolute; inset-inline-start: 0; top: -2px; width: 28px; height: 28px; border: 1px solid var(--edge); border-radius: 50%; text-align: center; line-height: 26px; font-weight: 600; }
+.steps.going-on { counter-reset: step 2; }
 .steps > li.done::before { content: '\\2713'; border-color: var(--good); color: var(--good); }
 dialog { width: min(480px, calc(100vw - 32px)); padding: var(--space-5); border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); color: var(--ink); box-shadow: var(--shadow); }
 dialog::backdrop { background: oklch(0% 0 0 / 40%); }

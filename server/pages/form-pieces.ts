@@ -18,7 +18,7 @@ export const formPieces: Readonly<Record<string, string>> = {
 <div class="option">
 <input type="<%= it.type %>" name="<%= it.type === 'radio' ? it.name : it.name + '.' + option.value %>" id="<%= id %>" value="<%= option.value %>" <% if (option.help || option.risk) { %>aria-describedby="<%= id %>-help" <% } %><% if (option.isChosen) { %>checked<% } %>>
 <div><label for="<%= id %>"><%= option.text %></label><% if (option.risk) { %> <span class="badge care">take care</span><% } %>
-<% if (option.help || option.risk) { %><p class="help" id="<%= id %>-help"><%= option.help %><% if (option.risk) { %> <%= option.risk %><% } %></p><% } %></div>
+<% if (option.help || option.risk) { %><p class="help" id="<%= id %>-help"><%= option.help %><% if (option.risk) { %><br><%= option.risk %><% } %></p><% } %></div>
 </div>
 <% } %>
 <% if (it.help) { %><p class="help" id="<%= it.name %>-help"><%= it.help %></p><% } %>
@@ -28,7 +28,7 @@ export const formPieces: Readonly<Record<string, string>> = {
 <div class="field<%= it.error ? ' wrong' : '' %>">
 <label for="<%= it.name %>"><%= it.label %></label>
 <textarea id="<%= it.name %>" name="<%= it.name %>" rows="<%= it.rows || 3 %>" <% if (described) { %>aria-describedby="<%= described %>" <% } %><% if (it.error) { %>aria-invalid="true" <% } %><%~ it.attributes || '' %> dir="auto">
-<%= it.value %></textarea>
+<%= (it.value || '').replaceAll('\\r\\n', '\\n') %></textarea>
 <% if (it.error) { %><p class="error" id="<%= it.name %>-error"><%= it.error %></p><% } %>
 <% if (it.help) { %><p class="help" id="<%= it.name %>-help"><%= it.help %></p><% } %>
 </div>`,

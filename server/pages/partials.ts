@@ -43,8 +43,8 @@ export const partials: Readonly<Record<string, string>> = {
   autocomplete: 'new-password', error: '', help: '', focus: false }) %>`,
 
   '@time': `<% const at = new Date(it.at * 1000).toISOString().replace('.000Z', 'Z')
-const past = Math.max(0, it.now - it.at)
-const [length, unit] = past < 3600 ? [60, 'minute'] : past < 86400 ? [3600, 'hour'] : [86400, 'day']
-const count = Math.floor(past / length) %>
-<time datetime="<%= at %>" title="<%= at %>"><%= past < 60 ? 'just now' : count + ' ' + unit + (count === 1 ? '' : 's') + ' ago' %></time>`,
+const past = it.now - it.at, away = Math.abs(past)
+const [length, unit] = away < 3600 ? [60, 'minute'] : away < 86400 ? [3600, 'hour'] : [86400, 'day']
+const count = Math.floor(away / length), words = count + ' ' + unit + (count === 1 ? '' : 's') %>
+<time datetime="<%= at %>" title="<%= at %>"><%= away < 60 ? 'just now' : past > 0 ? words + ' ago' : 'in ' + words %></time>`,
 };

@@ -20,6 +20,8 @@ export type Cell =
   | { readonly kind: 'time'; readonly at: EpochSeconds | undefined; readonly otherwise: string }
   /** Something to copy as it stands. */
   | { readonly kind: 'id'; readonly text: string }
+  /** Prefix and last four characters of a secret. */
+  | { readonly kind: 'hint'; readonly text: string }
   /** What can be done with the row; the destructive one last. */
   | { readonly kind: 'actions'; readonly actions: readonly RowAction[] };
 
@@ -75,7 +77,7 @@ export const tablePieces: Readonly<Record<string, string>> = {
 <% for (const row of it.rows) { %>
 <tr id="row-<%= row.id %>" data-row class="<%= row.isOver ? 'over' : '' %>">
 <% row.cells.forEach((cell, place) => { %>
-<% if (place === 0) { %><th scope="row"><% } else { %><td data-label="<%= it.columns[place].text %>" class="<%= cell.kind === 'text' && !cell.text ? 'none' : cell.kind %>"><% } %>
+<% if (place === 0) { %><th scope="row"><% } else { %><td data-label="<%= it.columns[place].text %>" class="<%= cell.kind === 'text' && !cell.text ? 'none' : 'cell-' + cell.kind %>"><% } %>
 <%~ include('@cell', { cell, now: it.now }) %>
 <% if (place === 0) { %></th><% } else { %></td><% } %>
 <% }) %>
@@ -91,6 +93,7 @@ export const tablePieces: Readonly<Record<string, string>> = {
 <% for (const badge of cell.badges || []) { %> <%~ include('@badge', badge) %><% } %>
 <% } else if (cell.kind === 'time') { %><% if (cell.at) { %><%~ include('@time', { at: cell.at, now: it.now }) %><% } else { %><%= cell.otherwise %><% } %>
 <% } else if (cell.kind === 'id') { %><%~ include('@id', { text: cell.text }) %>
+<% } else if (cell.kind === 'hint') { %><code><%= cell.text %></code>
 <% } else if (cell.kind === 'actions') { %>
 <% for (const action of cell.actions) { %><a class="button small-button<%= action.danger ? ' danger' : '' %>" href="<%= action.href %>" <% if (action.danger) { %>data-question <% } %>aria-label="<%= action.text %> <%= action.of %>"><%= action.text %></a> <% } %>
 <% } else { %><span dir="auto"><%= cell.text %></span><% } %>`,

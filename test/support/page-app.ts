@@ -10,6 +10,7 @@ import { FailedAttempts } from '#server/oauth/failed-attempts';
 import { findClient } from '#server/oauth/find-client';
 import { csrfToken } from '#server/people/csrf-token';
 import { passwordHashing } from '#server/people/password-hashing';
+import type { Role } from '#server/people/role';
 import { startSession } from '#server/people/start-session';
 import { masterKey } from '#server/signing/master-key';
 import { readSigningKeys } from '#server/signing/signing-key';
@@ -52,6 +53,8 @@ export interface PageApp extends AsyncDisposable {
   readonly server: AuthorizationServer;
   /** `POST /sign-in` and the like, of every route that may change something. */
   readonly changing: readonly string[];
+  /** `GET /account` and the like, of every route that shows something. */
+  readonly reading: readonly string[];
   post(sent: Sent): Promise<PageAnswer>;
   get(path: string, cookie: string): Promise<PageAnswer>;
   /** Asks the admin API as a program does; the answer's body is JSON. */
@@ -62,8 +65,11 @@ export interface PageApp extends AsyncDisposable {
     readonly body?: object | undefined;
     readonly address?: string;
   }): Promise<ApiAnswer>;
-  /** Signs in somebody who is a member of acme. */
-  browser(userId: string): Promise<SignedInBrowser>;
+  /** Signs in somebody who is a member of acme, or what else is said. */
+  browser(
+    userId: string,
+    membership?: { readonly organizationId: string; readonly role: Role },
+  ): Promise<SignedInBrowser>;
 }
 
 export async function pageApp(): Promise<PageApp> {
@@ -135,9 +141,11 @@ export async function pageApp(): Promise<PageApp> {
     ready: async () => {},
   });
   const changing: string[] = [];
+  const reading: string[] = [];
   app.addHook('onRoute', ({ method, url }) => {
     const methods = [method].flat().filter((one) => !['GET', 'HEAD', 'OPTIONS'].includes(one));
     changing.push(...methods.map((one) => `${one} ${url}`));
+    if ([method].flat().includes('GET')) reading.push(`GET ${url}`);
   });
   await app.ready();
   const { host } = new URL(base);
@@ -145,6 +153,7 @@ export async function pageApp(): Promise<PageApp> {
   return {
     server,
     changing,
+    reading,
     async post({ path: url, cookie, body: payload, headers = {}, address = '127.0.0.1' }) {
       const own = { host, cookie, origin: base };
       const answer = await app.inject({
@@ -169,9 +178,9 @@ export async function pageApp(): Promise<PageApp> {
       });
       return { status: answer.statusCode, headers: answer.headers, text: answer.body };
     },
-    async browser(userId) {
+    async browser(userId, membership = { organizationId: 'org_acme', role: 'member' }) {
       const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };
-      await stores.users.add(user, { organizationId: 'org_acme', role: 'member' });
+      await stores.users.add(user, membership);
       const visit = { address: '127.0.0.1', userAgent: 'test', requestId: 'test' };
       const { session, sessionToken } = await startSession({ userId, factors: 1 }, visit, {
         ...stores,

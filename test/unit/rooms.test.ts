@@ -190,7 +190,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'pages',
       'people',
     ],
-    packages: ['fastify'],
+    packages: ['fastify', 'zod'],
   },
   'server/openid': { enters: ['people'], packages: ['openid-client'] },
   'server/pages': { enters: ['clock', 'credentials'], packages: ['eta'] },

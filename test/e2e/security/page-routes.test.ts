@@ -84,6 +84,40 @@ const pages: Record<string, Route> = {
   'POST /dashboard/:organization/servers/:server/disable': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/enable': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/delete': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/servers/:server/new-client': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/servers/:server/new-key': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/new-agent': { guard: 'person', body: 'form' },
+  // Whose these are: see dashboard-routes.test.ts.
+  'POST /dashboard/:organization/servers/:server/clients/:clientId/settings': {
+    guard: 'person',
+    body: 'form',
+  },
+  'POST /dashboard/:organization/servers/:server/clients/:clientId/revoke': {
+    guard: 'person',
+    body: 'form',
+  },
+  'POST /dashboard/:organization/servers/:server/clients/:clientId/rotate': {
+    guard: 'person',
+    body: 'form',
+  },
+  'POST /dashboard/:organization/servers/:server/clients/:clientId/secrets/:secretId/revoke': {
+    guard: 'person',
+    body: 'form',
+  },
+  'POST /dashboard/:organization/servers/:server/keys/:keyId/revoke': {
+    guard: 'person',
+    body: 'form',
+  },
+  'POST /dashboard/:organization/servers/:server/keys/:keyId/rotate': {
+    guard: 'person',
+    body: 'form',
+  },
+  'POST /dashboard/:organization/agents/:agent/revoke': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/agents/:agent/rotate': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/agents/:agent/keys/:keyId/revoke': {
+    guard: 'person',
+    body: 'form',
+  },
   // Somebody else's question is no other case than one that was answered before: row 17 wants 403.
   'POST /oauth/consent': { guard: 'person', body: 'form', foreign: pending, says: 403 },
 };

@@ -1,0 +1,35 @@
+import type { Page } from '#pages/page';
+import type { Badge, Cell, Table } from '#pages/table';
+import { renewedPart } from './list-page.ts';
+
+export interface AgentPageData {
+  readonly heading: string;
+  readonly badges: readonly Badge[];
+  readonly notice: string | undefined;
+  readonly facts: readonly {
+    readonly label: string;
+    readonly text?: string;
+    readonly cell?: Cell;
+  }[];
+  readonly keys: Table;
+  readonly servers: Table;
+  readonly manage: { readonly rotate: string; readonly revoke: string } | undefined;
+  readonly here: string;
+  readonly now: number;
+}
+
+/** An on-premise agent: when it was last there, its keys, and the servers that it serves. */
+export const agentPage: Page<AgentPageData> = {
+  title: ({ heading }) => heading,
+  width: 'table',
+  template: `<%~ include('@heading', { heading: it.heading, lead: '', badges: it.badges, action: it.manage ? { text: 'Rotate key', href: it.manage.rotate } : undefined }) %>
+<%~ include('@notice', { text: it.notice }) %>
+${renewedPart}
+<%~ include('@facts', { facts: it.facts, now: it.now }) %>
+<h2>Keys</h2>
+<%~ include('@table', it.keys) %>
+<h2>Servers that it serves</h2>
+<%~ include('@table', it.servers) %>
+</div>
+<% if (it.manage) { %><div class="actions"><a class="button danger" href="<%= it.manage.revoke %>" data-question>Revoke the agent</a></div><% } %>`,
+};

@@ -1,0 +1,146 @@
+import type { FastifyReply } from 'fastify';
+
+import { notFound } from '#administration/administration-refusal';
+import {
+  clientRotate,
+  clientSecretList,
+  clientSecretRevoke,
+} from '#administration/client-secret-operations';
+import { perform } from '#administration/perform';
+import type { ShownClient } from '#administration/shown-client';
+import { assistantConfigurations } from '#pages/assistant-configurations';
+import type { ShownSecret } from '#pages/secret-pieces';
+import { clientOf } from './client-of.ts';
+import { isInForce, type ShownClientSecret } from './client-secret-table.ts';
+import type { DashboardDoor, DashboardVisit } from './dashboard-door.ts';
+import type { DashboardOptions } from './dashboard-ports.ts';
+import { livePath } from './live-routes.ts';
+import { questionRoutes } from './question-routes.ts';
+import { rotationPage, rotationStartPage } from './rotation-page.ts';
+import { sendDashboardPage } from './send-dashboard-page.ts';
+import { serverCrumbs } from './server-crumbs.ts';
+import { serverPath } from './server-tabs.ts';
+
+const needs = { permission: 'client.manage', section: 'servers' } as const;
+const update =
+  'Put the new secret where the old one is: in the assistant’s configuration, or in the application. The client id stays.';
+
+/** `/servers/{server}/clients/{client}/rotate`, `/rotation/{new secret}`, and revoking one secret. */
+export function clientSecretRoutes(door: DashboardDoor, { base, ports }: DashboardOptions): void {
+  const { clock } = ports;
+  const client = '/servers/:server/clients/:clientId';
+  const pathOf = ({ organization }: DashboardVisit, { server, clientId }: ShownClient) =>
+    `${serverPath(organization, server)}/clients/${clientId}`;
+  const crumbs = (visit: DashboardVisit, shown: ShownClient, last: string) =>
+    serverCrumbs(
+      visit.organization,
+      shown.server,
+      { text: 'OAuth clients', href: `${serverPath(visit.organization, shown.server)}/clients` },
+      { text: shown.name, href: pathOf(visit, shown) },
+      { text: last },
+    );
+  const secretsOf = async ({ organization, actor }: DashboardVisit, { clientId }: ShownClient) =>
+    (await perform(clientSecretList, { organization, clientId }, actor, ports)).items;
+
+  const show = async (
+    visit: DashboardVisit,
+    reply: FastifyReply,
+    shown: ShownClient,
+    made: ShownClientSecret,
+    secret: ShownSecret | undefined,
+  ) => {
+    const path = pathOf(visit, shown);
+    const now = clock.now();
+    const others = (await secretsOf(visit, shown)).filter(({ id }) => id !== made.id);
+    const older = others.filter(({ createdAt }) => createdAt <= made.createdAt);
+    const data = {
+      heading: `Rotate the secret of “${shown.name}”`,
+      what: 'secret',
+      update,
+      secret,
+      made,
+      replaced: older
+        .filter(
+          (one) => isInForce(one, now) || one.revokedAt === null || one.revokedAt >= made.createdAt,
+        )
+        .map((one) => ({
+          hint: one.hint,
+          lastUsedAt: one.lastUsedAt,
+          revoke: isInForce(one, now) ? `${path}/secrets/${one.id}/revoke` : undefined,
+        })),
+      here: `${path}/rotation/${made.id}`,
+      back: { text: 'To the OAuth client', href: path },
+      now,
+    };
+    const live = livePath(visit.organization, shown.server);
+    return sendDashboardPage(reply, visit, rotationPage, data, {
+      crumbs: crumbs(visit, shown, 'Rotate'),
+      live,
+    });
+  };
+
+  door.get(`${client}/rotate`, needs, async (visit, request, reply) => {
+    const shown = await clientOf(visit, request, ports);
+    const cancel = pathOf(visit, shown);
+    const heading = `Rotate the secret of “${shown.name}”`;
+    const data = { heading, what: 'secret', update, action: `${cancel}/rotate`, cancel };
+    const at = { crumbs: crumbs(visit, shown, 'Rotate') };
+    return sendDashboardPage(reply, visit, rotationStartPage, data, at);
+  });
+
+  door.post(`${client}/rotate`, needs, async (visit, _form, request, reply) => {
+    const shown = await clientOf(visit, request, ports);
+    const { organization, actor } = visit;
+    const { clientId, server, scopes } = shown;
+    const made = await perform(clientRotate, { organization, clientId }, actor, ports);
+    const { clientSecret } = made;
+    const url = `${base}/mcp/${organization}/${server}`;
+    const credential = { kind: 'client', clientId, clientSecret, scopes } as const;
+    return show(visit, reply, shown, made, {
+      label: 'New client secret',
+      secret: clientSecret,
+      beside: [{ label: 'Client id', text: clientId }],
+      configurations: assistantConfigurations({ name: server, url, credential }),
+      done: `${pathOf(visit, shown)}/rotation/${made.id}`,
+    });
+  });
+
+  door.get(`${client}/rotation/:secretId`, needs, async (visit, request, reply) => {
+    const shown = await clientOf(visit, request, ports);
+    const secrets = await secretsOf(visit, shown);
+    const made = secrets.find(({ id }) => id === request.params['secretId']);
+    if (!made) throw notFound('secret');
+    return show(visit, reply, shown, made, undefined);
+  });
+
+  questionRoutes(door, `${client}/secrets/:secretId/revoke`, needs, {
+    async ask(visit, request) {
+      const shown = await clientOf(visit, request, ports);
+      const secrets = await secretsOf(visit, shown);
+      const secret = secrets.find(({ id }) => id === request.params['secretId']);
+      if (!secret) throw notFound('secret');
+      const now = clock.now();
+      const others = secrets.filter((one) => one.id !== secret.id && isInForce(one, now)).length;
+      return {
+        heading: `Revoke the secret ${secret.hint}?`,
+        consequences: [
+          `Whatever still uses it to prove itself as “${shown.name}” gets no new tokens, from this moment on.`,
+          others > 0
+            ? 'The newer secret goes on working.'
+            : 'It is the only secret in force: the client can do nothing until you rotate it.',
+        ],
+        verb: 'Revoke the secret',
+        cancel: pathOf(visit, shown),
+        crumbs: crumbs(visit, shown, 'Revoke a secret'),
+      };
+    },
+    async act(visit, request) {
+      const shown = await clientOf(visit, request, ports);
+      const { organization, actor } = visit;
+      const secretId = request.params['secretId'] ?? '';
+      const input = { organization, clientId: shown.clientId, secretId };
+      await perform(clientSecretRevoke, input, actor, ports);
+      return `${pathOf(visit, shown)}?done=secret-revoked`;
+    },
+  });
+}

@@ -1,0 +1,197 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+import { createKey } from '#server/credentials/create-key';
+import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
+
+/** What a viewer may look at; every other page of an organization takes more. */
+const forViewers = [
+  'GET ',
+  'GET /live',
+  'GET /servers',
+  'GET /servers/:server',
+  'GET /servers/:server/clients',
+  'GET /servers/:server/clients/:clientId',
+  'GET /servers/:server/keys',
+  'GET /agents',
+  'GET /agents/:agent',
+];
+
+let app: PageApp;
+let routes: string[];
+let ids: Record<string, string>;
+let agentKeyId: string;
+
+beforeAll(async () => {
+  app = await pageApp();
+  const { stores, clock, client } = app.server;
+  const ports = { keys: stores.keys, clock };
+  const createdAt = clock.now();
+  const made = { name: 'key', scopes: ['mcp:tools:read'], expiresAt: undefined } as const;
+  const owner = { type: 'server', serverId: 'srv_sales' } as const;
+  const key = await createKey({ ...made, owner }, ports);
+  const newKey = await createKey({ ...made, owner }, ports);
+  const agent = { id: 'agent_1', organizationId: 'org_acme', name: 'office', createdAt };
+  await stores.agents.add(agent);
+  const agentOwner = { type: 'agent', agentId: 'agent_1' } as const;
+  agentKeyId = (await createKey({ ...made, owner: agentOwner }, ports)).id;
+  const [secret] = await stores.clientSecrets.list(client.id);
+  ids = {
+    organization: 'acme',
+    server: 'sales',
+    clientId: client.id,
+    keyId: key.id,
+    newKeyId: newKey.id,
+    secretId: secret?.id ?? '',
+    agent: 'office',
+  };
+  await stores.organizations.add({ id: 'org_globex', name: 'globex', createdAt });
+  const upstream = { kind: 'demo' } as const;
+  const web = { id: 'srv_web', organizationId: 'org_globex', name: 'web', upstream, createdAt };
+  await stores.organizations.addServer(web);
+  const mark = ' /dashboard/:organization';
+  routes = [...app.reading, ...app.changing]
+    .filter((route) => route.includes(mark))
+    .map((route) => route.replace(mark, ' '));
+});
+afterAll(() => app[Symbol.asyncDispose]());
+
+/** The path of a route with everything in it that is acme's, but what `but` says. */
+function pathOf(route: string, but: Record<string, string> = {}): string {
+  const keys = route.includes('/agents/') ? { keyId: agentKeyId } : {};
+  const values: Record<string, string> = { ...ids, ...keys, ...but };
+  const path = `/dashboard/:organization${route.replace(/^\w+ /, '')}`;
+  return path.replaceAll(/:(\w+)/g, (_, name: string) => values[name] ?? name);
+}
+
+async function ask(route: string, by: SignedInBrowser, but?: Record<string, string>) {
+  const path = pathOf(route, but);
+  if (route.startsWith('GET')) return app.get(path, by.cookie);
+  const body = new URLSearchParams({ csrf_token: by.csrfToken, typed: 'sales' }).toString();
+  return app.post({ path, cookie: by.cookie, body });
+}
+
+const plain = (text: string) => text.replaceAll(/<footer[\s\S]*<\/footer>/g, '');
+const kept = () => {
+  const { connection } = app.server.stores;
+  const tables = ['mcp_server', 'oauth_client', 'client_secret', 'api_key', 'agent'];
+  return tables.map((name) => connection.prepare(`select * from "${name}"`).all());
+};
+const statuses = async (
+  wanted: readonly string[],
+  by: SignedInBrowser,
+  but?: Record<string, string>,
+) => {
+  const seen: Record<string, number> = {};
+  for (const route of wanted) seen[route] = (await ask(route, by, but)).status;
+  return seen;
+};
+const all = (wanted: readonly string[], status: number) =>
+  Object.fromEntries(wanted.map((route) => [route, status]));
+
+describe('82: the pages of an organization', () => {
+  test('82: there are routes to look at', () => {
+    expect(routes.length).toBeGreaterThan(40);
+    expect(forViewers.filter((route) => !routes.includes(route))).toEqual([]);
+  });
+
+  test('82: for somebody of another organization, none of them exists, and nothing changes', async () => {
+    const eve = await app.browser('user_eve', { organizationId: 'org_globex', role: 'owner' });
+    const before = kept();
+
+    const seen = await statuses(routes, eve);
+    const known = await ask('GET /servers', eve);
+    const unknown = await ask('GET /servers', eve, { organization: 'nobody-has-this' });
+
+    expect(seen).toEqual(all(routes, 404));
+    expect(kept()).toEqual(before);
+    expect(plain(known.text)).toBe(plain(unknown.text));
+  });
+
+  test('82: in one’s own organization, the ids of another one are not found', async () => {
+    const eve = await app.browser('user_mallory', { organizationId: 'org_globex', role: 'owner' });
+    const before = kept();
+    const named = routes.filter((route) => /:\w+/.test(route));
+    const ofServer = named.filter((route) => /:server\/.*:\w+/.test(route));
+
+    const theirs = await statuses(named, eve, { organization: 'globex' });
+    const mixed = await statuses(ofServer, eve, { organization: 'globex', server: 'web' });
+
+    expect(theirs).toEqual(all(named, 404));
+    expect(ofServer.length).toBeGreaterThan(8);
+    expect(mixed).toEqual(all(ofServer, 404));
+    expect(kept()).toEqual(before);
+  });
+
+  test('82: a viewer is told that the role does not allow it, and it is noted', async () => {
+    const vic = await app.browser('user_vic', { organizationId: 'org_acme', role: 'viewer' });
+    const before = kept();
+    const refused = routes.filter((route) => !forViewers.includes(route));
+    // A stream that is open is no answer that ends.
+    const shown = forViewers.filter((route) => !/ $|\/live$/.test(route));
+
+    const seen = await statuses(refused, vic);
+    const looked = await statuses(shown, vic);
+    const noted = await app.server.stores.audit.newest(1000);
+
+    expect(seen).toEqual(all(refused, 403));
+    expect(looked).toEqual(all(shown, 200));
+    expect(kept()).toEqual(before);
+    const refusals = noted.filter(
+      ({ actor, outcome }) => actor === 'user:user_vic' && outcome === 'refused',
+    );
+    expect(refusals.length).toBe(refused.length);
+  });
+
+  test('82: whoever is not signed in comes to the sign-in page, and back', async () => {
+    const nobody = { userId: '', sessionId: '', cookie: '', csrfToken: '' };
+
+    const seen = await statuses(routes, nobody);
+    const { location } = await ask('GET /servers/:server', nobody);
+
+    expect(seen).toEqual(all(routes, 303));
+    expect(location).toBe('/sign-in?next=%2Fdashboard%2Facme%2Fservers%2Fsales');
+  });
+
+  test('86: what is made is shown in the answer that makes it, and in no page after', async () => {
+    const owner = await app.browser('user_owner', { organizationId: 'org_acme', role: 'owner' });
+    const send = (path: string, fields: Record<string, string>) => {
+      const body = new URLSearchParams({ csrf_token: owner.csrfToken, ...fields }).toString();
+      return app.post({ path: `/dashboard/acme${path}`, cookie: owner.cookie, body });
+    };
+    const scopes = { 'scopes.mcp:tools:read': 'mcp:tools:read' };
+    const answers = [
+      await send('/servers/sales/new-key', { name: 'once', ...scopes }),
+      await send('/servers/sales/new-client', { name: 'once', ...scopes }),
+      await send('/new-agent', { name: 'once' }),
+      await send(`/servers/sales/keys/${ids['keyId']}/rotate`, {}),
+      await send(`/servers/sales/clients/${ids['clientId']}/rotate`, {}),
+      await send('/agents/once/rotate', {}),
+    ];
+    const secrets = answers.map(
+      ({ text }) => /(?:mcp|secret|pk_live)_[0-9A-Za-z]{36}/.exec(text)?.[0] ?? 'none',
+    );
+    const links = answers.flatMap(({ text }) =>
+      [...text.matchAll(/(?:href|action|hx-get)="([^"]+)"/g)].map((match) => match[1] ?? ''),
+    );
+    const pages = [
+      '/servers/sales',
+      '/servers/sales/keys',
+      '/servers/sales/clients',
+      '/agents/once',
+    ];
+    const after: string[] = [];
+    for (const page of pages) {
+      after.push((await app.get(`/dashboard/acme${page}`, owner.cookie)).text);
+    }
+
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
+    expect(new Set(secrets).size).toBe(6);
+    expect(secrets).not.toContain('none');
+    for (const secret of secrets) {
+      expect(after.filter((text) => text.includes(secret))).toEqual([]);
+      expect(links.filter((link) => link.includes(secret))).toEqual([]);
+    }
+    const hint = secrets[0]?.slice(-4) ?? '';
+    expect(after[1]).toContain(`mcp_…${hint}`);
+  });
+});

@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest';
+
+import type { DashboardRequest } from '#server/dashboard/dashboard-door';
+import { listQuery } from '#server/dashboard/list-query';
+
+const shape = {
+  states: [
+    { value: '', text: 'All' },
+    { value: 'revoked', text: 'Revoked' },
+  ],
+  columns: [
+    { text: 'Name', sort: 'name' },
+    { text: 'Created', sort: 'created_at' },
+    { text: 'Key' },
+  ],
+  usual: { sort: 'created_at', order: 'desc' },
+} as const;
+
+function asked(search: string) {
+  const query = Object.fromEntries(new URLSearchParams(search));
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  return listQuery({ url: `/keys?${search}`, query } as DashboardRequest, shape);
+}
+
+test('a list without a query is the usual one, whole', () => {
+  expect(asked('').input).toEqual({ sort: 'created_at', order: 'desc', page: 1, limit: 50 });
+});
+
+test('filter, state, order and page come from the URL', () => {
+  const { input } = asked('filter=night&state=revoked&sort=name&order=asc&page=3');
+
+  expect(input).toEqual({
+    sort: 'name',
+    order: 'asc',
+    page: 3,
+    limit: 50,
+    text: 'night',
+    status: 'revoked',
+  });
+});
+
+test('what makes no sense in the URL counts as not asked', () => {
+  const { input } = asked('state=king&sort=password&order=up&page=-7&filter=%00%0a');
+
+  expect(input).toEqual({ sort: 'created_at', order: 'desc', page: 1, limit: 50 });
+});
+
+test('a column sorts the other way when it is the one that sorts now', () => {
+  const [name, created, key] = asked('filter=a').columns;
+
+  expect(name?.sort).toEqual({ href: '/keys?filter=a&sort=name&order=asc', now: undefined });
+  expect(created?.sort).toEqual({
+    href: '/keys?filter=a&sort=created_at&order=asc',
+    now: 'descending',
+  });
+  expect(key?.sort).toBeUndefined();
+});
+
+test('pages lead on and back and keep what was asked', () => {
+  const middle = asked('filter=a&page=2').frame(120);
+  const last = asked('page=3').frame(120);
+
+  expect(middle.range).toBe('51–100 of 120');
+  expect(middle.previous).toBe('/keys?filter=a');
+  expect(middle.next).toBe('/keys?filter=a&page=3');
+  expect(last.next).toBeUndefined();
+});

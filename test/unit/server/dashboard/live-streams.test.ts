@@ -1,0 +1,92 @@
+import { ServerResponse, IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import { expect, test } from 'vitest';
+
+import { LiveStreams } from '#server/dashboard/live-streams';
+import { stillClock } from '#support/still-clock';
+
+/** Changes that a test makes, and streams whose lines it can read. */
+function live() {
+  const states = new Map<string, number>();
+  let written = 0;
+  const failures: unknown[] = [];
+  const streams = new LiveStreams({
+    changes: {
+      written: () => String(written),
+      stateOf: async (organization, server) =>
+        String(states.get(`${organization}/${server ?? ''}`) ?? 0),
+    },
+    failed: (error) => failures.push(error),
+    clock: stillClock(),
+  });
+  const write = (topic?: string) => {
+    written += 1;
+    if (topic !== undefined) states.set(topic, written);
+  };
+  const open = async (but: { sessionId?: string; server?: string } = {}) => {
+    const lines: string[] = [];
+    const response = new ServerResponse(new IncomingMessage(new Socket()));
+    const end = response.end.bind(response);
+    response.write = (chunk: unknown) => Boolean(lines.push(String(chunk)));
+    response.end = (chunk?: unknown) => {
+      if (typeof chunk === 'string') lines.push(chunk);
+      return end();
+    };
+    const listener = { isAllowed: true, lines, response };
+    const { sessionId = 's1', server } = but;
+    const isAllowed = async () => listener.isAllowed;
+    await streams.open({ sessionId, organization: 'acme', server, isAllowed }, response);
+    lines.length = 0;
+    return listener;
+  };
+  return { streams, write, open, failures };
+}
+
+test('a stream says so when something of its topic was written, and not what', async () => {
+  const { streams, write, open } = live();
+  const sales = await open({ server: 'sales' });
+  const web = await open({ server: 'web' });
+
+  write('acme/sales');
+  await streams.look();
+
+  expect(sales.lines).toEqual(['event: written\ndata:\n\n']);
+  expect(web.lines).toEqual([':\n\n']);
+  streams.close();
+});
+
+test('nothing is asked or said while nothing is written', async () => {
+  const { streams, write, open } = live();
+  const page = await open();
+  write();
+  await streams.look();
+  page.lines.length = 0;
+
+  await streams.look();
+
+  expect(page.lines).toEqual([]);
+  streams.close();
+});
+
+test('a stream ends at the next look once its session or membership is over', async () => {
+  const { streams, write, open } = live();
+  const page = await open();
+  page.isAllowed = false;
+
+  write();
+  await streams.look();
+
+  expect(page.lines).toEqual(['event: over\ndata:\n\n']);
+  expect(streams.count).toBe(0);
+});
+
+test('the fifth stream of a session ends its first', async () => {
+  const { streams, open } = live();
+  const first = await open();
+  for (let more = 0; more < 4; more += 1) await open();
+  await open({ sessionId: 's2' });
+
+  expect(first.lines).toEqual(['event: full\ndata:\n\n']);
+  expect(streams.count).toBe(5);
+  streams.close();
+});
