@@ -1,0 +1,83 @@
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+
+import type { ServerProcess } from './server-process.ts';
+
+export const email = 'dana@example.com';
+export const password = 'correct horse battery';
+
+/** A browser of somebody who looks after `acme`, and the pages of it. */
+export interface DashboardVisitor {
+  readonly context: BrowserContext;
+  readonly page: Page;
+  /** Opens a page of acme, as `/servers`. */
+  readonly open: (path: string, page?: Page) => Promise<void>;
+  readonly press: (name: string) => Promise<void>;
+  readonly follow: (name: string | RegExp) => Promise<void>;
+  readonly fill: (fields: Readonly<Record<string, string>>) => Promise<void>;
+  /** The secret on the page, once its page is there. */
+  readonly shownSecret: () => Promise<string>;
+  /** Says that it is stored, and goes on. */
+  readonly store: () => Promise<void>;
+}
+
+/** A new browser profile, as yet nobody's; `scripts: false` has scripts off. */
+export async function dashboardVisitor(
+  browser: Browser,
+  server: ServerProcess,
+  { scripts = true }: { scripts?: boolean } = {},
+): Promise<DashboardVisitor> {
+  const context = await browser.newContext({ javaScriptEnabled: scripts });
+  context.setDefaultTimeout(20_000);
+  const page = await context.newPage();
+  return {
+    context,
+    page,
+    open: async (path, where = page) =>
+      void (await where.goto(`${server.base}/dashboard/acme${path}`)),
+    press: (name) => page.getByRole('button', { name, exact: true }).click(),
+    follow: (name) =>
+      page
+        .getByRole('main')
+        .getByRole('link', { name, exact: typeof name === 'string' })
+        .first()
+        .click(),
+    async fill(fields) {
+      for (const [label, value] of Object.entries(fields)) {
+        await page.getByLabel(label, { exact: true }).fill(value);
+      }
+    },
+    shownSecret: async () => (await page.locator('code.value').textContent()) ?? '',
+    async store() {
+      await page.getByLabel('I have stored it').check();
+      await page.getByRole('button', { name: 'Done', exact: true }).click();
+    },
+  };
+}
+
+/** Makes the first owner by the printed link. */
+export async function becomeOwner(
+  { page, fill, press }: DashboardVisitor,
+  server: ServerProcess,
+): Promise<void> {
+  await page.goto(/http:\S+\/set-up\/\S+/.exec(server.program.stdout)?.[0] ?? '');
+  await fill({
+    Organization: 'acme',
+    'E-mail': email,
+    'New password': password,
+    'New password, again': password,
+  });
+  await press('Make the account');
+  await page.waitForURL('**/account?done=set-up');
+}
+
+/** Signs in as somebody else than nobody. */
+export async function signInAs(
+  { page, fill, press }: DashboardVisitor,
+  server: ServerProcess,
+  who: string,
+): Promise<void> {
+  await page.goto(`${server.base}/sign-in`);
+  await fill({ 'E-mail': who, Password: password });
+  await press('Sign in');
+  await page.waitForURL('**/dashboard/**');
+}
