@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 
 import { accessibilityProblems, chromium, pictures, scrollsSideways } from '#support/chromium';
 import {
@@ -15,6 +15,9 @@ import { proxyProcess } from '#support/proxy-process';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
+
+// Six pictures and two looks of axe a page take their time on a machine that does other things too.
+vi.setConfig({ testTimeout: 180_000 });
 
 const memory = { LATCHKEY_SECRET_STORE: 'memory' };
 

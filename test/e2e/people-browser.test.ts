@@ -190,7 +190,8 @@ await suite('browser', 'the first owner in a real browser', () => {
     await page.getByRole('button', { name: 'Sign out' }).click();
 
     await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
-    await page.waitForURL(account);
+    await page.waitForURL('**/dashboard/**');
+    await page.goto(`${server.base}/account`);
     expect(await page.getByText('last used just now').count()).toBe(1);
 
     await page.getByRole('button', { name: /^Remove Laptop/ }).click();

@@ -70,7 +70,7 @@ await suite('browser', 'single sign-on by an independent provider', () => {
 
   test('a linked account signs in, without scripts as well', async () => {
     const first = await browser.newPage({ javaScriptEnabled: false });
-    await first.goto(`${server.base}/sign-in`);
+    await first.goto(`${server.base}/sign-in?next=/account`);
     await first.getByLabel('E-mail').fill(email);
     await first.getByLabel('Password').fill(password);
     await first.getByRole('button', { name: 'Sign in', exact: true }).click();
@@ -79,7 +79,7 @@ await suite('browser', 'single sign-on by an independent provider', () => {
     await first.waitForURL('**/account?done=linked');
 
     const second = await browser.newPage();
-    await second.goto(`${server.base}/sign-in`);
+    await second.goto(`${server.base}/sign-in?next=/account`);
     await pictures(second, 'sign-in-provider');
     const problems = await accessibilityProblems(second);
     await second.getByRole('button', { name: 'Sign in with Acme ID' }).click();
