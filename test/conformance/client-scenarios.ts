@@ -1,8 +1,16 @@
 export const revisions = ['2025-11-25', '2026-07-28'] as const;
 export type Revision = (typeof revisions)[number];
 
-/** The client scenarios about authorization, with the revision each was introduced in. */
+/** The client scenarios, with the revision each was introduced in. */
 const introduced: Record<string, Revision | 'extension'> = {
+  tools_call: '2025-11-25',
+  'json-schema-2020-12-preservation': '2025-11-25',
+  'request-metadata': '2026-07-28',
+  'sep-2322-client-request-state': '2026-07-28',
+  'http-standard-headers': '2026-07-28',
+  'http-custom-headers': '2026-07-28',
+  'http-invalid-tool-headers': '2026-07-28',
+  'json-schema-ref-no-deref': '2026-07-28',
   'auth/metadata-default': '2025-11-25',
   'auth/metadata-var1': '2025-11-25',
   'auth/metadata-var2': '2025-11-25',
@@ -32,9 +40,13 @@ const introduced: Record<string, Revision | 'extension'> = {
   'auth/client-credentials-basic': 'extension',
 };
 
+/** Of the older era alone. */
+const ended = ['initialize', 'elicitation-sep1034-client-defaults', 'sse-retry'];
+
 /** What there is to run for `revision`; extensions belong to every revision. */
 export function clientScenarios(revision: Revision): string[] {
-  return Object.entries(introduced)
+  const begun = Object.entries(introduced)
     .filter(([, since]) => since === 'extension' || since <= revision)
     .map(([name]) => name);
+  return revision === '2025-11-25' ? [...ended, ...begun] : begun;
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run conformance -- client|authorization [SCENARIO…]`: the official suite's scenarios about
- * authorization, against our proxy or our server, as a table. Exit code 1 when one fails.
+ * `npm run conformance -- client|authorization [SCENARIO…]`: the official suite's client
+ * scenarios against our proxy, or those about authorization against our server, as a table. Exit code 1 when one fails.
  * `CONFORMANCE_OUT` names a folder that keeps every run's checks.
  */
 import { temporaryFolder } from '#support/temporary-folder';

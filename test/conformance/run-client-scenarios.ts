@@ -1,50 +1,60 @@
 import { join } from 'node:path';
 import { runProgram } from '#support/processes';
-import { clientScenarios, revisions } from './client-scenarios.ts';
+import { temporaryFolder } from '#support/temporary-folder';
+import { clientScenarios, revisions, type Revision } from './client-scenarios.ts';
 
-const suite = join(import.meta.dirname, '../../node_modules/@modelcontextprotocol/conformance');
+const suite = join(
+  import.meta.dirname,
+  '../../node_modules/@modelcontextprotocol/conformance/dist/index.js',
+);
 const driver = join(import.meta.dirname, 'driver.ts');
 
-/** The client scenarios about authorization against our proxy, both revisions, one at a time. */
+const assistants = ['legacy', 'modern'] as const;
+
+/** The client scenarios against our proxy: both revisions, as both kinds of assistant, one at a time. */
 export async function runClientScenarios(
   wanted: readonly string[],
   out: string,
 ): Promise<{ failures: number; total: number }> {
   let failures = 0;
   let total = 0;
-  console.log('| scenario | revision | result | checks |\n| --- | --- | --- | --- |');
+  await using compiled = await temporaryFolder('compiled');
+  console.log('| scenario | revision | assistant | result | checks |');
+  console.log('| --- | --- | --- | --- | --- |');
   for (const revision of revisions)
-    for (const scenario of clientScenarios(revision)) {
-      if (wanted.length > 0 && !wanted.includes(scenario)) continue;
-      const { code, stdout, stderr } = await runProgram(process.execPath, {
-        args: [
-          join(suite, 'dist/index.js'),
-          'client',
-          '--command',
-          `${process.execPath} ${driver}`,
-          '--scenario',
-          scenario,
-          '--spec-version',
-          revision,
-          // Extensions are on no revision's list.
-          '--force',
-          '--timeout',
-          '45000',
-          '-o',
-          out,
-        ],
-        timeoutMs: 60_000,
-      });
-      const said = stdout + stderr;
-      const [, checks = 'none'] = /^Passed: (.*)$/m.exec(said) ?? [];
-      const passed =
-        code === 0 && /OVERALL: PASSED/.test(said) && !/[1-9]\d* warnings/.test(checks);
-      total += 1;
-      if (!passed) failures += 1;
-      console.log(`| ${scenario} | ${revision} | ${passed ? 'pass' : 'FAIL'} | ${checks} |`);
-      if (!passed) console.log(said.split('\n').filter(isTrouble).join('\n'));
-    }
+    for (const scenario of clientScenarios(revision))
+      for (const assistant of assistants) {
+        if (wanted.length > 0 && !wanted.includes(scenario)) continue;
+        const { passed, checks, said } = await run(
+          { scenario, revision, assistant },
+          { out, compiled: compiled.path },
+        );
+        total += 1;
+        if (!passed) failures += 1;
+        const verdict = `${passed ? 'pass' : 'FAIL'} | ${checks}`;
+        console.log(`| ${scenario} | ${revision} | ${assistant} | ${verdict} |`);
+        if (!passed) console.log(said.split('\n').filter(isTrouble).join('\n'));
+      }
   return { failures, total };
+}
+
+async function run(
+  { scenario, revision, assistant }: { scenario: string; revision: Revision; assistant: string },
+  { out, compiled }: { out: string; compiled: string },
+): Promise<{ passed: boolean; checks: string; said: string }> {
+  const command = `${process.execPath} ${driver} ${assistant}`;
+  // Extensions are on no revision's list.
+  const which = ['--scenario', scenario, '--spec-version', revision, '--force'];
+  const { code, stdout, stderr } = await runProgram(process.execPath, {
+    args: [suite, 'client', '--command', command, ...which, '--timeout', '45000', '-o', out],
+    // Most of a run is compiling the suite and the SDKs.
+    env: { NODE_COMPILE_CACHE: compiled },
+    timeoutMs: 60_000,
+  });
+  const said = stdout + stderr;
+  const [, checks = 'none'] = /^Passed: (.*)$/m.exec(said) ?? [];
+  const passed = code === 0 && /OVERALL: PASSED/.test(said) && !/[1-9]\d* warnings/.test(checks);
+  return { passed, checks, said };
 }
 
 function isTrouble(line: string): boolean {
