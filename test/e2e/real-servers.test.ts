@@ -1,0 +1,216 @@
+/**
+ * Servers from npm that none of us wrote: whatever an assistant finds through the proxy is what it finds
+ * without.
+ */
+import { join } from 'node:path';
+import { StreamableHTTPClientTransport as ModernHttp } from '@modelcontextprotocol/client';
+import { StdioClientTransport as ModernStdio } from '@modelcontextprotocol/client/stdio';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
+import { StdioClientTransport as LegacyStdio } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport as LegacyHttp } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { writeFile } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+import { freePort } from '#support/loopback';
+import { startProgram, type Program } from '#support/processes';
+import { launcher } from '#support/proxy-process';
+import { legacySurvey, modernSurvey, type Itinerary } from '#support/server-survey';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const modules = join(import.meta.dirname, '../../node_modules');
+const official = (name: string) => join(modules, '@modelcontextprotocol', name, 'dist/index.js');
+const data = 'data:text/plain;base64,aGVsbG8=';
+
+const everything: Itinerary = {
+  tools: [
+    { name: 'echo', arguments: { message: 'hé 世界 \u2028' } },
+    { name: 'echo', arguments: {} },
+    { name: 'get-annotated-message', arguments: { messageType: 'error', includeImage: true } },
+    { name: 'get-env' },
+    { name: 'get-resource-links', arguments: { count: 10 } },
+    { name: 'get-resource-reference', arguments: { resourceType: 'Blob', resourceId: 2 } },
+    { name: 'get-structured-content', arguments: { location: 'Chicago' } },
+    { name: 'get-sum', arguments: { a: 0.1, b: -2e21 } },
+    { name: 'get-tiny-image' },
+    { name: 'gzip-file-as-resource', arguments: { name: 'a.gz', data, outputType: 'resource' } },
+    { name: 'toggle-simulated-logging' },
+    { name: 'toggle-simulated-logging' },
+    { name: 'toggle-subscriber-updates' },
+    { name: 'toggle-subscriber-updates' },
+    { name: 'trigger-long-running-operation', arguments: { duration: 0.3, steps: 3 } },
+    { name: 'get-roots-list' },
+    { name: 'trigger-elicitation-request' },
+    { name: 'trigger-url-elicitation', arguments: { url: 'https://example.com/pay' } },
+    {
+      name: 'trigger-url-elicitation',
+      arguments: { url: 'https://example.com/pay', elicitationId: 'e', errorPath: true },
+    },
+    { name: 'trigger-sampling-request', arguments: { prompt: 'why?' } },
+    { name: 'no-such-tool' },
+  ],
+  resources: [
+    'demo://resource/dynamic/text/1',
+    'demo://resource/dynamic/blob/2',
+    'demo://resource/nowhere',
+  ],
+  prompts: [
+    { name: 'simple-prompt' },
+    { name: 'args-prompt', arguments: { city: 'Łódź', state: 'x' } },
+    { name: 'args-prompt' },
+    { name: 'completable-prompt', arguments: { department: 'Sales', name: 'David' } },
+    { name: 'resource-prompt', arguments: { resourceType: 'Text', resourceId: '3' } },
+  ],
+  task: { name: 'simulate-research-query', arguments: { topic: 'eras', ambiguous: true } },
+  updates: { uri: 'demo://resource/dynamic/text/1', by: 'toggle-subscriber-updates' },
+};
+
+const files = (path: string): Itinerary => {
+  const [a, b, image] = ['a.txt', 'b.txt', 'dot.png'].map((name) => join(path, name));
+  return {
+    tools: [
+      { name: 'write_file', arguments: { path: a, content: 'one\ntwo\nthree\n' } },
+      { name: 'read_file', arguments: { path: a } },
+      { name: 'read_text_file', arguments: { path: a, head: 2 } },
+      { name: 'read_media_file', arguments: { path: image } },
+      { name: 'read_multiple_files', arguments: { paths: [a, b] } },
+      { name: 'edit_file', arguments: { path: a, edits: [{ oldText: 'two', newText: '2' }] } },
+      { name: 'create_directory', arguments: { path: join(path, 'inner') } },
+      { name: 'list_directory', arguments: { path } },
+      { name: 'list_directory_with_sizes', arguments: { path } },
+      { name: 'directory_tree', arguments: { path } },
+      { name: 'move_file', arguments: { source: a, destination: b } },
+      { name: 'move_file', arguments: { source: b, destination: a } },
+      { name: 'search_files', arguments: { path, pattern: '**/*.txt' } },
+      { name: 'get_file_info', arguments: { path: join(path, '..', 'elsewhere') } },
+      { name: 'list_allowed_directories' },
+    ],
+  };
+};
+
+const memory: Itinerary = {
+  tools: [
+    {
+      name: 'create_entities',
+      arguments: { entities: [{ name: 'Ada', entityType: 'person', observations: ['counts'] }] },
+    },
+    {
+      name: 'create_relations',
+      arguments: { relations: [{ from: 'Ada', to: 'Ada', relationType: 'knows' }] },
+    },
+    {
+      name: 'add_observations',
+      arguments: { observations: [{ entityName: 'Ada', contents: ['writes'] }] },
+    },
+    { name: 'read_graph' },
+    { name: 'search_nodes', arguments: { query: 'writes' } },
+    { name: 'open_nodes', arguments: { names: ['Ada'] } },
+    {
+      name: 'delete_observations',
+      arguments: { deletions: [{ entityName: 'Ada', observations: ['counts'] }] },
+    },
+    {
+      name: 'delete_relations',
+      arguments: { relations: [{ from: 'Ada', to: 'Ada', relationType: 'knows' }] },
+    },
+    { name: 'delete_entities', arguments: { entityNames: ['Ada'] } },
+    { name: 'read_graph' },
+  ],
+};
+
+/** How an assistant starts the proxy for `url`. */
+const throughProxy = (url: string, home: string) => ({
+  command: process.execPath,
+  args: [launcher, url],
+  env: { HOME: home, LATCHKEY_API_KEY: `mcp_${'k'.repeat(36)}`, LATCHKEY_LOG_LEVEL: 'error' },
+});
+
+/** Their types know no absent members, exactly. */
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion
+const bare = (transport: unknown) => transport as Transport;
+
+async function startedEverything(transport: 'streamableHttp' | 'sse') {
+  const port = await freePort();
+  const args = [official('server-everything'), transport];
+  const program = startProgram(process.execPath, { args, env: { PORT: String(port) } });
+  await program.line(/on port/, { stream: 'stderr', timeoutMs: 60_000 });
+  return { program, origin: `http://127.0.0.1:${port}` };
+}
+
+/** A server on standard input and output behind an HTTP front that is not ours either. */
+async function behindMcpProxy(args: string[], env: Record<string, string> = {}) {
+  const port = String(await freePort());
+  const front = join(modules, 'mcp-proxy/dist/bin/mcp-proxy.mjs');
+  const own = ['--host', '127.0.0.1', '--port', port, '--gracefulShutdownTimeout', '100'];
+  const program = startProgram(process.execPath, {
+    args: [front, ...own, '--', process.execPath, ...args],
+    env,
+  });
+  const url = `http://127.0.0.1:${port}/mcp`;
+  await answering(program, url);
+  return { program, url };
+}
+
+async function answering(program: Program, url: string): Promise<void> {
+  const gone = program.exited.then(() => Promise.reject(new Error(program.stderr)));
+  const tried = async (): Promise<void> => {
+    const ready = await fetch(url, { method: 'DELETE' }).then(
+      () => true,
+      () => false,
+    );
+    if (!ready) await tried();
+  };
+  await Promise.race([tried(), gone]);
+}
+
+function names({ tools, task }: Itinerary): Set<string> {
+  return new Set([...tools, ...(task ? [task] : [])].map(({ name }) => name));
+}
+
+const offered = (survey: Record<string, unknown>) =>
+  JSON.parse(JSON.stringify(survey['tools'])).map(({ name }: { name: string }) => name);
+
+test.each(['streamableHttp', 'sse'] as const)(
+  'the reference server over %s is through the proxy what it is without',
+  { timeout: 180_000 },
+  async (transport) => {
+    await using home = await temporaryFolder('real');
+    const { program, origin } = await startedEverything(transport);
+    await using _ = program;
+    const url = `${origin}${transport === 'sse' ? '/sse' : '/mcp'}`;
+    const direct =
+      transport === 'sse' ? new SSEClientTransport(new URL(url)) : new LegacyHttp(new URL(url));
+    const [without, through] = await Promise.all([
+      legacySurvey(bare(direct), everything),
+      legacySurvey(new LegacyStdio(throughProxy(url, home.path)), everything),
+    ]);
+
+    expect(through).toEqual(without);
+    expect(names(everything)).toEqual(new Set([...offered(without), 'no-such-tool']));
+    expect(without['progress']).toHaveLength(3);
+    expect(without['asked']).toHaveLength(4);
+    expect(JSON.stringify(without['task'])).toContain('# Research Report: eras');
+    expect(without['updated']).not.toEqual([]);
+  },
+);
+
+test.each(['filesystem', 'memory'] as const)(
+  'the %s server behind another’s front is through the proxy what it is without, for both kinds of assistant',
+  { timeout: 180_000 },
+  async (name) => {
+    await using home = await temporaryFolder('real');
+    await using folder = await temporaryFolder('files');
+    await writeFile(join(folder.path, 'dot.png'), Buffer.from([0x89, 0x50, 0x4e, 0x47]));
+    const itinerary = name === 'memory' ? memory : files(folder.path);
+    const { program, url } = await behindMcpProxy([official(`server-${name}`), folder.path], {
+      MEMORY_FILE_PATH: join(folder.path, 'memory.jsonl'),
+    });
+    await using _ = program;
+    const legacy = await legacySurvey(bare(new LegacyHttp(new URL(url))), itinerary);
+    const modern = await modernSurvey(new ModernHttp(new URL(url)), itinerary);
+    const proxy = throughProxy(url, home.path);
+
+    expect(await legacySurvey(new LegacyStdio(proxy), itinerary)).toEqual(legacy);
+    expect(await modernSurvey(new ModernStdio(proxy), itinerary)).toEqual(modern);
+    expect(names(itinerary)).toEqual(new Set(offered(legacy)));
+  },
+);
