@@ -28,7 +28,7 @@ export function openUpstream(
   const way = { url, credential, http, clock, log, maxMessageBytes, toolHeaders };
   const upstream = tools.listening(streamableHttp(way));
   const state = options.stateDir ?? defaultStateDirectory(place);
-  return metServer('http-first', {
+  return metServer(connection.transport ?? 'http-first', {
     http: upstream,
     async sse() {
       const { httpSse } = await import('#upstream/http-sse');

@@ -7,8 +7,7 @@ import type { HttpSse } from '#upstream/http-sse';
 import { UpstreamError, type Deliver, type Upstream } from '#upstream/upstream';
 
 /** Which transport is tried first, and whether the other one is tried at all. */
-export const transports = ['http-first', 'sse-first', 'http-only', 'sse-only'] as const;
-export type TransportChoice = (typeof transports)[number];
+export type TransportChoice = 'http-first' | 'sse-first' | 'http-only' | 'sse-only';
 
 export type MetServerPorts = {
   /** Streamable HTTP. */

@@ -1,4 +1,4 @@
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { proxyProcess, type ProxyProcess } from '#support/proxy-process';
@@ -134,6 +134,22 @@ test('a call that the older assistant cancels is ended at the modern server by i
   expect((await proxy.request('ping')).result).toEqual({});
   expect(server.methods()).not.toContain('notifications/cancelled');
   expect(proxy.unread()).toEqual([]);
+});
+
+test('an entry that chooses sse-only sends nothing to the endpoint of another transport', async () => {
+  await using server = await sseServer({
+    answer: ({ id }) => ({ id, result: { protocolVersion: '2024-11-05', capabilities: {} } }),
+  });
+  await using folder = await temporaryFolder('eras');
+  const config = join(folder.path, 'config.json');
+  const acme = { url: server.url.href, transport: 'sse-only', apiKey: `mcp_${'k'.repeat(36)}` };
+  await writeFile(config, JSON.stringify({ mcpServers: { acme } }));
+  await using proxy = proxyProcess({ args: ['acme', '--config', config] });
+  const { result } = await proxy.handshake();
+
+  expect(result).toMatchObject({ protocolVersion: '2024-11-05' });
+  expect(server.lines()[0]).toBe('GET /sse');
+  expect(server.lines()).not.toContain('POST /sse');
 });
 
 test('a server of 2024-11-05 is found by its stream, and the next start asks for that at once', async () => {
