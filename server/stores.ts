@@ -35,12 +35,14 @@ import { personalTokenStore } from '#store/personal-token-store';
 import { refreshTokenStore } from '#store/refresh-token-store';
 import { revokedTokenStore } from '#store/revoked-token-store';
 import { serverDirectory } from '#store/server-directory';
+import { rollupReader } from '#store/rollup-reader';
 import { rollupStore } from '#store/rollup-store';
 import { serverGroupStore } from '#store/server-group-store';
 import { sessionStore } from '#store/session-store';
 import { signingKeyStore } from '#store/signing-key-store';
 import { openSqlite } from '#store/sqlite/open-sqlite';
 import { totpStore } from '#store/totp-store';
+import { subjectNames } from '#store/subject-names';
 import { usageStore } from '#store/usage-store';
 import { userStore } from '#store/user-store';
 
@@ -65,6 +67,8 @@ export async function openStores(dataDir: string) {
     rollups: rollupStore(db),
     personalTokens: personalTokenStore(db),
     clientUse: clientUseStore(db),
+    rollupReader: rollupReader(db),
+    subjectNames: subjectNames(db),
     signingKeys: signingKeyStore(db),
     revokedTokens: revokedTokenStore(db),
     settings: organizationSettingsStore(db),

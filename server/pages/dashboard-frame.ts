@@ -27,7 +27,7 @@ export const dashboardSections = [
   { section: 'agents', text: 'Agents', path: '/agents', isThere: true },
   { section: 'people', text: 'People', path: '/people', isThere: false },
   { section: 'groups', text: 'Groups', path: '/groups', isThere: false },
-  { section: 'usage', text: 'Usage', path: '/usage', isThere: false },
+  { section: 'usage', text: 'Usage', path: '/usage', isThere: true },
   { section: 'audit', text: 'Audit log', path: '/audit', isThere: false },
   { section: 'settings', text: 'Settings', path: '/settings', isThere: false },
 ] as const;

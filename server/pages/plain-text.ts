@@ -17,3 +17,8 @@ export function shownName(text: string, most = 80): string {
   if (characters.length <= most && head === line) return line;
   return `${characters.slice(0, most).join('')}…`;
 }
+
+/** `text` for HTML and SVG that is put together without a template. */
+export function escaped(text: string): string {
+  return settled(text).replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}

@@ -1,7 +1,7 @@
 import type { Insertable, Kysely, Transaction } from 'kysely';
 
 import { periods, type Period } from '#usage/period';
-import type { CallTally, RollupRow, RollupSpan, RollupStore } from '#usage/rollup-store';
+import type { CallTally, RollupStore } from '#usage/rollup-store';
 import type { Schema } from './schema.ts';
 
 type Row = Insertable<Schema['usage_rollup']>;
@@ -23,55 +23,6 @@ export function rollupStore(db: Kysely<Schema>): RollupStore {
           await add(rows.splice(0, count), transaction);
         }
       });
-    },
-
-    async read(span, of) {
-      const rows = await inSpan(db, span, of?.kind ?? 'organization')
-        .select(['at', 'bucket', 'calls', 'tool_errors', 'refused', 'upstream_errors'])
-        .where('server_id', '=', of?.serverId ?? '')
-        .where('subject', '=', of?.subject ?? '')
-        .orderBy('at')
-        .orderBy('bucket')
-        .execute();
-      return rows.map((row) => Object.assign(countsOf(row), { at: row.at }));
-    },
-
-    async busiest(span, kind, limit) {
-      const subjects = await inSpan(db, span, kind)
-        .select(['server_id', 'subject'])
-        .groupBy(['server_id', 'subject'])
-        .orderBy(({ fn }) => fn.sum('calls'), 'desc')
-        .orderBy('server_id')
-        .orderBy('subject')
-        .limit(limit)
-        .execute();
-      if (subjects.length === 0) return [];
-      const rows = await inSpan(db, span, kind)
-        .where((where) =>
-          where.or(
-            subjects.map(({ server_id, subject }) =>
-              where('server_id', '=', server_id).and('subject', '=', subject),
-            ),
-          ),
-        )
-        .select(({ fn }) => [
-          'server_id',
-          'subject',
-          'bucket',
-          fn.sum<number>('calls').as('calls'),
-          fn.sum<number>('tool_errors').as('tool_errors'),
-          fn.sum<number>('refused').as('refused'),
-          fn.sum<number>('upstream_errors').as('upstream_errors'),
-        ])
-        .groupBy(['server_id', 'subject', 'bucket'])
-        .execute();
-      return subjects.map(({ server_id: serverId, subject }) => ({
-        serverId,
-        subject,
-        rows: rows
-          .filter((row) => row.server_id === serverId && row.subject === subject)
-          .map(countsOf),
-      }));
     },
 
     async names() {
@@ -182,33 +133,4 @@ async function add(rows: readonly Row[], db: Transaction<Schema>): Promise<void>
         })),
     )
     .execute();
-}
-
-function inSpan(
-  db: Kysely<Schema>,
-  { organizationId, period, from, until }: RollupSpan,
-  kind: string,
-) {
-  return db
-    .selectFrom('usage_rollup')
-    .where('organization_id', '=', organizationId)
-    .where('kind', '=', kind)
-    .where('period', '=', period)
-    .where('at', '>=', from)
-    .where('at', '<', until);
-}
-
-function countsOf(
-  row: Pick<
-    Schema['usage_rollup'],
-    'bucket' | 'calls' | 'tool_errors' | 'refused' | 'upstream_errors'
-  >,
-): Omit<RollupRow, 'at'> {
-  return {
-    bucket: row.bucket,
-    calls: row.calls,
-    toolErrors: row.tool_errors,
-    refused: row.refused,
-    upstreamErrors: row.upstream_errors,
-  };
 }

@@ -1,5 +1,4 @@
 import type { EpochSeconds } from '#clock/clock';
-import type { Period } from './period.ts';
 
 /** What calls are counted for. */
 export const callKinds = ['server', 'client', 'key', 'person', 'tool', 'method'] as const;
@@ -27,24 +26,10 @@ export interface CallTally extends CallCounts {
   readonly bucket: number;
 }
 
-/** Which rows: of one organization, from `from` up to but not including `until`. */
-export interface RollupSpan {
-  readonly organizationId: string;
-  readonly period: Period;
-  readonly from: EpochSeconds;
-  readonly until: EpochSeconds;
-}
-
-/** One thing that calls are counted for, by its server where that belongs to its name. */
+/** One thing that calls are counted for, within its server. */
 export interface CallSubject {
   readonly serverId: string;
   readonly subject: string;
-}
-
-/** Calls of a period of one range of latencies. */
-export interface RollupRow extends CallCounts {
-  readonly at: EpochSeconds;
-  readonly bucket: number;
 }
 
 /**
@@ -55,19 +40,9 @@ export interface RollupStore {
   /** Adds to the rows of every period and of the organization; all of it or nothing. Servers that are gone are left out. */
   record(tallies: readonly CallTally[]): Promise<void>;
 
-  /** Rows in order of time: of the whole organization, or of one thing. */
-  read(span: RollupSpan, of?: CallSubject & { kind: CallKind }): Promise<RollupRow[]>;
-
-  /** The things that had most calls, each with its rows summed up over the whole span; at most `limit`. */
-  busiest(
-    span: RollupSpan,
-    kind: CallKind,
-    limit: number,
-  ): Promise<(CallSubject & { rows: Omit<RollupRow, 'at'>[] })[]>;
-
   /** The names of tools and methods that are kept, of every server. */
   names(): Promise<(CallSubject & { kind: CallKind })[]>;
 
-  /** Removes rows that are kept no longer, at most an hour's worth of each kind at once. */
+  /** Removes rows that are kept no longer, at most sixty periods of each kind at once. */
   forget(now: EpochSeconds): Promise<void>;
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { CallTally, RollupSpan } from '#server/usage/rollup-store';
+import type { RollupSpan } from '#server/usage/rollup-reader';
+import type { CallTally } from '#server/usage/rollup-store';
 import { makeServer } from '#support/made-records';
 import { storeAdapters, type Connection } from '#support/store-adapters';
 
@@ -21,7 +22,14 @@ function tally(but: Partial<CallTally> = {}): CallTally {
 }
 
 function span(but: Partial<RollupSpan> = {}): RollupSpan {
-  return { organizationId: 'org_acme', period: 'hour', from: day, until: day + 86_400, ...but };
+  return {
+    organizationId: 'org_acme',
+    period: 'hour',
+    stepSeconds: 60,
+    from: day,
+    until: day + 86_400,
+    ...but,
+  };
 }
 
 async function rowCount({ db }: Connection): Promise<number> {
@@ -32,22 +40,22 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
   test('keeps calls by minute, hour and day, of the server and of its organization', async () => {
     await using database = await open();
     await makeServer(database);
-    const { rollups } = database;
+    const { rollups, rollupReader } = database;
     await rollups.record([tally(), tally({ at: day + 60, toolErrors: 1 })]);
     await rollups.record([tally({ at: day + 3600, bucket: 9, refused: 1, upstreamErrors: 2 })]);
     const counts = { toolErrors: 0, refused: 0, upstreamErrors: 0 };
     const server = { kind: 'server', serverId: 'srv_sales', subject: 'srv_sales' } as const;
 
     for (const of of [undefined, server]) {
-      expect(await rollups.read(span({ period: 'minute', until: day + 3600 }), of)).toEqual([
+      expect(await rollupReader.read(span({ period: 'minute', until: day + 3600 }), of)).toEqual([
         { ...counts, at: day, bucket: 4, calls: 1 },
         { ...counts, at: day + 60, bucket: 4, calls: 1, toolErrors: 1 },
       ]);
-      expect(await rollups.read(span(), of)).toEqual([
+      expect(await rollupReader.read(span(), of)).toEqual([
         { ...counts, at: day, bucket: 4, calls: 2, toolErrors: 1 },
         { at: day + 3600, bucket: 9, calls: 1, toolErrors: 0, refused: 1, upstreamErrors: 2 },
       ]);
-      expect(await rollups.read(span({ period: 'day' }), of)).toMatchObject([
+      expect(await rollupReader.read(span({ period: 'day' }), of)).toMatchObject([
         { at: day, bucket: 4, calls: 2 },
         { at: day, bucket: 9, calls: 1 },
       ]);
@@ -64,7 +72,7 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
       await rollups.record([tally()]);
     }
 
-    expect(await other.rollups.read(span())).toMatchObject([{ calls: 6 }]);
+    expect(await other.rollupReader.read(span())).toMatchObject([{ calls: 6 }]);
     expect(await rowCount(database)).toBe(before);
   });
 
@@ -79,17 +87,17 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
       tally({ ...tool, calls: 4, serverId: 'srv_support' }),
       tally({ ...tool, subject: 'rare' }),
     ]);
-    const busiest = await database.rollups.busiest(span(), 'tool', 2);
+    const busiest = await database.rollupReader.busiest(span(), 'tool', 2);
 
     expect(busiest.map(({ serverId, subject }) => `${serverId} ${subject}`)).toEqual([
       'srv_sales query',
       'srv_support query',
     ]);
-    expect(busiest[0]?.rows).toMatchObject([
+    expect(busiest[0]?.counts).toMatchObject([
       { bucket: 4, calls: 3, toolErrors: 0 },
       { bucket: 8, calls: 2, toolErrors: 1 },
     ]);
-    expect(await database.rollups.busiest(span({ from: day + 8000 }), 'tool', 2)).toEqual([]);
+    expect(await database.rollupReader.busiest(span({ from: day + 8000 }), 'tool', 2)).toEqual([]);
   });
 
   test('shows an organization nothing of another', async () => {
@@ -99,9 +107,9 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
     const theirs = { serverId: 'srv_secret', subject: 'srv_secret' };
     await database.rollups.record([tally(theirs)]);
 
-    expect(await database.rollups.read(span())).toEqual([]);
-    expect(await database.rollups.read(span(), { kind: 'server', ...theirs })).toEqual([]);
-    expect(await database.rollups.busiest(span(), 'server', 9)).toEqual([]);
+    expect(await database.rollupReader.read(span())).toEqual([]);
+    expect(await database.rollupReader.read(span(), { kind: 'server', ...theirs })).toEqual([]);
+    expect(await database.rollupReader.busiest(span(), 'server', 9)).toEqual([]);
   });
 
   test('leaves out the calls of a server that is gone', async () => {
@@ -110,7 +118,7 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
     await database.rollups.record([tally({ serverId: 'srv_gone' }), tally()]);
     await database.rollups.record([]);
 
-    expect(await database.rollups.read(span())).toMatchObject([{ calls: 1 }]);
+    expect(await database.rollupReader.read(span())).toMatchObject([{ calls: 1 }]);
   });
 
   test('takes more rows at once than one statement does', async () => {
@@ -119,7 +127,7 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
     const keys = Array.from({ length: 300 }, (_, index) => `key_${index}`);
     await database.rollups.record(keys.map((subject) => tally({ kind: 'key', subject })));
 
-    expect(await database.rollups.busiest(span(), 'key', 400)).toHaveLength(300);
+    expect(await database.rollupReader.busiest(span(), 'key', 400)).toHaveLength(300);
   });
 
   test('knows the names of tools and methods again', async () => {

@@ -26,6 +26,7 @@ export interface Connection extends Pick<
   | 'users'
   | 'usage'
   | 'rollups'
+  | 'rollupReader'
   | 'signingKeys'
   | 'revokedTokens'
 > {

@@ -189,11 +189,12 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'organizations',
       'pages',
       'people',
+      'usage',
     ],
     packages: ['fastify', 'zod'],
   },
   'server/openid': { enters: ['people'], packages: ['openid-client'] },
-  'server/pages': { enters: ['clock', 'credentials'], packages: ['eta'] },
+  'server/pages': { enters: ['clock', 'credentials'], packages: ['d3-scale', 'd3-shape', 'eta'] },
   'server/demo': { packages: ['@modelcontextprotocol/server', 'zod'] },
 };
 

@@ -12,7 +12,7 @@ let clock: StillClock;
 let meter: CallMeter;
 
 const start = async () => {
-  const rollups = { record, names, forget, read: async () => [], busiest: async () => [] };
+  const rollups = { record, names, forget };
   meter = await CallMeter.open({ rollups, clock, failed });
 };
 

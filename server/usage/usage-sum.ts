@@ -1,0 +1,37 @@
+import { percentile } from './percentile.ts';
+import type { TimedCounts } from './rollup-reader.ts';
+import type { CallCounts } from './rollup-store.ts';
+
+/** Calls added up. Latencies are those of the calls that were not refused here, in ms. */
+export interface UsageSum extends CallCounts {
+  /** However they came to nothing. */
+  readonly errors: number;
+  readonly p50: number | undefined;
+  readonly p90: number | undefined;
+  readonly p99: number | undefined;
+}
+
+/** What rows amount to together. */
+export function usageSum(rows: readonly TimedCounts[]): UsageSum {
+  const sum = { calls: 0, toolErrors: 0, refused: 0, upstreamErrors: 0 };
+  const answered = new Map<number, number>();
+  for (const { bucket, calls, toolErrors, refused, upstreamErrors } of rows) {
+    sum.calls += calls;
+    sum.toolErrors += toolErrors;
+    sum.refused += refused;
+    sum.upstreamErrors += upstreamErrors;
+    answered.set(bucket, (answered.get(bucket) ?? 0) + calls - refused);
+  }
+  return {
+    ...sum,
+    errors: errorsIn(sum),
+    p50: percentile(answered, 0.5),
+    p90: percentile(answered, 0.9),
+    p99: percentile(answered, 0.99),
+  };
+}
+
+/** Calls that came to nothing, however. */
+export function errorsIn({ toolErrors, refused, upstreamErrors }: CallCounts): number {
+  return toolErrors + refused + upstreamErrors;
+}
