@@ -13,6 +13,7 @@ import { Gateway } from '#gateway/gateway';
 import type { OidcOptions } from '#config/oidc-options';
 import { dashboardRoutes } from '#dashboard/dashboard-routes';
 import { accountGrantsOf } from '#http/account-grants';
+import { consoleCalls } from '#console/call-server';
 import { createApp } from '#http/app';
 import { isAllowedOrigin } from '#http/host-guard';
 import { providerCallbackPath } from '#http/provider-routes';
@@ -185,7 +186,12 @@ async function open(
       (routes) =>
         dashboardRoutes(routes, {
           base,
-          ports: { ...stores, clock, changes: sqliteChanges(stores.connection) },
+          ports: {
+            ...stores,
+            clock,
+            changes: sqliteChanges(stores.connection),
+            callServer: consoleCalls(gateway),
+          },
         }),
     ],
     ready: async () => void (await sql`select 1`.execute(stores.db)),

@@ -11,7 +11,7 @@ const pages = [
   { tab: 'connect', text: 'Connect', path: '', isThere: true, needs: 'server.read' },
   { tab: 'clients', text: 'OAuth clients', path: '/clients', isThere: true, needs: 'client.read' },
   { tab: 'keys', text: 'API keys', path: '/keys', isThere: true, needs: 'key.read' },
-  { tab: 'try', text: 'Try it', path: '/try', isThere: false, needs: 'server.try' },
+  { tab: 'try', text: 'Try it', path: '/try', isThere: true, needs: 'server.try' },
   {
     tab: 'settings',
     text: 'Settings',

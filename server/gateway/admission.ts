@@ -1,13 +1,13 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { Scope } from '#credentials/scope';
-import type { CredentialUse } from '#credentials/usage';
 import type { ServerRecord } from '#organizations/server-record';
+import type { MeteredCall } from './metered-call.ts';
 
 /** What lets a request in: who is asking, for which server, and what they may do there. */
 export interface Admission {
   /** Whom upstream sessions belong to: the same for every token of one client. */
   readonly principal: string;
-  readonly credential: CredentialUse & { readonly type: 'client' | 'key' };
+  readonly credential: MeteredCall['credential'];
   /** The person's grant that the client acts by, where there is one. */
   readonly grantId?: string;
   readonly scopes: readonly Scope[];
@@ -51,5 +51,12 @@ export interface AdmissionStore {
     tokenId: string;
     /** Of a token that a person granted: the grant, and the person. */
     grant?: { id: string; userId: string } | undefined;
+  }): Promise<AdmittedClient | undefined>;
+
+  /** A member of the server's organization, for what their role covers. */
+  byPerson(at: {
+    organization: string;
+    server: string;
+    userId: string;
   }): Promise<AdmittedClient | undefined>;
 }

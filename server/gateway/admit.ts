@@ -3,7 +3,7 @@ import { hashSecret, isWellFormedSecret } from '#credentials/secret-format';
 import type { AccessTokens } from '#signing/access-token';
 import type { Admission, AdmissionStore } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import type { PresentedCredential } from './presented-credential.ts';
+import type { PresentedCredential, VouchedPerson } from './presented-credential.ts';
 
 interface Place {
   readonly organization: string;
@@ -26,13 +26,18 @@ export interface AdmitPorts {
  * @throws {GatewayRefusal} `bad_credential`, `unavailable`
  */
 export async function admit(
-  credential: PresentedCredential,
+  credential: PresentedCredential | VouchedPerson,
   at: Place,
   ports: AdmitPorts,
 ): Promise<Admission> {
-  return credential.type === 'key'
-    ? admitKey(credential.key, at, ports)
-    : admitToken(credential.token, at, ports);
+  switch (credential.type) {
+    case 'key':
+      return admitKey(credential.key, at, ports);
+    case 'token':
+      return admitToken(credential.token, at, ports);
+    case 'person':
+      return admitPerson(credential.userId, at, ports);
+  }
 }
 
 async function admitKey(
@@ -80,6 +85,24 @@ async function admitToken(
     server: found.server,
     reference: tokenId,
     stillValid: async () => expiresAt > clock.now() && (await ask()) !== undefined,
+  };
+}
+
+async function admitPerson(
+  userId: string,
+  { organization, server }: Place,
+  { admissions }: AdmitPorts,
+): Promise<Admission> {
+  const ask = () => admissions.byPerson({ organization, server, userId });
+  const found = await asked(ask());
+  if (!found) throw new GatewayRefusal('bad_credential', { cause: 'no member' });
+  return {
+    principal: `user:${userId}`,
+    credential: { type: 'person', id: userId },
+    scopes: found.scopes,
+    server: found.server,
+    reference: `user:${userId}`,
+    stillValid: async () => (await ask()) !== undefined,
   };
 }
 

@@ -13,6 +13,11 @@ export interface GatewayRequest {
   /** Names and values in turn, as they arrived, so that a repeated header is seen. */
   readonly rawHeaders: readonly string[];
   /**
+   * The id of a person who is signed in here and asks for themselves. Only our own pages say so, never a
+   * header: such a request carries no credential.
+   */
+  readonly person?: string;
+  /**
    * The whole body, read once.
    *
    * @throws {GatewayRefusal} `too_large`

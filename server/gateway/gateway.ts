@@ -106,11 +106,18 @@ export class Gateway {
 
   async #admitted(request: GatewayRequest, seen: Seen): Promise<GatewayAnswer> {
     const { clock, used, upstreamOf } = this.#ports;
-    const admission = await admit(presentedCredential(request.rawHeaders), request, this.#ports);
+    const { person, rawHeaders } = request;
+    const presented =
+      person === undefined
+        ? presentedCredential(rawHeaders)
+        : ({ type: 'person', userId: person } as const);
+    const admission = await admit(presented, request, this.#ports);
     const { credential, grantId, principal, server } = admission;
     seen.principal = principal;
     if (request.method === 'POST') seen.metering.admitted(admission);
-    used(credential, clock.now());
+    if (credential.type !== 'person') {
+      used({ type: credential.type, id: credential.id }, clock.now());
+    }
     if (grantId !== undefined) used({ type: 'grant', id: grantId }, clock.now());
     if (this.#open.count(countedFor(admission)) >= maxOpenPerCredential) {
       throw new GatewayRefusal('too_many_requests', {

@@ -1,5 +1,3 @@
-import type { CredentialUse } from '#credentials/usage';
-
 /** How a call ended, as usage counts it. */
 export type CallOutcome =
   | 'ok'
@@ -11,7 +9,7 @@ export type CallOutcome =
 /** A request that was let in, and what became of it. */
 export interface MeteredCall {
   readonly serverId: string;
-  readonly credential: Pick<CredentialUse, 'id'> & { readonly type: 'client' | 'key' | 'person' };
+  readonly credential: { readonly type: 'client' | 'key' | 'person'; readonly id: string };
   /** `undefined` when it was refused before its body was read. */
   readonly method: string | undefined;
   /** As the caller wrote it: nothing says that there is such a tool. */

@@ -5,6 +5,12 @@ export type PresentedCredential =
   | { readonly type: 'key'; readonly key: string }
   | { readonly type: 'token'; readonly token: string };
 
+/** A person whose browser session was looked up just now. */
+export interface VouchedPerson {
+  readonly type: 'person';
+  readonly userId: string;
+}
+
 /**
  * Reads the credential from the headers, and from nowhere else. `Bearer mcp_…` is a key, as many
  * assistants can set no other header. Two credentials, or one header twice, is refused: choosing one

@@ -12,6 +12,7 @@ import { partials } from './partials.ts';
 import { settled } from './plain-text.ts';
 import { secretPieces } from './secret-pieces.ts';
 import { tablePieces } from './table.ts';
+import { toolFormPieces } from './tool-form.ts';
 
 type Rendered = (data: object) => string;
 
@@ -22,6 +23,7 @@ const pieces = {
   ...listPieces,
   ...secretPieces,
   ...tablePieces,
+  ...toolFormPieces,
 };
 
 const compiled = new WeakMap<Page<never>, Rendered>();

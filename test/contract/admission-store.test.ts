@@ -140,6 +140,39 @@ describe.each(storeAdapters)('an AdmissionStore in $name', ({ open }) => {
     },
   );
 
+  test('lets a member in for what their role covers, for as long as they are one', async () => {
+    await using database = await open();
+    await prepared(database);
+    const { db, admissions } = await database.connectAgain();
+    const person = { id: 'user_dana', email: 'dana@example.com', email_key: 'dana@example.com' };
+    await db
+      .insertInto('person')
+      .values({ ...person, created_at: now })
+      .execute();
+    const at = { organization: 'acme', server: 'sales', userId: 'user_dana' };
+
+    expect(await admissions.byPerson(at)).toBeUndefined();
+
+    const membership = { person_id: 'user_dana', organization_id: 'org_acme', role: 'member' };
+    await db.insertInto('membership').values(membership).execute();
+    const admitted = await admissions.byPerson(at);
+
+    expect(admitted).toMatchObject({ server: { id: 'srv_sales' } });
+    expect(admitted?.scopes).toContain('mcp:tools:execute');
+    expect(admitted?.scopes).not.toContain('mcp:server:manage');
+    expect(await admissions.byPerson({ ...at, organization: 'other' })).toBeUndefined();
+    expect(await admissions.byPerson({ ...at, server: 'other' })).toBeUndefined();
+
+    await db.updateTable('mcp_server').set({ disabled_at: now }).execute();
+
+    expect(await admissions.byPerson(at)).toBeUndefined();
+
+    await db.updateTable('mcp_server').set({ disabled_at: null }).execute();
+    await db.deleteFrom('membership').execute();
+
+    expect(await admissions.byPerson(at)).toBeUndefined();
+  });
+
   test('says which tools the server hides now', async () => {
     await using database = await open();
     await prepared(database);

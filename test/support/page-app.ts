@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 
 import { dashboardRoutes } from '#server/dashboard/dashboard-routes';
+import { consoleCalls } from '#server/console/call-server';
 import { Gateway } from '#server/gateway/gateway';
 import { accountGrantsOf } from '#server/http/account-grants';
 import { createApp } from '#server/http/app';
@@ -134,7 +135,12 @@ export async function pageApp(): Promise<PageApp> {
       (routes) =>
         dashboardRoutes(routes, {
           base,
-          ports: { ...stores, clock, changes: sqliteChanges(stores.connection) },
+          ports: {
+            ...stores,
+            clock,
+            changes: sqliteChanges(stores.connection),
+            callServer: consoleCalls(gateway),
+          },
         }),
     ],
     log: jsonLog('silent', { write: () => true }),

@@ -11,6 +11,12 @@ const server = `s.id, s.name, o.name as organization, s.upstream_kind, s.upstrea
 const enabled = `o.name = :organization and s.name = :server
   and o.disabled_at is null and s.disabled_at is null`;
 
+/** A server that groups were chosen for is for their people alone; `m` is the membership. */
+const inGroup = `(not exists (select 1 from server_group r where r.server_id = s.id)
+  or exists (select 1 from server_group r
+    join group_person p on p.group_id = r.group_id and p.person_id = m.person_id
+    where r.server_id = s.id))`;
+
 const byKey = `select ${server}, k.id as key_id, k.scopes
   from api_key k
   join mcp_server s on s.id = k.server_id
@@ -33,11 +39,14 @@ const byGrant = `select ${server}, c.scopes, m.role
   join membership m on m.person_id = g.person_id and m.organization_id = o.id
   where g.id = :grant and g.person_id = :person and c.id = :client
     and g.revoked_at is null and c.revoked_at is null and ${enabled}
-    and (not exists (select 1 from server_group r where r.server_id = s.id)
-      or exists (select 1 from server_group r
-        join group_person p on p.group_id = r.group_id and p.person_id = g.person_id
-        where r.server_id = s.id))
+    and ${inGroup}
     and not exists (select 1 from revoked_token r where r.jti = :token)`;
+
+const byPerson = `select ${server}, m.role
+  from mcp_server s
+  join organization o on o.id = s.organization_id
+  join membership m on m.person_id = :person and m.organization_id = o.id
+  where ${enabled} and ${inGroup}`;
 
 /**
  * Admissions from SQLite by bare prepared statements, as every call to every MCP server asks one.
@@ -47,6 +56,7 @@ export function sqliteAdmissions(connection: DatabaseSync): AdmissionStore {
   const key = connection.prepare(byKey);
   const client = connection.prepare(byClient);
   const granted = connection.prepare(byGrant);
+  const member = connection.prepare(byPerson);
   return {
     async byKey({ organization, server: name, keyHash, now }) {
       const row = key.get({ organization, server: name, hash: keyHash, now }) as
@@ -68,6 +78,14 @@ export function sqliteAdmissions(connection: DatabaseSync): AdmissionStore {
       const most = roleScopes(row.role);
       const scopes = readScopes(row.scopes).filter((scope) => most.includes(scope));
       return { server: readServer(row), scopes };
+    },
+
+    async byPerson({ organization, server: name, userId }) {
+      const row = member.get({ organization, server: name, person: userId }) as
+        | (ServerRow & { role: string })
+        | undefined;
+      if (!row || !isRole(row.role)) return undefined;
+      return { server: readServer(row), scopes: roleScopes(row.role) };
     },
   };
 }

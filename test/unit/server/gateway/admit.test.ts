@@ -26,7 +26,12 @@ beforeEach(async () => {
 });
 
 const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
-const ports = () => ({ admissions: { byKey, byClient }, tokens, clock, endpointUrl });
+const ports = () => ({
+  admissions: { byKey, byClient, byPerson: async () => undefined },
+  tokens,
+  clock,
+  endpointUrl,
+});
 const withKey = (key: string) => admit({ type: 'key', key }, place, ports());
 const withToken = (token: string) => admit({ type: 'token', token }, place, ports());
 

@@ -14,6 +14,7 @@ import { someServer } from '#support/some-admission';
 const base = 'https://latchkey.example.com';
 const key = mintSecret('mcp_');
 const byKey = vi.fn<AdmissionStore['byKey']>();
+const byPerson = vi.fn<AdmissionStore['byPerson']>();
 const used = vi.fn();
 const refused = vi.fn();
 const note = vi.fn();
@@ -26,7 +27,7 @@ beforeEach(() => {
   byKey
     .mockReset()
     .mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes: ['mcp:tools:read'] });
-  for (const spy of [used, note, refused, readBody]) spy.mockReset();
+  for (const spy of [byPerson, used, note, refused, readBody]) spy.mockReset();
   upstream = legacyServer();
   gateway = new Gateway({
     base,
@@ -34,7 +35,7 @@ beforeEach(() => {
     used,
     refused,
     note,
-    admissions: { byKey, byClient: () => Promise.resolve(undefined) },
+    admissions: { byKey, byClient: () => Promise.resolve(undefined), byPerson },
     tokens: {
       issue: () => Promise.reject(new Error('not here')),
       verify: () => Promise.resolve({ outcome: 'invalid', reason: 'not here' }),
@@ -225,5 +226,38 @@ describe('a call is noted when it is over', () => {
     await ask(call);
 
     expect(note).not.toHaveBeenCalled();
+  });
+});
+
+describe('a person whom a page of ours vouches for', () => {
+  const ofDana = { person: 'user_dana', rawHeaders: [] };
+
+  test('is let in for what their role covers at this moment, and noted as a person', async () => {
+    byPerson.mockResolvedValue({ server: someServer(), scopes: ['mcp:tools:read'] });
+    const listed = await ask(list, ofDana);
+    const called = await ask('{"jsonrpc":"2.0","id":8,"method":"tools/call"}', ofDana);
+
+    expect([listed.status, called.status]).toEqual([200, 403]);
+    expect(byPerson).toHaveBeenCalledWith({
+      organization: 'acme',
+      server: 'sales',
+      userId: 'user_dana',
+    });
+    expect(used).not.toHaveBeenCalled();
+    expect(note).toHaveBeenCalledWith(
+      expect.objectContaining({ credential: { type: 'person', id: 'user_dana' }, outcome: 'ok' }),
+    );
+  });
+
+  test('is turned away like anybody where they are no member', async () => {
+    byPerson.mockResolvedValue(undefined);
+
+    expect((await ask(list, ofDana)).status).toBe(401);
+  });
+
+  test('is never read from a header', async () => {
+    await ask(list, { rawHeaders: ['person', 'user_dana'] });
+
+    expect(byPerson).not.toHaveBeenCalled();
   });
 });

@@ -1,0 +1,130 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { answerResult } from '#server/console/answer-result';
+import { consoleCalls } from '#server/console/call-server';
+import { listTools } from '#server/console/list-tools';
+import { shownResult } from '#server/console/shown-result';
+import type { GatewayAnswer, GatewayRequest } from '#server/gateway/exchange';
+
+const asker = {
+  userId: 'user_dana',
+  organization: 'acme',
+  server: 'sales',
+  address: '::1',
+  requestId: 'r-1',
+};
+const handle = vi.fn<(request: GatewayRequest) => Promise<GatewayAnswer>>();
+const callServer = consoleCalls({ handle });
+const answering = (...bodies: GatewayAnswer['body'][]) => {
+  for (const body of bodies) {
+    handle.mockResolvedValueOnce({ status: 200, headers: {}, ...(body && { body }) });
+  }
+};
+
+async function* chunks(...parts: string[]): AsyncGenerator<Uint8Array> {
+  for (const part of parts) yield Buffer.from(part);
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  handle.mockReset();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test('a call goes to the gateway as the person, and carries no credential', async () => {
+  answering('{}');
+  await callServer({ ...asker, method: 'tools/call', params: { name: 'query' } });
+
+  const request = handle.mock.lastCall?.[0];
+  expect(request).toMatchObject({ person: 'user_dana', method: 'POST', rawHeaders: [] });
+  expect(JSON.parse(String(await request?.readBody()))).toEqual({
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params: { name: 'query' },
+  });
+});
+
+describe('an answer', () => {
+  const answer = () => callServer({ ...asker, method: 'ping', params: {} });
+
+  test.each([
+    ['text', '{"a":1}'],
+    ['bytes', Buffer.from('{"a":1}')],
+    ['a stream', chunks('{"a"', ':1}')],
+  ])('is read as %s', async (_name, body) => {
+    answering(body);
+
+    expect(await answer()).toEqual({ outcome: 'answered', text: '{"a":1}' });
+  });
+
+  test('that is too large is given up, and its call with it', async () => {
+    answering(chunks('x'.repeat(1_000_000), 'x'.repeat(100_000), 'x'.repeat(100_000)));
+
+    expect(await answer()).toEqual({ outcome: 'too-large' });
+    expect(handle.mock.lastCall?.[0].gone.aborted).toBe(true);
+  });
+
+  test('that does not come within thirty seconds is given up', async () => {
+    handle.mockReturnValueOnce(new Promise(() => {}));
+    const waiting = answer();
+    await vi.advanceTimersByTimeAsync(30_000);
+
+    expect(await waiting).toEqual({ outcome: 'late' });
+    expect(handle.mock.lastCall?.[0].gone.aborted).toBe(true);
+  });
+});
+
+test('all pages of a list of tools are read', async () => {
+  answering(
+    '{"result":{"tools":[{"name":"a","inputSchema":{}}],"nextCursor":"2"}}',
+    '{"result":{"tools":[{"name":"b"}]}}',
+  );
+  const list = await listTools(asker, callServer);
+
+  expect(list).toMatchObject({ outcome: 'tools', tools: [{ name: 'a' }, { name: 'b' }] });
+});
+
+test('a list that never ends is read no further than ten pages', async () => {
+  handle.mockImplementation(async () => ({
+    status: 200,
+    headers: {},
+    body: '{"result":{"tools":[],"nextCursor":"again"}}',
+  }));
+  await listTools(asker, callServer);
+
+  expect(handle).toHaveBeenCalledTimes(10);
+});
+
+test.each([
+  ['{"error":{"code":-32602,"message":"unknown tool: x"}}', 'error -32602: unknown tool: x'],
+  ['no JSON', 'not JSON'],
+  ['[]', 'not a JSON-RPC response'],
+])('the answer %s is an error in words', (text, words) => {
+  const result = answerResult({ outcome: 'answered', text });
+
+  expect(result).toEqual({ outcome: 'error', message: expect.stringContaining(words) });
+});
+
+test('a result is shown part by part, long ones by their beginning', () => {
+  const { parts, isError } = shownResult({
+    outcome: 'result',
+    result: {
+      content: [
+        { type: 'text', text: 'x'.repeat(30_000) },
+        { type: 'image', data: 'aGk=' },
+      ],
+      structuredContent: { rows: 1 },
+      isError: true,
+    },
+  });
+
+  expect(isError).toBe(true);
+  expect(parts.map(({ title, isCut }) => [title, isCut])).toEqual([
+    ['Text', true],
+    ['Content of the type image', false],
+    ['Structured content', false],
+  ]);
+  expect(parts[0]?.text).toHaveLength(20_000);
+});

@@ -1,0 +1,95 @@
+import { expect, test } from 'vitest';
+import { toolFields } from '#server/console/tool-fields';
+import { typedArguments } from '#server/console/typed-arguments';
+
+const inputSchema = {
+  type: 'object',
+  properties: {
+    sql: { type: 'string', description: 'One SELECT' },
+    limit: { type: 'integer' },
+    ratio: { type: 'number' },
+    dry: { type: 'boolean' },
+    order: { type: 'string', enum: ['up', 'down'] },
+    filter: { type: 'object' },
+    any: true,
+    either: { type: ['string', 'null'] },
+  },
+  required: ['sql'],
+};
+
+test('plain values get plain fields, everything else is asked for as JSON', () => {
+  const fields = toolFields({ inputSchema });
+
+  expect(fields.map(({ name, kind }) => `${name} ${kind}`)).toEqual([
+    'sql text',
+    'limit integer',
+    'ratio number',
+    'dry boolean',
+    'order choice',
+    'filter json',
+    'any json',
+    'either json',
+  ]);
+  expect(fields[0]).toMatchObject({ required: true, description: 'One SELECT' });
+  expect(fields[4]).toMatchObject({ required: false, options: ['up', 'down'] });
+});
+
+test.each([[{}], [{ properties: 'none' }], [{ properties: {}, required: 7 }]])(
+  'the schema %j asks for nothing',
+  (schema) => {
+    expect(toolFields({ inputSchema: schema })).toEqual([]);
+  },
+);
+
+test('a form has at most forty fields', () => {
+  const properties = Object.fromEntries(
+    Array.from({ length: 100 }, (_, index) => [`field${index}`, { type: 'string' }]),
+  );
+
+  expect(toolFields({ inputSchema: { properties } })).toHaveLength(40);
+});
+
+const typed = (entries: Record<string, string>) =>
+  typedArguments(toolFields({ inputSchema }), new Map(Object.entries(entries)));
+
+test('what was typed becomes what the tool wants, and what was left empty is left out', () => {
+  const { values, problems } = typed({
+    sql: '12',
+    limit: '12',
+    ratio: '0.5',
+    dry: 'false',
+    order: 'up',
+    filter: '{"a":[1]}',
+  });
+
+  expect(problems).toEqual([]);
+  expect(values).toEqual({
+    sql: '12',
+    limit: 12,
+    ratio: 0.5,
+    dry: false,
+    order: 'up',
+    filter: { a: [1] },
+  });
+});
+
+test('everything that is wrong is said at once, by argument', () => {
+  const { problems } = typed({ limit: '1.5', ratio: 'half', filter: '{a}' });
+
+  expect(problems).toEqual([
+    { name: 'sql', message: 'sql is needed.' },
+    { name: 'limit', message: 'limit is not a whole number.' },
+    { name: 'ratio', message: 'ratio is not a number.' },
+    { name: 'filter', message: 'filter is not JSON. A text stands in double quotes there.' },
+  ]);
+});
+
+test('an argument may be called __proto__ and changes nothing but itself', () => {
+  const schema = JSON.parse('{"properties":{"__proto__":{"type":"string"}}}');
+  const { values } = typedArguments(
+    toolFields({ inputSchema: schema }),
+    new Map([['__proto__', 'x']]),
+  );
+
+  expect(Object.getPrototypeOf(values)).toBe(Object.prototype);
+});
