@@ -3,11 +3,13 @@ import type { AuditLog } from '#audit/audit-log';
 import type { SessionStore } from '#people/session-store';
 import type { ChangeStore } from './change-store.ts';
 import type { ClientUseStore } from './client-use-store.ts';
+import type { OverviewRoutesPorts } from './overview-routes.ts';
 import type { TryRoutesPorts } from './try-routes.ts';
 import type { UsageRoutesPorts } from './usage-routes.ts';
 
 /** What the pages of the dashboard stand on. */
-export interface DashboardPorts extends AdministrationPorts, UsageRoutesPorts, TryRoutesPorts {
+export interface DashboardPorts
+  extends AdministrationPorts, OverviewRoutesPorts, UsageRoutesPorts, TryRoutesPorts {
   readonly sessions: Pick<SessionStore, 'use' | 'list'>;
   readonly audit: Pick<AuditLog, 'append'>;
   readonly changes: ChangeStore;

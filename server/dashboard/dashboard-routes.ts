@@ -16,6 +16,7 @@ import { LiveStreams } from './live-streams.ts';
 import { organizationRoutes } from './organization-routes.ts';
 import { serverRoutes } from './server-routes.ts';
 import { serverSettingsRoutes } from './server-settings-routes.ts';
+import { overviewRoutes } from './overview-routes.ts';
 import { tryRoutes } from './try-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
 
@@ -41,6 +42,7 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
   keyRotationRoutes(door, options);
   agentRoutes(door, options);
   agentKeyRoutes(door, options);
+  overviewRoutes(door, options);
   usageRoutes(door, options);
   tryRoutes(door, options);
   liveRoutes(app, door, { ports, streams });

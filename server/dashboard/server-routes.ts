@@ -40,12 +40,6 @@ const shape = {
 export function serverRoutes(door: DashboardDoor, { base, ports }: DashboardOptions): void {
   const { clock } = ports;
 
-  door.get('', needs, async ({ organization }, _request, reply) =>
-    reply
-      .header('Cache-Control', 'no-store')
-      .redirect(`${dashboardPath(organization)}/servers`, 303),
-  );
-
   door.get('/servers', needs, async (visit, request, reply) => {
     const { organization, actor } = visit;
     const query = listQuery(request, shape);

@@ -22,7 +22,7 @@ export interface DashboardFrame {
 
 /** The entries of the navigation in their order; one appears once its page is there. */
 export const dashboardSections = [
-  { section: 'overview', text: 'Overview', path: '', isThere: false },
+  { section: 'overview', text: 'Overview', path: '', isThere: true },
   { section: 'servers', text: 'Servers', path: '/servers', isThere: true },
   { section: 'agents', text: 'Agents', path: '/agents', isThere: true },
   { section: 'people', text: 'People', path: '/people', isThere: false },
