@@ -1,0 +1,146 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { accessibilityProblems, chromium, pictures, scrollsSideways } from '#support/chromium';
+import { serverProcess, type ServerProcess } from '#support/server-process';
+import { suite } from '#support/suite';
+
+const email = 'dana@example.com';
+const password = 'correct horse battery';
+
+await suite('browser', 'an organization that is called', () => {
+  let server: ServerProcess;
+  let browser: Browser;
+  let key: string;
+
+  beforeAll(async () => {
+    server = await serverProcess({ host: 'localhost' });
+    browser = await chromium();
+    const command = (words: string) => server.command(words.split(' '));
+    await command('organization create acme');
+    await command('server create acme/library --demo');
+    const made = await command('key create acme/library --name nightly --json');
+    key = String(JSON.parse(made).key);
+    const person = ['user', 'create', email, '--organization', 'acme', '--role', 'owner'];
+    await server.command(person, `${password}\n`);
+  });
+  afterAll(async () => {
+    await browser.close();
+    await server[Symbol.asyncDispose]();
+  });
+
+  const call = async (params: object, method = 'tools/call') => {
+    const answer = await fetch(`${server.base}/mcp/acme/library`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', 'X-API-Key': key },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+    });
+    return answer.text();
+  };
+  const signedIn = async (options: { javaScriptEnabled?: boolean } = {}): Promise<Page> => {
+    const context = await browser.newContext(options);
+    context.setDefaultTimeout(20_000);
+    const page = await context.newPage();
+    await page.goto(`${server.base}/sign-in?next=/dashboard/acme`);
+    await page.getByLabel('E-mail', { exact: true }).fill(email);
+    await page.getByLabel('Password', { exact: true }).fill(password);
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    await page.waitForURL('**/dashboard/acme');
+    return page;
+  };
+  /** Each look at a page: what axe says in both schemes, whether it fits a phone, and pictures for people. */
+  const inspect = async (page: Page, name: string) => {
+    await pictures(page, name);
+    const dark = await accessibilityProblems(page);
+    await page.emulateMedia({ colorScheme: 'light' });
+    await page.setViewportSize({ width: 360, height: 800 });
+    const light = await accessibilityProblems(page);
+    expect([...dark, ...light]).toEqual([]);
+    expect(await scrollsSideways(page)).toBe(false);
+  };
+  /** The numbers of a row of the table, once the server has written all calls down. */
+  const row = async (page: Page, url: string, name: string, calls: string): Promise<string[]> => {
+    const cells = page.getByRole('row', { name }).first().getByRole('cell');
+    await expect
+      .poll(
+        async () => {
+          await page.goto(url);
+          return (await cells.allInnerTexts())[0];
+        },
+        { timeout: 30_000, interval: 500 },
+      )
+      .toBe(calls);
+    return (await cells.allInnerTexts()).map((text) => text.trim());
+  };
+
+  test('an empty organization says what belongs there', async () => {
+    const page = await signedIn();
+
+    expect(await page.getByText('No calls').count()).toBe(1);
+    await inspect(page, 'overview-empty');
+  });
+
+  test('shows its calls by server, key and tool, without scripts', async () => {
+    const page = await signedIn({ javaScriptEnabled: false });
+    const sql = { sql: 'select 1' };
+    for (let turn = 0; turn < 3; turn += 1) await call({ name: 'query', arguments: sql });
+    await call({ name: 'query', arguments: { sql: 'drop table book' } });
+    await call({ name: 'made-up', arguments: {} });
+    await call({}, 'tools/list');
+    const usage = `${server.base}/dashboard/acme/usage`;
+
+    expect((await row(page, `${usage}?by=server`, 'library', '6')).slice(0, 3)).toEqual([
+      '6',
+      '2 (33.3%)',
+      '0',
+    ]);
+    expect(await row(page, `${usage}?by=key&range=1h`, 'nightly', '6')).toHaveLength(6);
+    expect((await row(page, `${usage}?by=tool`, 'query', '4'))[1]).toBe('1 (25%)');
+    expect(await row(page, `${usage}?by=tool`, '(other)', '1')).toHaveLength(6);
+    expect(await page.locator('figure.plot').count()).toBe(3);
+    const seen = await signedIn();
+    await seen.goto(`${usage}?by=tool`);
+    await inspect(seen, 'usage');
+
+    await page.getByRole('link', { name: 'query', exact: true }).click();
+
+    expect(await page.getByRole('heading', { level: 1 }).innerText()).toContain('query');
+  }, 120_000);
+
+  test('gives the same numbers as CSV', async () => {
+    const page = await signedIn();
+    const answer = await page.request.get(`${server.base}/dashboard/acme/usage.csv?by=tool`);
+    const [head, ...rows] = (await answer.text()).trim().split('\r\n');
+
+    expect(answer.headers()['content-type']).toContain('text/csv');
+    expect(head).toContain('series,from,calls');
+    expect(rows.some((line) => line.startsWith('"query"'))).toBe(true);
+  });
+
+  test('lets a member try a tool as themselves, without scripts', async () => {
+    const page = await signedIn({ javaScriptEnabled: false });
+    await page.goto(`${server.base}/dashboard/acme/servers/library/try`);
+    await page.getByRole('link', { name: 'query', exact: true }).click();
+    await page.getByLabel('sql').fill("select '<b>' || 42 as answer");
+    await page.getByLabel('limit').fill('many');
+    await page.getByRole('button', { name: 'Call query' }).click();
+
+    expect(await page.getByRole('alert').innerText()).toContain('limit is not a whole number');
+    expect(await page.getByLabel('sql').inputValue()).toContain('|| 42');
+
+    await page.getByLabel('limit').fill('5');
+    await page.getByRole('button', { name: 'Call query' }).click();
+
+    expect(await page.locator('.result pre').first().innerText()).toContain('<b>42');
+
+    const usage = `${server.base}/dashboard/acme/usage?by=person`;
+    expect(await row(page, usage, email, '5')).toHaveLength(6);
+
+    const seen = await signedIn();
+    await seen.goto(`${server.base}/dashboard/acme/servers/library/try?tool=query`);
+    await seen.getByLabel('sql').fill('select 42');
+    await seen.getByRole('button', { name: 'Call query' }).click();
+    await seen.locator('.result').waitFor();
+    await inspect(seen, 'try-result');
+  }, 120_000);
+});
