@@ -2,7 +2,7 @@ import { keepSecrets } from '#accounts/kept-secrets';
 import { inKeychain } from '#config/connection';
 import { connectionEntry } from '#config/connection-entry';
 import { launchEntry } from '#config/launch-entry';
-import type { Options } from '#config/options';
+import type { Options, OptionTexts } from '#config/options';
 import { backUpFile } from '#editing/back-up-file';
 import { editJson, type JsonChange } from '#editing/edit-json';
 import { fileSnapshot } from '#editing/file-snapshot';
@@ -30,7 +30,7 @@ export async function importEntries(input: CommandInput, machine: Machine): Prom
   const signIns: string[] = [];
   if (!dry && steps.length > 0 && (flags.has('yes') || json || (await agreed(machine))))
     for (const file of files) {
-      const backup = await importFile(file, options, machine);
+      const backup = await importFile(file, options, input.options, machine);
       if (backup !== undefined) backups.push(backup);
       for (const { connection, remoteHash } of flags.has('no-check') ? [] : file.steps)
         if (await takeOverSignIn(connection, remoteHash, options, machine))
@@ -70,10 +70,11 @@ async function agreed(machine: Machine): Promise<boolean> {
 async function importFile(
   { file, typed, steps }: ImportFile,
   options: Options,
+  given: OptionTexts,
   machine: Machine,
 ): Promise<string | undefined> {
   const store = await machine.store(options);
-  const env = launchEnvironment(options, machine);
+  const env = launchEnvironment(options, given, machine);
   const changes: JsonChange[] = [];
   for (const { connection, secrets, secretHeaders, entry, servers } of steps) {
     await keepSecrets(connection, secrets, store);

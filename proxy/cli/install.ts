@@ -15,7 +15,14 @@ import { launchEnvironment } from './launch-environment.ts';
 import type { Machine } from './machine.ts';
 import { checkName, registered } from './registry.ts';
 
-export type Installed = { file: string; changed: boolean; backup?: string };
+type Installed = { file: string; changed: boolean; backup?: string };
+
+type InstallOptions = {
+  options: Options;
+  env: Record<string, string>;
+  machine: Machine;
+  replace: boolean;
+};
 
 /** `latchkey install`: what stands there already is left alone. */
 export async function install(input: CommandInput, machine: Machine): Promise<void> {
@@ -28,7 +35,13 @@ export async function install(input: CommandInput, machine: Machine): Promise<vo
       `there is no connection ${name}`,
       `make it: latchkey add ${name} URL, or latchkey import for what an assistant has`,
     );
-  const installed = await installLaunch(name, target, options, machine, input.flags.has('replace'));
+  const env = launchEnvironment(options, input.options, machine);
+  const installed = await installLaunch(name, target, {
+    options,
+    env,
+    machine,
+    replace: input.flags.has('replace'),
+  });
   const { file, changed, backup } = installed;
   if (input.flags.has('json'))
     return machine.say(JSON.stringify({ assistant, name, ...installed }));
@@ -48,17 +61,12 @@ export async function install(input: CommandInput, machine: Machine): Promise<vo
  *
  * @throws {UsageError} when an entry of that name is somebody else's and may not be replaced
  */
-export async function installLaunch(
+async function installLaunch(
   name: string,
   { title, file, servers, typed }: AssistantFile,
-  options: Options,
-  machine: Machine,
-  replace: boolean,
+  { options, env, machine, replace }: InstallOptions,
 ): Promise<Installed> {
-  const entry = launchEntry(machine.launcher, name, {
-    typed,
-    env: launchEnvironment(options, machine),
-  });
+  const entry = launchEntry(machine.launcher, name, { typed, env });
   return machine.exclusively(`file ${file}`, options, async () => {
     const snapshot = await fileSnapshot(file);
     const path = [servers, name];

@@ -52,8 +52,9 @@ await suite('keychain', 'a connection of one’s own', () => {
     await home.write(files.cursor, before);
 
     const added = await home.json(['add', 'sales', server.url, '--api-key'], `${apiKey}\n`);
-    const installed = await home.json(['install', 'cursor', 'sales']);
-    const again = await home.json(['install', 'cursor', 'sales']);
+    const options = ['--log-level', 'info'];
+    const installed = await home.json(['install', 'cursor', 'sales', ...options]);
+    const again = await home.json(['install', 'cursor', 'sales', ...options]);
     const written = await home.read(files.cursor);
     const entry = entryIn(written, 'mcpServers', 'sales');
     await using proxy = home.start(entry);
@@ -62,6 +63,7 @@ await suite('keychain', 'a connection of one’s own', () => {
     expect(added).toMatchObject({ name: 'sales', checked: { as: 'api_key' } });
     expect(installed).toMatchObject({ changed: true });
     expect(again).toMatchObject({ changed: false });
+    expect(entry.env).toEqual({ LATCHKEY_LOG_LEVEL: 'info' });
     expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
     expect(written).toContain('"other": {}, // too\r\n\t\t"sales"');
     for (const text of [written, await home.read(registry)]) expect(text).not.toContain(apiKey);
