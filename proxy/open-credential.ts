@@ -47,7 +47,9 @@ export async function openCredential(
   if (headers && ('authorization' in headers || 'x-api-key' in headers))
     return { credential: staticCredential(headers), account: JSON.stringify(headers) };
   const own = await ownIdentity(connection, options, ports, log);
-  return headers ? { ...own, credential: withHeaders(own.credential, headers) } : own;
+  if (!headers) return own;
+  const account = JSON.stringify([own.account, headers]);
+  return { ...own, credential: withHeaders(own.credential, headers), account };
 }
 
 /** With its secrets from the keychain, where the configuration says that they are there. */

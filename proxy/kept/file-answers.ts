@@ -25,8 +25,15 @@ export function fileAnswers(directory: string, { url, account }: KeptFor): KeptA
       import('node:fs/promises'),
     ]);
     const name = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 40);
-    const folder = join(directory, name(JSON.stringify([url, account])));
-    return { files, folder, randomUUID, at: (text: string) => join(folder, `${name(text)}.json`) };
+    const server = join(directory, name(url));
+    const folder = join(server, name(account));
+    return {
+      files,
+      server,
+      folder,
+      randomUUID,
+      at: (text: string) => join(folder, `${name(text)}.json`),
+    };
   };
   type Tools = Awaited<ReturnType<typeof tools>>;
 
@@ -74,8 +81,8 @@ export function fileAnswers(directory: string, { url, account }: KeptFor): KeptA
       }
     },
     async forget() {
-      const { files, folder } = await tools();
-      await files.rm(folder, { recursive: true, force: true });
+      const { files, server } = await tools();
+      await files.rm(server, { recursive: true, force: true });
     },
   };
 }

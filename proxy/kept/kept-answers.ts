@@ -9,6 +9,6 @@ export interface KeptAnswers {
    */
   keep(question: string, answer: Buffer): Promise<void>;
 
-  /** Forgets every answer. */
+  /** Forgets every answer of that server, also to other accounts: they are kept again when it is asked. */
   forget(): Promise<void>;
 }
