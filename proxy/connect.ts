@@ -8,6 +8,7 @@ import { keptUpstream } from '#kept/kept-upstream';
 import { jsonLinesLog } from '#log/log';
 import { keptDirectory } from './open-account.ts';
 import { openCredential, type CredentialPorts } from './open-credential.ts';
+import { openToolFilter } from './open-tool-filter.ts';
 import { openUpstream } from './open-upstream.ts';
 
 export type ConnectPorts = CredentialPorts & {
@@ -40,5 +41,15 @@ export async function connect(
     clock,
     log,
   });
-  await bridge({ input, output, upstream, clock, log, maxMessageBytes, explain: explained, stop });
+  const filtered = openToolFilter(upstream, connection, options, ports, log);
+  await bridge({
+    input,
+    output,
+    upstream: filtered,
+    clock,
+    log,
+    maxMessageBytes,
+    explain: explained,
+    stop,
+  });
 }

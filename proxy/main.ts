@@ -69,6 +69,10 @@ const machine: Machine & { parentPid: number } = {
     subject = await machine.readConnection(target, options);
     return subject;
   },
+  async acceptedTools({ url }, options) {
+    const { openAcceptedTools } = await import('./open-accepted-tools.ts');
+    return openAcceptedTools(url, options, machine);
+  },
   account: async (connection, options) => openAccount(connection, options, machine),
   store: async (options) => openSecretStore(options, machine),
   async exclusively(name, options, work) {

@@ -10,6 +10,7 @@ import { namesCommand } from './names-command.ts';
 import { removeCommand } from './remove-command.ts';
 import { statusCommand } from './status-command.ts';
 import { uninstallCommand } from './uninstall-command.ts';
+import { toolsCommand } from './tools-command.ts';
 
 /** Every command, in the order of the help. Without a command's name, `connect` is meant. */
 export const commands: readonly Command[] = [
@@ -24,4 +25,5 @@ export const commands: readonly Command[] = [
   statusCommand,
   completionCommand,
   namesCommand,
+  toolsCommand,
 ];

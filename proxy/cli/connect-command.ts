@@ -1,6 +1,7 @@
 import { optionNames } from '#config/options';
 import { remoteFlags } from '#mcp-remote/flags';
 import type { Command } from './command.ts';
+import { toolFlags, toolsAsAsked } from './tool-flags.ts';
 
 /** `latchkey NAME`: what an assistant starts. */
 export const connectCommand: Command = {
@@ -10,23 +11,29 @@ export const connectCommand: Command = {
   arity: [1, 2],
   summary: 'what an assistant starts',
   about: 'Carries MCP between standard input and output and the server.',
-  flags: remoteFlags,
+  flags: { ...remoteFlags, ...toolFlags },
   options: optionNames,
   examples: [
     'latchkey acme --config ./mcp.json',
     'LATCHKEY_API_KEY=mcp_… latchkey https://cloud.example.com/mcp/acme/sales',
   ],
   async run({ operands: [target = '', port], flags, options: given }, machine) {
-    if (flags.size === 0 && port === undefined) {
+    const tools = toolsAsAsked(flags);
+    const remote = [...flags.keys()].some((name) => name in remoteFlags);
+    if (!remote && port === undefined) {
       const options = machine.options(given);
-      await machine.bridge(await machine.readConnection(target, options), options);
+      await machine.bridge(
+        { ...(await machine.readConnection(target, options)), ...tools },
+        options,
+      );
       return 0;
     }
     const { readArguments } = await import('#mcp-remote/read-arguments');
     const { logLevel, warnings, ...entry } = readArguments({ url: target, port, flags }, machine);
     for (const warning of warnings) machine.tell(`latchkey: ${warning}`);
     const options = machine.options({ ...(logLevel && { 'log-level': logLevel }), ...given });
-    await machine.bridge(await machine.readConnection(target, options, entry), options);
+    const connection = await machine.readConnection(target, options, entry);
+    await machine.bridge({ ...connection, ...tools }, options);
     return 0;
   },
 };

@@ -6,6 +6,7 @@ import type { Launcher } from '#config/launch-entry';
 import type { Options, OptionTexts } from '#config/options';
 import type { HttpClient } from '#http/http-client';
 import type { SecretStore } from '#keychain/secret-store';
+import type { AcceptedToolStore } from '#tools/accepted-tools';
 
 /** What a server said when it was asked. `nobody`: it wants no credential. */
 export type Checked = {
@@ -59,6 +60,9 @@ export interface Machine {
 
   /** The same, not yet the one that the run is about: one of several. */
   readConnection(target: string, options: Options, given?: GivenEntry): Promise<Connection>;
+
+  /** What was accepted of the tools of `connection`. */
+  acceptedTools(connection: Connection, options: Options): Promise<AcceptedToolStore>;
 
   account(connection: OAuthConnection, options: Options): Promise<Account>;
 

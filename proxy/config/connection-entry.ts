@@ -5,9 +5,11 @@ import { inKeychain, type Connection } from './connection.ts';
  * place of each secret, which stands there then. The headers named by `secretHeaders` are secrets.
  */
 export function connectionEntry(
-  { url, account, credentials, headers, denyTools, transport }: Connection,
+  connection: Connection,
   secretHeaders: readonly string[] = [],
 ): Record<string, unknown> {
+  const { url, account, credentials, headers, allowTools, denyTools, changedTools, transport } =
+    connection;
   const shown = Object.entries(headers ?? {}).map(([name, value]) => [
     name,
     secretHeaders.includes(name) ? inKeychain : value,
@@ -17,7 +19,9 @@ export function connectionEntry(
     ...(account !== undefined && { account }),
     ...credentialMembers(credentials),
     ...(shown.length > 0 && { headers: Object.fromEntries(shown) }),
+    ...(allowTools && { allowTools }),
     ...(denyTools && { denyTools }),
+    ...(changedTools && { changedTools }),
     ...(transport !== undefined && { transport }),
   };
 }

@@ -13,10 +13,18 @@ export type Connection = {
   credentials: Credentials;
   /** Sent with every request to the server; names in lower case. `keychain` stands for a moved value. */
   headers?: Readonly<Record<string, string>>;
-  /** Tools that are hidden: names in which `*` stands for anything. */
-  denyTools?: readonly string[];
   /** Which transports may be tried, and in which order; Streamable HTTP unless given. */
   transport?: Transport;
+} & ToolSettings;
+
+/** Which of the server's tools the assistant may see; all, unless a list says otherwise. */
+export type ToolSettings = {
+  /** Names, in which `*` stands for anything. */
+  allowTools?: readonly string[];
+  /** Hidden, also when they are allowed. */
+  denyTools?: readonly string[];
+  /** What becomes of a tool that is other than it was accepted; `flag` unless given. */
+  changedTools?: 'flag' | 'withhold';
 };
 
 /** mcp-remote's strategies, by its names. */

@@ -4,6 +4,7 @@ import { findEntry, type ReadText } from './find-entry.ts';
 import { readCredentials } from './read-credentials.ts';
 import { readExtras } from './read-extras.ts';
 import type { Entry } from './read-entry.ts';
+import { readToolSettings } from './read-tool-settings.ts';
 import { userFiles, type Machine } from './user-files.ts';
 import { webUrl } from '#http/web-url';
 
@@ -66,11 +67,12 @@ export async function readConnection(
     problems,
   );
   const extras = readExtras(entry, setting, problems);
+  const tools = readToolSettings(entry, entry, setting, problems);
   if (problems.length > 0) throw new ConfigurationError(problems);
   const { url, source, account } = entry;
   const named = source === configFile ? { configFile } : {};
   const whose = account === undefined ? {} : { account };
-  return { name: target, url, source, ...named, ...whose, credentials, ...extras };
+  return { name: target, url, source, ...named, ...whose, credentials, ...extras, ...tools };
 }
 
 function parse(text: string, { source }: Entry, problems: Problem[]): unknown {

@@ -1,5 +1,6 @@
 import type { Problem } from './configuration-error.ts';
 import { startsLatchkey } from './launch-entry.ts';
+import type { ToolTexts } from './read-tool-settings.ts';
 
 /** What an assistant's configuration says of one server, in one shape for all assistants. */
 export type Entry = {
@@ -16,11 +17,10 @@ export type Entry = {
   account?: string;
   /** Unread. */
   headers?: unknown;
-  denyTools?: unknown;
   transport?: unknown;
   /** What the assistant puts in the environment of the program it starts. */
   env: Record<string, string>;
-};
+} & ToolTexts;
 
 type Json = Record<string, unknown>;
 
@@ -38,6 +38,8 @@ export function readEntry(
     return undefined;
   }
   const env = environment(value['env']);
+  const { allowTools, denyTools, changedTools } = value;
+  const tools = { allowTools, denyTools, changedTools };
   if (value['command'] !== undefined) {
     const args = Array.isArray(value['args']) ? value['args'].filter(isString) : [];
     if (!startsLatchkey([value['command'], ...args].filter(isString))) {
@@ -49,7 +51,9 @@ export function readEntry(
       return undefined;
     }
     const url = args.find((arg) => /^https?:\/\//i.test(arg));
-    return url === undefined ? undefined : { source, key, url, oauthKey: `${key}.oauth`, env };
+    return url === undefined
+      ? undefined
+      : { source, key, url, oauthKey: `${key}.oauth`, env, ...tools };
   }
   const urlKey = ['url', 'httpUrl', 'serverUrl'].find((name) => value[name] !== undefined) ?? 'url';
   const url = value[urlKey];
@@ -68,12 +72,12 @@ export function readEntry(
     key,
     url,
     env,
+    ...tools,
     oauthKey: `${key}.${cursor && value['oauth'] === undefined ? 'auth' : 'oauth'}`,
     ...(oauth !== undefined && { oauth }),
     ...(value['apiKey'] !== undefined && { apiKey: value['apiKey'] }),
     ...(isString(value['account']) && { account: value['account'] }),
     ...(value['headers'] !== undefined && { headers: value['headers'] }),
-    ...(value['denyTools'] !== undefined && { denyTools: value['denyTools'] }),
     ...(value['transport'] !== undefined && { transport: value['transport'] }),
   };
 }

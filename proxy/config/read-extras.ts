@@ -2,7 +2,7 @@ import type { Problem } from './configuration-error.ts';
 import { transports, type Connection } from './connection.ts';
 import type { Entry } from './read-entry.ts';
 
-type Extras = Pick<Connection, 'headers' | 'denyTools' | 'transport'>;
+type Extras = Pick<Connection, 'headers' | 'transport'>;
 
 /** RFC 9110 §5.1, §5.5, of the latter only what every server takes. */
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
@@ -18,7 +18,7 @@ const ownHeaders =
  * with the value itself.
  */
 export function readExtras(
-  { source, key, headers, denyTools, transport }: Entry,
+  { source, key, headers, transport }: Entry,
   setting: (name: string) => string | undefined,
   problems: Problem[],
 ): Extras {
@@ -35,11 +35,8 @@ export function readExtras(
   const chosen = transports.find((one) => one === transport);
   if (transport !== undefined && chosen === undefined)
     complain('transport', `is none of ${transports.join(', ')}`);
-  if (denyTools !== undefined && !isTexts(denyTools))
-    complain('denyTools', 'is not a list of tool names');
   return {
     ...(Object.keys(read).length > 0 && { headers: read }),
-    ...(isTexts(denyTools) && denyTools.length > 0 && { denyTools }),
     ...(chosen !== undefined && { transport: chosen }),
   };
 }
@@ -51,8 +48,4 @@ export function expanded(text: string, setting: (name: string) => string | undef
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function isTexts(value: unknown): value is string[] {
-  return Array.isArray(value) && value.every((one) => typeof one === 'string');
 }

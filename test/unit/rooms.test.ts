@@ -34,6 +34,8 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/open-account': {
     enters: ['accounts', 'clock', 'config', 'http', 'kept', 'keychain', 'loopback', 'token'],
   },
+  'proxy/open-tool-filter': { enters: ['config', 'log', 'tools', 'upstream'] },
+  'proxy/open-accepted-tools': { enters: ['config', 'tools'] },
   'proxy/errors': {
     enters: [
       'config',
@@ -59,6 +61,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'loopback',
       'mcp-remote',
       'token',
+      'tools',
     ],
   },
   'proxy/accounts': {
@@ -71,6 +74,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/era': { enters: ['upstream', 'jsonrpc', 'clock', 'log'] },
   'proxy/kept': { enters: ['upstream', 'jsonrpc', 'clock', 'log'] },
   'proxy/upstream': { enters: ['token', 'jsonrpc', 'http', 'clock', 'log'] },
+  'proxy/tools': { enters: ['upstream', 'jsonrpc', 'clock', 'log'] },
   'proxy/token': { enters: ['keychain', 'clock', 'log'] },
   'proxy/oauth': { enters: ['http', 'clock', 'log'] },
   'proxy/loopback': {},

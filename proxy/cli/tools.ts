@@ -1,0 +1,80 @@
+import type { Clock } from '#clock/clock';
+import type { Connection } from '#config/connection';
+import { UsageError } from '#config/usage-error';
+import { afterAcceptance, changedParts, type AcceptedToolStore } from '#tools/accepted-tools';
+import { admittedTools } from '#tools/tool-rules';
+
+export type ToolsInput = {
+  connection: Connection;
+  accept: readonly string[] | 'all';
+  json: boolean;
+};
+export type ToolsPorts = { store: AcceptedToolStore; clock: Clock };
+
+/**
+ * `latchkey tools`: what is known of a server's tools, once `accept` was done.
+ *
+ * @throws {UsageError} for a tool that was never seen
+ */
+export async function tools(
+  { connection, accept, json }: ToolsInput,
+  { store, clock }: ToolsPorts,
+): Promise<string> {
+  let known = await store.read();
+  const names = accept === 'all' ? [...known.keys()] : accept;
+  const stranger = names.find((name) => !known.has(name));
+  if (stranger !== undefined)
+    throw new UsageError(
+      `${connection.name} has shown no tool ${stranger}`,
+      `latchkey tools ${connection.name} lists them`,
+    );
+  if (names.length > 0) {
+    known = afterAcceptance(known, names, clock.now());
+    await store.write(known);
+  }
+  const { allowTools, denyTools, changedTools: mode = 'flag' } = connection;
+  const admits = admittedTools({
+    ...(allowTools && { allow: allowTools }),
+    ...(denyTools && { deny: denyTools }),
+  });
+  const rows = [...known]
+    .toSorted(([one], [other]) => one.localeCompare(other))
+    .map(([name, tool]) => {
+      const parts = changedParts(tool);
+      const seen = parts.length > 0 ? ('changed' as const) : ('accepted' as const);
+      const state = admits(name) ? seen : ('filtered' as const);
+      const { acceptedAt, changedAt } = tool;
+      return { name, state, changed: parts, acceptedAt, changedAt };
+    });
+  if (json)
+    return JSON.stringify({
+      tools: rows.map(({ acceptedAt, changedAt, ...row }) => ({
+        ...row,
+        withheld: row.state === 'changed' && mode === 'withhold',
+        accepted_at: acceptedAt,
+        ...(changedAt !== undefined && { changed_at: changedAt }),
+      })),
+    });
+  const width = Math.max(0, ...rows.map(({ name }) => name.length));
+  const lines = rows.map(({ name, state, changed, changedAt }) => {
+    const words = {
+      accepted: 'accepted',
+      filtered: 'kept back by the lists of this connection',
+      changed: `changed on ${day(changedAt)}: ${changed.join(', ')}${mode === 'withhold' ? '; withheld' : ''}`,
+    };
+    return `  ${name.padEnd(width)}  ${words[state]}`;
+  });
+  const changes = rows.some(({ state }) => state === 'changed');
+  const head =
+    rows.length > 0
+      ? `${connection.name}: ${rows.length} tools seen`
+      : `${connection.name}: no tools seen yet`;
+  const hint = changes
+    ? [`hint: ask the server’s owner, then latchkey tools ${connection.name} --accept TOOL`]
+    : [];
+  return [head, ...lines, ...hint].join('\n');
+}
+
+function day(at = 0): string {
+  return new Date(at * 1000).toISOString().slice(0, 10);
+}

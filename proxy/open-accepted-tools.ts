@@ -1,0 +1,18 @@
+import { join } from 'node:path';
+import { defaultStateDirectory } from '#config/default-state-directory';
+import type { Options } from '#config/options';
+import type { Machine } from '#config/user-files';
+import type { AcceptedToolStore } from '#tools/accepted-tools';
+import { fileAcceptedTools } from '#tools/file-accepted-tools';
+import { memoryAcceptedTools } from '#tools/memory-accepted-tools';
+
+/** Where this machine keeps what was accepted of the tools at `url`. */
+export function openAcceptedTools(
+  url: string,
+  options: Options,
+  place: Machine,
+): AcceptedToolStore {
+  if (options.secretStore === 'memory') return memoryAcceptedTools();
+  const stateDirectory = options.stateDir ?? defaultStateDirectory(place);
+  return fileAcceptedTools(join(stateDirectory, 'tools'), url);
+}

@@ -1,0 +1,26 @@
+import type { Connection } from '#config/connection';
+import type { Options } from '#config/options';
+import type { Log } from '#log/log';
+import { toolFilter } from '#tools/tool-filter';
+import type { Upstream } from '#upstream/upstream';
+import { openAcceptedTools } from './open-accepted-tools.ts';
+import type { Place } from './open-account.ts';
+
+/** `upstream` without what the connection keeps back; next to the assistant, so that nothing slips by. */
+export function openToolFilter(
+  upstream: Upstream,
+  connection: Connection,
+  options: Options,
+  place: Place,
+  log: Log,
+): Upstream {
+  const { name, url, configFile, allowTools, denyTools, changedTools = 'flag' } = connection;
+  return toolFilter(upstream, {
+    rules: { ...(allowTools && { allow: allowTools }), ...(denyTools && { deny: denyTools }) },
+    changed: changedTools,
+    store: openAcceptedTools(url, options, place),
+    remedy: `latchkey tools ${name}${configFile === undefined ? '' : ` --config ${configFile}`}`,
+    clock: place.clock,
+    log,
+  });
+}
