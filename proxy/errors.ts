@@ -133,6 +133,11 @@ export function words(error: unknown, connection?: Connection): Words {
         return { message: `not signed in: ${error.message}`, hint: '' };
     }
   }
+  if (error instanceof HttpError)
+    return {
+      message: `cannot reach ${error.message}`,
+      hint: error.remedy ?? 'check the network and whether the server runs',
+    };
   if (error instanceof UpstreamError) {
     const { outcomeUnknown, ...figures } = error.details;
     const data = { ...figures, ...(outcomeUnknown && { outcome: 'unknown' }) };

@@ -88,6 +88,15 @@ const machine: Machine & { parentPid: number } = {
       stop: machine.stop(),
     });
   },
+  async doctor(target, options, hears) {
+    const { openDoctor } = await import('./open-doctor.ts');
+    return openDoctor(target, options, network, {
+      ...machine,
+      ...hears,
+      node: process.versions.node,
+      stop: machine.stop(),
+    });
+  },
   async bridge(connection, options) {
     const { connect } = await import('./connect.ts');
     await connect(connection, options, {

@@ -3,6 +3,7 @@ import type { Command } from './command.ts';
 import { completionCommand } from './completion-command.ts';
 import { connectCommand } from './connect-command.ts';
 import { importCommand } from './import-command.ts';
+import { doctorCommand } from './doctor-command.ts';
 import { installCommand } from './install-command.ts';
 import { loginCommand } from './login-command.ts';
 import { logoutCommand } from './logout-command.ts';
@@ -23,7 +24,8 @@ export const commands: readonly Command[] = [
   loginCommand,
   logoutCommand,
   statusCommand,
+  toolsCommand,
+  doctorCommand,
   completionCommand,
   namesCommand,
-  toolsCommand,
 ];

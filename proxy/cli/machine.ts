@@ -4,6 +4,8 @@ import type { Connection } from '#config/connection';
 import type { GivenEntry } from '#config/read-connection';
 import type { Launcher } from '#config/launch-entry';
 import type { Options, OptionTexts } from '#config/options';
+import type { ExaminePorts } from '#doctor/examine';
+import type { Finding } from '#doctor/finding';
 import type { HttpClient } from '#http/http-client';
 import type { SecretStore } from '#keychain/secret-store';
 import type { AcceptedToolStore } from '#tools/accepted-tools';
@@ -15,6 +17,9 @@ export type Checked = {
   /** Whether the server published metadata of its own. */
   published?: boolean;
 };
+
+export type DoctorHears = Pick<ExaminePorts, 'progress' | 'found'>;
+export type Examined = { findings: readonly Finding[]; bundle: () => Promise<Uint8Array> };
 
 /** The machine that a command runs on, and whoever sits at it. */
 export interface Machine {
@@ -73,6 +78,9 @@ export interface Machine {
 
   /** Asks the server whether the connection is one, and whether its credential is good. */
   check(connection: Connection, options: Options): Promise<Checked>;
+
+  /** Looks at everything that a connection needs, or at this machine alone, and says what it found. */
+  doctor(target: string | undefined, options: Options, hears: DoctorHears): Promise<Examined>;
 
   /** Carries MCP between standard input and output and `connection`, until the assistant hangs up. */
   bridge(connection: Connection, options: Options): Promise<void>;

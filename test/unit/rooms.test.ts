@@ -34,6 +34,16 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/open-account': {
     enters: ['accounts', 'clock', 'config', 'http', 'kept', 'keychain', 'loopback', 'token'],
   },
+  'proxy/open-doctor': {
+    enters: ['accounts', 'cli', 'config', 'doctor', 'errors', 'http', 'log'],
+  },
+  'proxy/greet': {
+    enters: ['config', 'doctor', 'errors', 'jsonrpc', 'log', 'token', 'upstream'],
+  },
+  'proxy/doctor': {
+    enters: ['accounts', 'clock', 'config', 'http', 'keychain', 'log', 'oauth'],
+    packages: ['fflate'],
+  },
   'proxy/open-tool-filter': { enters: ['config', 'log', 'tools', 'upstream'] },
   'proxy/open-accepted-tools': { enters: ['config', 'tools'] },
   'proxy/errors': {
@@ -55,6 +65,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'accounts',
       'clock',
       'config',
+      'doctor',
       'editing',
       'http',
       'keychain',

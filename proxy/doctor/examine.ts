@@ -1,0 +1,54 @@
+import type { Clock } from '#clock/clock';
+import { fail, type Check, type Finding } from './finding.ts';
+
+export type ExaminePorts = {
+  clock: Clock;
+  /** Puts what a check threw into words. */
+  words: (error: unknown) => { message: string; hint: string };
+  /** Hears of a check that takes more than a second. */
+  progress: (name: string) => void;
+  /** Hears of each finding as soon as there is one. */
+  found: (finding: Finding) => void;
+};
+
+const limitMs = 30_000;
+const quietMs = 1_000;
+
+/** Runs all checks, one after the other, to the last; each has half a minute. */
+export async function examine(
+  checks: readonly Check[],
+  { clock, words, progress, found }: ExaminePorts,
+): Promise<Finding[]> {
+  const all: Finding[] = [];
+  for (const check of checks) {
+    const limit = new AbortController();
+    const over = new AbortController();
+    void clock.sleep(quietMs, over.signal).then(() => {
+      if (!over.signal.aborted) progress(check.name);
+    });
+    const late = clock.sleep(limitMs, over.signal).then(() => {
+      limit.abort();
+      return [fail(check.name, `no answer within ${limitMs / 1000} s`, 'try again later')];
+    });
+    const findings = await Promise.race([
+      (async () => check.run(limit.signal))().catch((error: unknown) => {
+        return [inWords(check.name, error, words)];
+      }),
+      late,
+    ]);
+    over.abort();
+    findings.forEach(found);
+    all.push(...findings);
+  }
+  return all;
+}
+
+/** What nobody has words for is a bug, and the other checks go on all the same. */
+function inWords(name: string, error: unknown, words: ExaminePorts['words']): Finding {
+  try {
+    const { message, hint } = words(error);
+    return fail(name, message, hint);
+  } catch {
+    return fail(name, `fails unexpectedly: ${String(error)}`, 'tell whoever made this program');
+  }
+}
