@@ -49,9 +49,9 @@ export function overviewRoutes(door: DashboardDoor, { base, ports }: DashboardOp
     });
     const ids = events.map(({ actor }) => /^user:(.+)$/.exec(actor)?.[1] ?? '').filter(Boolean);
     const people = await ports.subjectNames.of('person', ids);
-    return events.map((event) => {
-      const actor = people.get(event.actor.slice('user:'.length)) ?? event.actor;
-      return { ...event, actor };
+    return events.map(({ at, actor, action, target }) => {
+      const who = people.get(actor.slice('user:'.length)) ?? actor;
+      return { at, action, target, actor: who };
     });
   };
 

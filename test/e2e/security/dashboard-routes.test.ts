@@ -14,6 +14,8 @@ const forViewers = [
   'GET /servers/:server/keys',
   'GET /agents',
   'GET /agents/:agent',
+  'GET /usage',
+  'GET /usage.csv',
 ];
 
 let app: PageApp;

@@ -84,6 +84,7 @@ const pages: Record<string, Route> = {
   'POST /dashboard/:organization/servers/:server/disable': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/enable': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/delete': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/servers/:server/try': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/new-client': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/new-key': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/new-agent': { guard: 'person', body: 'form' },
