@@ -13,6 +13,7 @@ import { clientSecretStore } from '#store/client-secret-store';
 import { clientStore } from '#store/client-store';
 import { clientUseStore } from '#store/client-use-store';
 import { consentStore } from '#store/consent-store';
+import { grantDirectory } from '#store/grant-directory';
 import { grantStore } from '#store/grant-store';
 import { groupMappingStore } from '#store/group-mapping-store';
 import { groupMemberStore } from '#store/group-member-store';
@@ -91,6 +92,7 @@ export async function openStores(dataDir: string) {
     audit: auditLog(db),
     auditReader: auditLog(db),
     grants: grantStore(db),
+    grantDirectory: grantDirectory(db),
     codes: authorizationCodeStore(db),
     refreshTokens: refreshTokenStore(db),
     consents: consentStore(db),

@@ -1,4 +1,4 @@
-import type { AuditLog } from '#audit/audit-log';
+import type { AuditLog, AuditReader } from '#audit/audit-log';
 import type { Clock } from '#clock/clock';
 import type { ApiKeyStore } from '#credentials/api-key';
 import type { ClientDirectory } from '#credentials/client-directory';
@@ -10,6 +10,20 @@ import type { AgentStore } from '#organizations/agent-store';
 import type { OrganizationDirectory } from '#organizations/organization-directory';
 import type { OrganizationStore } from '#organizations/organization-store';
 import type { ServerDirectory } from '#organizations/server-directory';
+import type { GrantDirectory } from '#oauth/grant-directory';
+import type { GrantStore } from '#oauth/grant-store';
+import type { ConsentStore } from '#oauth/consent-store';
+import type { OrganizationSettingsStore } from '#organizations/organization-settings';
+import type {
+  GroupMappingStore,
+  GroupMemberStore,
+  GroupStore,
+  ServerGroupStore,
+} from '#people/group-store';
+import type { InvitationStore } from '#people/invitation-store';
+import type { MembershipStore } from '#people/membership-store';
+import type { SessionStore } from '#people/session-store';
+import type { TotpStore } from '#people/totp-store';
 import type { UserStore } from '#people/user';
 
 /** What administering stands on: the stores, as `openStores` gives them, and the clock. */
@@ -25,6 +39,19 @@ export interface AdministrationPorts {
   readonly keyDirectory: KeyDirectory;
   readonly personalTokens: PersonalTokenStore;
   readonly users: UserStore;
+  readonly memberships: MembershipStore;
+  readonly groups: GroupStore;
+  readonly groupMembers: Pick<GroupMemberStore, 'list' | 'add' | 'remove'>;
+  readonly groupMappings: GroupMappingStore;
+  readonly serverGroups: Pick<ServerGroupStore, 'of' | 'set'>;
+  readonly invitations: Pick<InvitationStore, 'add' | 'list' | 'revoke'>;
+  readonly settings: OrganizationSettingsStore;
+  readonly totps: Pick<TotpStore, 'remove'>;
+  readonly sessions: Pick<SessionStore, 'endAll'>;
+  readonly grants: Pick<GrantStore, 'byId' | 'revoke'>;
+  readonly grantDirectory: GrantDirectory;
+  readonly consents: Pick<ConsentStore, 'forget'>;
+  readonly auditReader: AuditReader;
   readonly audit: Pick<AuditLog, 'append'>;
   readonly clock: Clock;
 }

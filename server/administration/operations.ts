@@ -8,6 +8,22 @@ import {
   clientUpdate,
 } from './client-operations.ts';
 import { clientRotate, clientSecretList, clientSecretRevoke } from './client-secret-operations.ts';
+import { auditRead } from './audit-operations.ts';
+import { grantList, grantWithdraw } from './grant-operations.ts';
+import {
+  groupAddMember,
+  groupCreate,
+  groupDelete,
+  groupList,
+  groupMap,
+  groupRead,
+  groupRemoveMember,
+  groupRename,
+  groupUnmap,
+  serverGroupsRead,
+  serverGroupsSet,
+} from './group-operations.ts';
+import { invitationCreate, invitationList, invitationRevoke } from './invitation-operations.ts';
 import { keyCreate, keyList, keyRead, keyRevoke } from './key-operations.ts';
 import type { Operation } from './operation.ts';
 import {
@@ -17,6 +33,16 @@ import {
   organizationUpdate,
 } from './organization-operations.ts';
 import { registeredClientRevoke } from './registered-client-operations.ts';
+import {
+  ownershipTransfer,
+  personList,
+  personRead,
+  personRemove,
+  personSetRole,
+  secondFactorReset,
+  sessionsEnd,
+} from './people-operations.ts';
+import { settingsRead, settingsUpdate } from './settings-operations.ts';
 import {
   serverCreate,
   serverDelete,
@@ -63,4 +89,30 @@ export const operations: readonly Operation[] = [
   tokenList,
   tokenCreate,
   tokenRevoke,
+  serverGroupsRead,
+  serverGroupsSet,
+  personList,
+  personRead,
+  personSetRole,
+  personRemove,
+  ownershipTransfer,
+  secondFactorReset,
+  sessionsEnd,
+  invitationList,
+  invitationCreate,
+  invitationRevoke,
+  groupList,
+  groupRead,
+  groupCreate,
+  groupRename,
+  groupDelete,
+  groupAddMember,
+  groupRemoveMember,
+  groupMap,
+  groupUnmap,
+  settingsRead,
+  settingsUpdate,
+  grantList,
+  grantWithdraw,
+  auditRead,
 ];

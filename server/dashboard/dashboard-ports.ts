@@ -10,7 +10,7 @@ import type { UsageRoutesPorts } from './usage-routes.ts';
 /** What the pages of the dashboard stand on. */
 export interface DashboardPorts
   extends AdministrationPorts, OverviewRoutesPorts, UsageRoutesPorts, TryRoutesPorts {
-  readonly sessions: Pick<SessionStore, 'use' | 'list'>;
+  readonly sessions: Pick<SessionStore, 'use' | 'list' | 'endAll'>;
   readonly audit: Pick<AuditLog, 'append'>;
   readonly changes: ChangeStore;
   readonly clientUse: ClientUseStore;

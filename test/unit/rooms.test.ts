@@ -142,7 +142,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/credentials': { enters: ['clock', 'listing'] },
   'server/organizations': { enters: ['clock', 'listing'] },
   'server/administration': {
-    enters: ['audit', 'clock', 'credentials', 'listing', 'log', 'organizations', 'people'],
+    enters: ['audit', 'clock', 'credentials', 'listing', 'log', 'oauth', 'organizations', 'people'],
     packages: ['zod'],
   },
   'server/people': {
@@ -152,7 +152,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/audit': { enters: ['clock'] },
   'server/signing': { enters: ['clock', 'credentials'], packages: ['jose', 'zod'] },
   'server/oauth': {
-    enters: ['audit', 'clock', 'credentials', 'organizations', 'people', 'signing'],
+    enters: ['audit', 'clock', 'credentials', 'listing', 'organizations', 'people', 'signing'],
     packages: ['jose', 'zod'],
   },
   'server/gateway': {

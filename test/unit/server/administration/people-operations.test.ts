@@ -1,0 +1,142 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import type { Actor } from '#server/administration/actor';
+import { groupAddMember, groupCreate, groupDelete } from '#server/administration/group-operations';
+import { serverGroupsSet } from '#server/administration/group-operations';
+import { invitationCreate, invitationList } from '#server/administration/invitation-operations';
+import {
+  ownershipTransfer,
+  personList,
+  personRemove,
+  personSetRole,
+  secondFactorReset,
+} from '#server/administration/people-operations';
+import { settingsUpdate } from '#server/administration/settings-operations';
+import { administered, type Administered } from '#support/administered';
+
+const organization = 'acme';
+let at: Administered;
+beforeAll(async () => {
+  at = await administered();
+});
+afterAll(() => at[Symbol.asyncDispose]());
+
+const idOf = (actor: Actor) => (actor.type === 'person' ? actor.userId : '');
+const recently = (actor: Actor): Actor =>
+  actor.type === 'person' ? { ...actor, provedAt: at.clock.now() } : actor;
+
+test('48: only an owner makes, changes or removes an owner, and nobody raises themselves', async () => {
+  const [owner, admin, member] = [
+    await at.person('owner'),
+    await at.person('admin'),
+    await at.person('member'),
+  ];
+  const set = (by: Actor, of: Actor, role: string) =>
+    at.perform(personSetRole, { organization, userId: idOf(of), role }, by);
+  const forbidden = { code: 'forbidden' };
+
+  await expect(set(admin, admin, 'owner')).rejects.toMatchObject(forbidden);
+  await expect(set(admin, member, 'owner')).rejects.toMatchObject(forbidden);
+  await expect(set(admin, owner, 'viewer')).rejects.toMatchObject(forbidden);
+  await expect(set(member, member, 'admin')).rejects.toMatchObject(forbidden);
+  const removal = at.perform(personRemove, { organization, userId: idOf(owner) }, admin);
+  await expect(removal).rejects.toMatchObject(forbidden);
+  await expect(
+    at.perform(invitationCreate, { organization, role: 'owner' }, admin),
+  ).rejects.toMatchObject(forbidden);
+  await expect(set(owner, owner, 'admin')).rejects.toMatchObject({ code: 'conflict' });
+  expect(await set(admin, member, 'viewer')).toMatchObject({ role: 'viewer' });
+});
+
+test('ownership is handed on by an owner who proved who they are just now', async () => {
+  const [owner, heir] = [await at.person('owner'), await at.person('member')];
+  const input = { organization, userId: idOf(heir) };
+
+  const old = at.perform(ownershipTransfer, input, owner);
+  await expect(old).rejects.toMatchObject({ code: 'proof_old' });
+  const made = await at.perform(ownershipTransfer, input, recently(owner));
+
+  expect(made).toMatchObject({ role: 'owner' });
+  await at.stores.memberships.setRole(
+    (await at.stores.organizations.byName(organization))?.id ?? '',
+    idOf(owner),
+    { from: 'admin', to: 'owner' },
+  );
+});
+
+test('an administrator weakens nobody’s account elsewhere, nor their own', async () => {
+  const [admin, member] = [recently(await at.person('admin')), await at.person('member')];
+  const user = await at.stores.users.byId(idOf(member));
+  const other = await at.stores.organizations.byName('other');
+  if (!user || !other) throw new Error('not made');
+  await at.stores.totps.begin({ userId: user.id, sealedSecret: 's', createdAt: 1 });
+  const reset = (userId: string) => at.perform(secondFactorReset, { organization, userId }, admin);
+
+  await expect(reset(idOf(admin))).rejects.toMatchObject({ code: 'conflict' });
+  await at.stores.users.add(user, { organizationId: other.id, role: 'viewer' });
+  await expect(reset(user.id)).rejects.toMatchObject({ code: 'forbidden' });
+  await at.stores.memberships.remove(other.id, user.id, 'viewer');
+  await reset(user.id);
+
+  expect(await at.stores.totps.of(user.id)).toBeUndefined();
+  expect((await at.stores.audit.newest(1))[0]).toMatchObject({
+    action: 'person.reset-second-factor',
+    target: `user:${user.id}`,
+    outcome: 'done',
+  });
+});
+
+test('a group that a server is kept to is not removed from under it', async () => {
+  const admin = await at.person('admin');
+  const member = await at.person('member');
+  const { id: groupId } = await at.perform(groupCreate, { organization, name: 'sales' }, admin);
+  await at.perform(groupAddMember, { organization, groupId, userId: idOf(member) }, admin);
+  const keep = (groupIds: string[]) =>
+    at.perform(serverGroupsSet, { organization, server: 'web', groupIds }, admin);
+  await keep([groupId]);
+
+  const removal = at.perform(groupDelete, { organization, groupId }, admin);
+  await expect(removal).rejects.toMatchObject({ code: 'conflict' });
+  await expect(keep(['group_of_others'])).rejects.toMatchObject({ code: 'invalid' });
+  await keep([]);
+
+  expect(await at.perform(groupDelete, { organization, groupId }, admin)).toMatchObject({
+    members: 1,
+  });
+});
+
+test('86: an invitation shows its link once, and the log does not hold it', async () => {
+  const admin = await at.person('admin');
+
+  const made = await at.perform(
+    invitationCreate,
+    { organization, role: 'member', note: 'Eve' },
+    admin,
+  );
+  const listed = await at.perform(invitationList, { organization }, admin);
+  const token = made.path.split('/').at(-1) ?? '-';
+
+  expect(made.expiresAt - made.createdAt).toBe(7 * 24 * 3600);
+  expect(JSON.stringify(listed)).not.toContain(token);
+  expect(JSON.stringify(await at.stores.audit.newest(99))).not.toContain(token);
+  const rows = at.stores.connection.prepare('select * from invitation').all();
+  expect(JSON.stringify(rows)).not.toContain(token);
+});
+
+test('who has no second factor cannot ask everybody for one', async () => {
+  const owner = await at.person('owner');
+  const change = { organization, secondFactorRequired: true };
+
+  await expect(at.perform(settingsUpdate, change, owner)).rejects.toMatchObject({
+    code: 'conflict',
+  });
+});
+
+test('people come page by page', async () => {
+  const first = await at.perform(personList, { organization, limit: 2 });
+  const rest = await at.perform(personList, { organization, after: first.next ?? '', limit: 200 });
+
+  expect(first.items).toHaveLength(2);
+  expect(rest.next).toBeNull();
+  expect(rest.items.map(({ email }) => email)).not.toContain(first.items[1]?.email);
+});
