@@ -51,7 +51,7 @@ export const auditRead = organizationOperation({
     next: z.string().nullable().describe('What `after` must be for those that follow'),
     actions: z.array(z.string()).describe('Every action that occurs'),
   }),
-  async run({ organization: _, after, limit, ...filter }, { organization }, { auditReader }) {
+  async run({ after, limit, ...filter }, { organization }, { auditReader }) {
     const [at = '', id = ''] = after?.split('-') ?? [];
     const found = await auditReader.read({
       ...filter,

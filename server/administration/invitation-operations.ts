@@ -55,8 +55,8 @@ export const invitationCreate = organizationOperation({
   target: (_, made) => made && `invitation:${made.id}`,
   async run({ role, groupIds, note }, { organization, role: by, actor }, ports) {
     checkOwnersTouch(by, role);
-    const known = (await ports.groups.list(organization.id)).map(({ id }) => id);
-    if (!groupIds.every((id) => known.includes(id))) {
+    const known = new Set((await ports.groups.list(organization.id)).map(({ id }) => id));
+    if (!groupIds.every((id) => known.has(id))) {
       throw invalidField('groupIds', 'names a group that is not there');
     }
     const linkToken = randomToken();

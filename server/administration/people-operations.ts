@@ -18,15 +18,15 @@ import type { EpochSeconds } from '#clock/clock';
 
 const inOrganization = { organization: fields.organization };
 const ofPerson = { ...inOrganization, userId: z.string().max(100) };
-const people = '/organizations/{organization}/people';
-const path = `${people}/{userId}`;
+const list = '/organizations/{organization}/people';
+const path = `${list}/{userId}`;
 const target = ({ userId }: { userId: string }) => `user:${userId}`;
 const mostALimit = 200;
 
 export const personList = organizationOperation({
   name: 'person.list',
   doc: 'List the people of an organization, by address',
-  route: { method: 'GET', path: people },
+  route: { method: 'GET', path: list },
   permission: 'people.read',
   input: z.strictObject({
     ...inOrganization,

@@ -9,7 +9,9 @@ import { readPageForm } from '#http/page-form';
 import { signedIn } from '#http/signed-in';
 import { visitOf } from '#http/visit';
 import type { Form } from '#oauth/form';
+import type { OrganizationSettingsStore } from '#organizations/organization-settings';
 import type { DashboardSection } from '#pages/dashboard-frame';
+import { PeopleRefusal } from '#people/people-refusal';
 import type { Role } from '#people/role';
 import type { UserStore } from '#people/user';
 
@@ -62,6 +64,7 @@ export interface DashboardDoorOptions {
   readonly base: string;
   readonly ports: CurrentPersonPorts & {
     readonly users: Pick<UserStore, 'byId' | 'memberships'>;
+    readonly settings: Pick<OrganizationSettingsStore, 'of'>;
     readonly audit: Pick<AuditLog, 'append'>;
   };
 }
@@ -75,7 +78,7 @@ export function dashboardDoor(
   app: FastifyInstance,
   { base, ports }: DashboardDoorOptions,
 ): DashboardDoor {
-  const { users, audit, clock } = ports;
+  const { users, settings, audit, clock } = ports;
   const currentPerson = currentPersonOf(base, ports);
 
   const enter = async (
@@ -87,6 +90,10 @@ export function dashboardDoor(
     const memberships = await users.memberships(person.user.id);
     const role = memberships.find((membership) => membership.organization === organization)?.role;
     if (!role) throw notFound('organization');
+    const rules = await settings.of(organization);
+    if (rules?.secondFactorRequired && person.session.factors < 2) {
+      throw new PeopleRefusal('second_factor');
+    }
     const { address, requestId } = visitOf(request);
     if (!mayDo(role, permission)) {
       const actor = `user:${person.user.id}`;

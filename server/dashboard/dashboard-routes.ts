@@ -11,14 +11,22 @@ import { dashboardDoor } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
 import { keyRoutes } from './key-routes.ts';
 import { keyRotationRoutes } from './key-rotation-routes.ts';
+import { auditRoutes } from './audit-routes.ts';
+import { consentListRoutes } from './consent-list-routes.ts';
+import { groupRoutes } from './group-routes.ts';
+import { inviteRoutes } from './invite-routes.ts';
 import { liveRoutes } from './live-routes.ts';
 import { LiveStreams } from './live-streams.ts';
 import { organizationRoutes } from './organization-routes.ts';
+import { peopleRoutes } from './people-routes.ts';
+import { personRoutes } from './person-routes.ts';
+import { serverAccessRoutes } from './server-access-routes.ts';
 import { serverRoutes } from './server-routes.ts';
 import { serverSettingsRoutes } from './server-settings-routes.ts';
 import { overviewRoutes } from './overview-routes.ts';
 import { tryRoutes } from './try-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
+import { settingsRoutes } from './settings-routes.ts';
 
 const maxFormBytes = 128 * 1024;
 
@@ -45,6 +53,14 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
   overviewRoutes(door, options);
   usageRoutes(door, options);
   tryRoutes(door, options);
+  serverAccessRoutes(door, options);
+  peopleRoutes(door, options);
+  inviteRoutes(door, options);
+  personRoutes(door, options);
+  groupRoutes(door, options);
+  consentListRoutes(door, options);
+  settingsRoutes(door, options);
+  auditRoutes(door, options);
   liveRoutes(app, door, { ports, streams });
   app.get('/dashboard/*', async () => {
     throw notFound('page');

@@ -189,7 +189,7 @@ function refusalPage(code: PeopleRefusalCode): ErrorPageAnswer {
       return plainPage(
         410,
         'This link is over',
-        'It was used, it is older than an hour, or a newer one took its place. Ask whoever runs this server for a new one.',
+        'It was used or taken back, it is too old, or a newer one took its place. Ask whoever gave it to you for a new one.',
       );
     case 'forged':
       return plainPage(
@@ -203,6 +203,13 @@ function refusalPage(code: PeopleRefusalCode): ErrorPageAnswer {
         'Sign in again first',
         'Sign in again, then repeat it: changing how you sign in takes a sign-in within the last ten minutes.',
         { text: 'Sign in again', href: '/sign-in?again=1&next=/account' },
+      );
+    case 'second_factor':
+      return plainPage(
+        403,
+        'A second factor is needed',
+        'This organization opens its pages to nobody without one. Set up an authenticator app or a passkey on your account page, and sign in with it.',
+        { text: 'To your account', href: '/account#second-factor' },
       );
     case 'enrolled':
       return plainPage(

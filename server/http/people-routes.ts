@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 
 import { accountRoutes } from './account-routes.ts';
+import { invitationRoutes } from './invitation-routes.ts';
 import { linkRoutes } from './link-routes.ts';
 import { takeForms } from './page-form.ts';
 import { pageErrors } from './page-errors.ts';
@@ -16,6 +17,7 @@ export function peopleRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
   app.setErrorHandler(pageErrors(options.base, options.people));
   signInRoutes(app, options);
   linkRoutes(app, options);
+  invitationRoutes(app, options);
   accountRoutes(app, options);
   secondFactorRoutes(app, options);
   passkeyRoutes(app, options);

@@ -1,9 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import { onwardPage } from '#pages/onward-page';
+import { isEmail } from '#people/email';
+import type { UpstreamIdentity } from '#people/identity-provider';
+import { join } from '#people/join';
 import { ownPath } from '#people/own-path';
 import { PeopleRefusal } from '#people/people-refusal';
 import { isRecentProof } from '#people/recent-proof';
+import { newUserId } from '#people/set-up';
 import {
   beginUpstreamSignIn,
   finishUpstreamSignIn,
@@ -49,6 +53,21 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
     const actor = userId === undefined ? 'nobody' : `user:${userId}`;
     const where = { organization: undefined, target: provider.issuer, address, requestId };
     return audit.append({ at: clock.now(), actor, action, outcome, ...where });
+  };
+
+  /** Who takes the invitation behind `next` with an account of the provider that nobody here has linked. */
+  const joined = async (
+    request: FastifyRequest,
+    { identity, next }: { identity: UpstreamIdentity; next: string },
+  ): Promise<string> => {
+    const { issuer, subject, email } = identity;
+    if (email === undefined || !isEmail(email)) throw new PeopleRefusal('identity_unproven');
+    const linkToken = next.split('/').at(-1) ?? '';
+    const made = { id: newUserId(), email, createdAt: clock.now(), identity: { issuer, subject } };
+    const taken = await join(linkToken, made, visitOf(request), people);
+    // An equal address links nothing: whoever has it here signs in with it first, then links.
+    if (taken !== 'done') throw new PeopleRefusal('identity_unknown', 'the address is taken here');
+    return made.id;
   };
 
   app.post('/sign-in/provider', async (request, reply) => {
@@ -97,12 +116,14 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
         await note(request, { userId: person.user.id, action: 'identity.link', outcome: 'done' });
         return sendOnward(reply, next, base);
       }
-      const userId = await identities.userOf(issuer, subject);
+      const known = await identities.userOf(issuer, subject);
+      const isJoining = upstreamPurpose(queryText(request, 'state')) === 'join';
+      const userId = known ?? (isJoining ? await joined(request, { identity, next }) : undefined);
       if (userId === undefined) throw new PeopleRefusal('identity_unknown');
       await groupMembers.setProvided(issuer, subject, identity.groups);
       await signInBrowser(request, reply, { userId, factors: 2 }, options);
       await note(request, { userId, action: 'sign-in', outcome: 'done' });
-      return sendOnward(reply, next, base);
+      return sendOnward(reply, known === undefined ? '/' : next, base);
     } catch (error) {
       const action = isLink ? 'identity.link' : 'sign-in';
       // A state that we never gave can be sent without end, to fill the log.

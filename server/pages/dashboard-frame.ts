@@ -25,11 +25,11 @@ export const dashboardSections = [
   { section: 'overview', text: 'Overview', path: '', isThere: true },
   { section: 'servers', text: 'Servers', path: '/servers', isThere: true },
   { section: 'agents', text: 'Agents', path: '/agents', isThere: true },
-  { section: 'people', text: 'People', path: '/people', isThere: false },
-  { section: 'groups', text: 'Groups', path: '/groups', isThere: false },
+  { section: 'people', text: 'People', path: '/people', isThere: true },
+  { section: 'groups', text: 'Groups', path: '/groups', isThere: true },
   { section: 'usage', text: 'Usage', path: '/usage', isThere: true },
-  { section: 'audit', text: 'Audit log', path: '/audit', isThere: false },
-  { section: 'settings', text: 'Settings', path: '/settings', isThere: false },
+  { section: 'audit', text: 'Audit log', path: '/audit', isThere: true },
+  { section: 'settings', text: 'Settings', path: '/settings', isThere: true },
 ] as const;
 
 export type DashboardSection = (typeof dashboardSections)[number]['section'];

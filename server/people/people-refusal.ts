@@ -10,6 +10,8 @@ export type PeopleRefusalCode =
   | 'proof_old'
   /** There is an authenticator app already, or none that waits for its first code. */
   | 'enrolled'
+  /** The organization asks for two factors, and this browser proved one. */
+  | 'second_factor'
   /** The password was proved too long ago, or in another browser, to ask for the second factor. */
   | 'sign_in_late'
   /** Nobody has it, or somebody else: it is not said which. */

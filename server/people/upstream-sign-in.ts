@@ -6,8 +6,8 @@ import type { ChallengeStore } from './challenge-store.ts';
 import type { IdentityProvider, SignInChecks, UpstreamIdentity } from './identity-provider.ts';
 import { PeopleRefusal } from './people-refusal.ts';
 
-/** What somebody wants of the provider: to sign in by it, or to link their account there. */
-export type UpstreamPurpose = 'sign-in' | 'link';
+/** What somebody wants of the provider: to sign in by it, to link their account there, or to join by an invitation. */
+export type UpstreamPurpose = 'sign-in' | 'link' | 'join';
 
 const longestNext = 1500;
 
@@ -39,7 +39,7 @@ export async function beginUpstreamSignIn(
 /** What a state is for; `undefined` when it is none of ours. */
 export function upstreamPurpose(state: string | undefined): UpstreamPurpose | undefined {
   const [purpose] = (state ?? '').split('.');
-  return purpose === 'sign-in' || purpose === 'link' ? purpose : undefined;
+  return purpose === 'sign-in' || purpose === 'link' || purpose === 'join' ? purpose : undefined;
 }
 
 /**

@@ -35,11 +35,12 @@ export function grantDirectory(db: Kysely<Schema>): GrantDirectory {
         .clearSelect()
         .select(({ fn }) => fn.countAll<number | string>().as('total'))
         .executeTakeFirstOrThrow();
-      const items = rows.map((row) => ({
-        ...readGrant(row),
-        email: row.email,
-        isOpenClient: row.own_server === null,
-      }));
+      const items = rows.map((row) =>
+        Object.assign(readGrant(row), {
+          email: row.email,
+          isOpenClient: row.own_server === null,
+        }),
+      );
       return { items, total: Number(total) };
     },
   };

@@ -1,0 +1,172 @@
+import { Readable } from 'node:stream';
+
+import { auditRead } from '#administration/audit-operations';
+import { perform } from '#administration/perform';
+import { exportAudit } from '#audit/export-audit';
+import { queryText } from '#http/query-text';
+import { dashboardPath } from '#pages/dashboard-frame';
+import type { Page } from '#pages/page';
+import type { Table } from '#pages/table';
+import type { DashboardDoor, DashboardRequest } from './dashboard-door.ts';
+import type { DashboardOptions } from './dashboard-ports.ts';
+import { sendDashboardPage } from './send-dashboard-page.ts';
+
+const needs = { permission: 'audit.read', section: 'audit' } as const;
+const daySeconds = 86_400;
+
+interface AuditPageData {
+  readonly path: string;
+  readonly typed: Readonly<Record<'actor' | 'target' | 'from' | 'until', string>>;
+  readonly actions: readonly {
+    readonly value: string;
+    readonly text: string;
+    readonly isChosen: boolean;
+  }[];
+  readonly outcomes: readonly {
+    readonly value: string;
+    readonly text: string;
+    readonly isChosen: boolean;
+  }[];
+  readonly table: Table;
+  readonly next: string | undefined;
+  readonly exports: readonly { readonly text: string; readonly href: string }[];
+}
+
+const auditPage: Page<AuditPageData> = {
+  title: () => 'Audit log',
+  width: 'table',
+  template: `<%~ include('@heading', { heading: 'Audit log', badges: [], action: undefined, lead: 'What happened here, for good: nobody can change or remove an entry.' }) %>
+<form class="filter" method="get" action="<%= it.path %>" role="search">
+<label class="unseen" for="actor">Who, by address</label>
+<input id="actor" name="actor" value="<%= it.typed.actor %>" placeholder="Who, by address" autocomplete="off">
+<label class="unseen" for="action">What</label>
+<select id="action" name="action"><% for (const { value, text, isChosen } of it.actions) { %><option value="<%= value %>" <% if (isChosen) { %>selected<% } %>><%= text %></option><% } %></select>
+<label class="unseen" for="target">On what, exactly</label>
+<input id="target" name="target" value="<%= it.typed.target %>" placeholder="On what, exactly" autocomplete="off">
+<label class="unseen" for="outcome">How it ended</label>
+<select id="outcome" name="outcome"><% for (const { value, text, isChosen } of it.outcomes) { %><option value="<%= value %>" <% if (isChosen) { %>selected<% } %>><%= text %></option><% } %></select>
+<label class="unseen" for="from">From</label><input id="from" name="from" type="date" value="<%= it.typed.from %>">
+<label class="unseen" for="until">To</label><input id="until" name="until" type="date" value="<%= it.typed.until %>">
+<button>Show</button>
+</form>
+<%~ include('@table', it.table) %>
+<nav class="pager" aria-label="Pages and export">
+<% if (it.next) { %><a class="button" rel="next" href="<%= it.next %>">Older</a><% } %>
+<% for (const { text, href } of it.exports) { %><a class="button" href="<%= href %>"><%= text %></a><% } %>
+</nav>`,
+};
+
+/** `/audit`: what happened in an organization, and all of it as a file. */
+export function auditRoutes(door: DashboardDoor, { ports }: DashboardOptions): void {
+  /** What the URL asks for, with the address of a person as who they are. */
+  const asked = async (request: DashboardRequest) => {
+    const text = (name: string) => queryText(request, name)?.trim() || undefined;
+    const who = text('actor');
+    const user = who?.includes('@') ? await ports.users.byEmail(who) : undefined;
+    const outcome = text('outcome');
+    const day = (name: string, more = 0) => {
+      const at = Date.parse(`${text(name) ?? ''}T00:00:00Z`);
+      return Number.isNaN(at) ? undefined : at / 1000 + more;
+    };
+    return {
+      actor: user ? `user:${user.id}` : who?.slice(0, 200),
+      action: text('action')?.slice(0, 100),
+      target: text('target')?.slice(0, 400),
+      outcome: outcome === 'done' || outcome === 'refused' ? outcome : undefined,
+      from: day('from'),
+      until: day('until', daySeconds),
+    } as const;
+  };
+
+  door.get('/audit', needs, async (visit, request, reply) => {
+    const { organization, actor } = visit;
+    const path = `${dashboardPath(organization)}/audit`;
+    const after = queryText(request, 'after');
+    const filter = await asked(request);
+    const input = { organization, ...filter, ...(after && { after }) };
+    const { items, next, actions } = await perform(auditRead, input, actor, ports);
+    const emails = new Map<string, string>();
+    for (const id of new Set(items.map((event) => event.actor))) {
+      const user = id.startsWith('user:') ? await ports.users.byId(id.slice(5)) : undefined;
+      if (user) emails.set(id, user.email);
+    }
+    const typed = (name: string) => queryText(request, name) ?? '';
+    const query = (more: Record<string, string>) => {
+      const names = ['actor', 'action', 'target', 'outcome', 'from', 'until'];
+      const kept = names.filter((name) => typed(name) !== '').map((name) => [name, typed(name)]);
+      return new URLSearchParams({ ...Object.fromEntries(kept), ...more }).toString();
+    };
+    const table: Table = {
+      caption: 'Audit log',
+      columns: ['What', 'Who', 'On what', 'From', 'When', 'Request'].map((text) => ({ text })),
+      rows: items.map((event) => ({
+        id: event.id,
+        cells: [
+          {
+            kind: 'name',
+            text: event.times > 1 ? `${event.action} × ${event.times}` : event.action,
+            badges: event.outcome === 'refused' ? [{ text: 'refused', tone: 'bad' }] : [],
+          },
+          { kind: 'text', text: emails.get(event.actor) ?? event.actor },
+          { kind: 'text', text: event.target ?? '' },
+          { kind: 'text', text: event.address ?? '' },
+          { kind: 'time', at: event.at, otherwise: '' },
+          event.requestId === null
+            ? { kind: 'text', text: '' }
+            : { kind: 'id', text: event.requestId },
+        ],
+      })),
+      empty: { text: 'Nothing like that happened here.' },
+      now: ports.clock.now(),
+    };
+    const chosen = (name: string, values: readonly string[], all: string) =>
+      ['', ...values].map((value) => ({
+        value,
+        text: value || all,
+        isChosen: value === typed(name),
+      }));
+    const data = {
+      path,
+      typed: {
+        actor: typed('actor'),
+        target: typed('target'),
+        from: typed('from'),
+        until: typed('until'),
+      },
+      actions: chosen('action', actions, 'Everything'),
+      outcomes: chosen('outcome', ['done', 'refused'], 'Done and refused'),
+      table,
+      next: next === null ? undefined : `${path}?${query({ after: next })}`,
+      exports: [
+        { text: 'Export as CSV', href: `${path}/export?${query({ format: 'csv' })}` },
+        { text: 'Export as JSON lines', href: `${path}/export?${query({ format: 'jsonl' })}` },
+      ],
+    };
+    return sendDashboardPage(reply, visit, auditPage, data, { crumbs: [{ text: 'Audit log' }] });
+  });
+
+  door.get('/audit/export', needs, async ({ organization, person }, request, reply) => {
+    const format = queryText(request, 'format') === 'csv' ? 'csv' : 'jsonl';
+    const filter = await asked(request);
+    await ports.audit.append({
+      at: ports.clock.now(),
+      actor: `user:${person.user.id}`,
+      organization,
+      action: 'audit.export',
+      target: format,
+      address: request.ip,
+      requestId: request.id,
+      outcome: 'done',
+    });
+    const day = new Date(ports.clock.now() * 1000).toISOString().slice(0, 10);
+    const type = format === 'csv' ? 'text/csv' : 'application/jsonl';
+    return reply
+      .headers({
+        'Content-Type': `${type}; charset=utf-8`,
+        'Content-Disposition': `attachment; filename="audit-${organization}-${day}.${format}"`,
+        'Cache-Control': 'no-store',
+        'X-Content-Type-Options': 'nosniff',
+      })
+      .send(Readable.from(exportAudit({ ...filter, organization }, format, ports)));
+  });
+}

@@ -1,0 +1,170 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Secret, TOTP } from 'otpauth';
+
+import { accessibilityProblems, chromium, pictures, scrollsSideways } from '#support/chromium';
+import { serverProcess, type ServerProcess } from '#support/server-process';
+import { suite } from '#support/suite';
+
+const password = 'correct horse battery';
+
+/** Several pages a test, each looked at twice by axe, on a machine that is busy. */
+const timeout = 300_000;
+
+await suite('browser', 'people, groups and the record in a real browser', () => {
+  let server: ServerProcess;
+  let browser: Browser;
+  let owner: Page;
+
+  const newPage = async (options: { javaScriptEnabled?: boolean } = {}): Promise<Page> => {
+    const context = await browser.newContext(options);
+    context.setDefaultTimeout(60_000);
+    return context.newPage();
+  };
+  const dashboard = (path: string) => `${server.base}/dashboard/acme${path}`;
+  const inspect = async (page: Page, name: string) => {
+    if (process.env['LATCHKEY_PICTURES'] === '1') await pictures(page, name);
+    const dark = await accessibilityProblems(page);
+    await page.emulateMedia({ colorScheme: 'light' });
+    await page.setViewportSize({ width: 360, height: 800 });
+    expect([...dark, ...(await accessibilityProblems(page))]).toEqual([]);
+    expect(await scrollsSideways(page)).toBe(false);
+    await page.setViewportSize({ width: 1200, height: 800 });
+  };
+  const signIn = async (page: Page, email: string) => {
+    await page.goto(`${server.base}/sign-in`);
+    await page.getByLabel('E-mail', { exact: true }).fill(email);
+    await page.getByLabel('Password', { exact: true }).fill(password);
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  };
+
+  beforeAll(async () => {
+    server = await serverProcess();
+    await server.command(['organization', 'create', 'acme']);
+    await server.command(['server', 'create', 'acme/sales', '--demo']);
+    const words = ['user', 'create', 'owner@example.com', '--organization', 'acme'];
+    await server.command([...words, '--role', 'owner'], password);
+    browser = await chromium();
+    owner = await newPage();
+    await signIn(owner, 'owner@example.com');
+  });
+  afterAll(async () => {
+    await browser.close();
+    await server[Symbol.asyncDispose]();
+  });
+
+  test(
+    'an owner makes a group, keeps a server to it, and invites somebody into it',
+    { timeout },
+    async () => {
+      await owner.goto(dashboard('/groups'));
+      await inspect(owner, 'groups-none');
+      await owner.getByLabel('Name', { exact: true }).fill('Sales');
+      await owner.getByRole('button', { name: 'Create group' }).click();
+      await owner.getByLabel('Name of the group there').fill('idp-sales');
+      await owner.getByRole('button', { name: 'Map it' }).click();
+      await owner.getByText('idp-sales').waitFor();
+      await inspect(owner, 'group');
+
+      await owner.goto(dashboard('/servers/sales/access'));
+      await owner.getByLabel('Sales', { exact: true }).check();
+      await owner.getByRole('button', { name: 'Save' }).click();
+      await owner.getByText('Only the chosen groups').waitFor();
+      await inspect(owner, 'server-access');
+
+      await owner.goto(dashboard('/people/invite'));
+      await inspect(owner, 'invite');
+      await owner.getByLabel('For whom').fill('Viola');
+      await owner.getByLabel('Viewer', { exact: true }).check();
+      await owner.getByLabel('Sales', { exact: true }).check();
+      await owner.getByRole('button', { name: 'Make the link' }).click();
+      const link = await owner.locator('code.value').textContent();
+      await inspect(owner, 'invited');
+
+      const viewer = await newPage({ javaScriptEnabled: false });
+      await viewer.goto(link ?? '');
+      await inspect(viewer, 'invitation');
+      await viewer.getByLabel('E-mail', { exact: true }).fill('viola@example.com');
+      await viewer.getByLabel('New password', { exact: true }).fill(password);
+      await viewer.getByLabel('New password, again').fill(password);
+      await viewer.getByRole('button', { name: 'Make an account and join' }).click();
+      await viewer.waitForURL(/\/dashboard\/acme/);
+      const used = await viewer.goto(link ?? '');
+      const hidden = await viewer.goto(dashboard('/audit'));
+      const people = await viewer.goto(dashboard('/people'));
+      expect([used?.status(), hidden?.status(), people?.status()]).toEqual([410, 403, 200]);
+      expect(await viewer.getByText('Invite somebody').count()).toBe(0);
+    },
+  );
+
+  test('a role changes, and a removed person finds nothing any more', { timeout }, async () => {
+    await owner.goto(dashboard('/people'));
+    await inspect(owner, 'people');
+    await owner.getByRole('link', { name: 'viola@example.com' }).click();
+    await inspect(owner, 'person');
+    await owner.getByLabel('Member', { exact: true }).check();
+    await owner.getByRole('button', { name: 'Change the role' }).click();
+    await owner.getByText('The role is changed').waitFor();
+    await owner.goto(`${owner.url().split('?')[0]}/remove`);
+    await owner.getByRole('button', { name: 'Remove' }).click();
+    await owner.getByText('The person is removed').waitFor();
+    const viewer = await newPage();
+    await signIn(viewer, 'viola@example.com');
+    await viewer.waitForURL((url) => !url.pathname.startsWith('/sign-in'));
+    const gone = await viewer.goto(dashboard('/people'));
+
+    expect(gone?.status()).toBe(404);
+  });
+
+  test(
+    '83: an authenticator app is set up and asked for, and the organization can ask everybody',
+    { timeout },
+    async () => {
+      await owner.goto(`${server.base}/account`);
+      await owner.getByRole('button', { name: 'Set up an authenticator app' }).click();
+      await inspect(owner, 'enrol');
+      const secret = (await owner.locator('main .field code').first().textContent()) ?? '';
+      const code = (step: number) =>
+        TOTP.generate({
+          secret: Secret.fromBase32(secret.replaceAll(' ', '')),
+          timestamp: Date.now() + step * 30_000,
+        });
+      await owner.getByLabel('Code from the app').fill(code(0));
+      await owner.getByRole('button', { name: 'Turn it on' }).click();
+      const [recovery = ''] = await owner.locator('.codes code').allTextContents();
+      await inspect(owner, 'recovery-codes');
+      await owner.getByRole('button', { name: 'I have stored them' }).click();
+      await inspect(owner, 'account-second-factor');
+
+      await owner.goto(dashboard('/settings'));
+      await inspect(owner, 'settings');
+      await owner.getByLabel('Everybody needs a second factor').check();
+      await owner.getByRole('button', { name: 'Save' }).click();
+      await owner.getByText('Saved.').waitFor();
+
+      const again = await newPage({ javaScriptEnabled: false });
+      await signIn(again, 'owner@example.com');
+      await inspect(again, 'code');
+      await again.getByLabel('Code from your authenticator app').fill('000000');
+      await again.getByRole('button', { name: 'Sign in' }).click();
+      await again.getByLabel('Code from your authenticator app').fill(recovery);
+      await again.getByRole('button', { name: 'Sign in' }).click();
+      await again.waitForURL((url) => !url.pathname.startsWith('/sign-in'));
+      expect((await again.goto(dashboard('/people')))?.status()).toBe(200);
+    },
+  );
+
+  test('88: the record says who did what to what, and leaves as a table', { timeout }, async () => {
+    await owner.goto(dashboard('/audit'));
+    await inspect(owner, 'audit');
+    await owner.goto(dashboard('/audit?action=person.remove'));
+    const rows = owner.locator('tbody tr');
+    expect(await rows.count()).toBe(1);
+    expect(await rows.first().textContent()).toContain('owner@example.com');
+    const csv = await owner.request.get(dashboard('/audit/export?format=csv'));
+    expect(csv.headers()['content-disposition']).toContain('attachment; filename="audit-acme-');
+    expect(await csv.text()).toContain('"invitation.take"');
+    await owner.goto(dashboard('/consents'));
+    await inspect(owner, 'consents-none');
+  });
+});
