@@ -117,7 +117,7 @@ export const groupDelete = organizationOperation({
 export const groupAddMember = organizationOperation({
   name: 'group.add-member',
   doc: 'Put a member of the organization into a group',
-  route: { method: 'POST', path: `${path}/people` },
+  route: { method: 'POST', path: `${path}/people/{userId}` },
   permission: 'people.manage',
   input: z.strictObject({ ...ofGroup, userId: z.string().max(100) }),
   output: shownGroup,

@@ -93,7 +93,6 @@ export const personRemove = organizationOperation({
 export const ownershipTransfer = organizationOperation({
   name: 'organization.transfer',
   doc: 'Make another person an owner and oneself an admin, both at once',
-  route: { method: 'POST', path: `${path}/owner` },
   permission: 'owners.manage',
   input: z.strictObject(ofPerson),
   output: shownPerson,
@@ -113,7 +112,6 @@ export const ownershipTransfer = organizationOperation({
 export const secondFactorReset = organizationOperation({
   name: 'person.reset-second-factor',
   doc: 'Take away a person’s authenticator app and its recovery codes, and end their sessions',
-  route: { method: 'DELETE', path: `${path}/second-factor` },
   permission: 'people.manage',
   input: z.strictObject(ofPerson),
   output: shownPerson,

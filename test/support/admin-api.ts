@@ -4,6 +4,8 @@ import { operator, type Actor } from '#server/administration/actor';
 import { agentCreate } from '#server/administration/agent-operations';
 import { clientCreate } from '#server/administration/client-operations';
 import { clientRotate } from '#server/administration/client-secret-operations';
+import { groupAddMember, groupCreate, groupMap } from '#server/administration/group-operations';
+import { invitationCreate } from '#server/administration/invitation-operations';
 import { keyCreate } from '#server/administration/key-operations';
 import type { Operation } from '#server/administration/operation';
 import { organizationCreate } from '#server/administration/organization-operations';
@@ -55,7 +57,33 @@ export async function adminApi(): Promise<AdminApi> {
     const { id: secretId } = await perform(clientRotate, ofClient, operator, ports);
     const { id: keyId } = await perform(keyCreate, { ...at, name }, operator, ports);
     await perform(agentCreate, { organization, name }, operator, ports);
-    return { organization, server: name, clientId, secretId, keyId, agent: name };
+    const people = await peopleOf(organization, { name, clientId });
+    return { organization, server: name, clientId, secretId, keyId, agent: name, ...people };
+  }
+
+  /** A member, what they granted, the group that they are in, and an invitation. */
+  async function peopleOf(organization: string, at: { name: string; clientId: string }) {
+    const place = await stores.organizations.byName(organization);
+    const server = await stores.organizations.serverByName(organization, at.name);
+    if (!place || !server) throw new Error('what was made is not there');
+    const userId = `user_of_${at.name}`;
+    const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };
+    await stores.users.add(user, { organizationId: place.id, role: 'member' });
+    const named = { organization, name: at.name };
+    const { id: groupId } = await perform(groupCreate, named, operator, ports);
+    await perform(groupAddMember, { organization, groupId, userId }, operator, ports);
+    await perform(groupMap, { organization, groupId, externalName: 'mapped' }, operator, ports);
+    const invited = { organization, role: 'viewer' };
+    const { id: invitationId } = await perform(invitationCreate, invited, operator, ports);
+    const grantId = `grant_of_${at.name}`;
+    const grant = { id: grantId, person_id: userId, client_id: at.clientId, server_id: server.id };
+    const rest = { scopes: '[]', redirect_host: 'x', authenticated: 0, revoked_at: null };
+    const times = { created_at: clock.now(), expires_at: clock.now() + 3600 };
+    await stores.db
+      .insertInto('oauth_grant')
+      .values({ ...grant, ...rest, ...times })
+      .execute();
+    return { userId, groupId, invitationId, grantId };
   }
 
   await perform(organizationCreate, { name: 'other' }, operator, ports);
