@@ -20,7 +20,7 @@ export type RefusedEvent = Pick<AuditEvent, 'at' | 'actor' | 'action' | 'target'
 
 /** What the overview stands on besides the rest. */
 export interface OverviewRoutesPorts {
-  readonly auditReader: Pick<AuditReader, 'read'>;
+  readonly auditReader: AuditReader;
 }
 
 const needs = { permission: 'organization.read', section: 'overview' } as const;
