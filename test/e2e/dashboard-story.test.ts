@@ -65,6 +65,8 @@ await suite('browser', 'the dashboard in a real browser', () => {
   test('a first owner makes a server, and what is wrong stands beside its field', async () => {
     const { page, follow, fill, press } = dana;
     await page.goto(server.base);
+    await page.waitForURL('**/dashboard/acme');
+    await page.getByRole('link', { name: 'Servers', exact: true }).first().click();
     await page.waitForURL('**/dashboard/acme/servers');
     await inspect(page, 'servers-empty');
     await follow('Create server');

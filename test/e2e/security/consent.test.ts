@@ -332,11 +332,12 @@ test('who is not signed in is sent to sign in, and then back', async () => {
   expect(answer.headers.get('location')).toMatch(/^\/sign-in\?next=%2Foauth%2Fconsent%3Fclient_id/);
 });
 
-test('who does not belong to the organization is told so, and the client nothing', async () => {
+test('who does not belong to the organization gets nothing, and the client that waits hears of it', async () => {
   const eve = await server.browser();
   await server.stores.db.deleteFrom('membership').where('person_id', '=', eve.userId).execute();
   const answer = await server.authorize(eve);
 
-  expect(answer.status).toBe(403);
-  expect(await answer.text()).toContain('acme/sales');
+  expect(answer.status).toBe(303);
+  expect(answered(answer)).toMatchObject({ error: 'access_denied', iss: server.base });
+  expect(answered(answer)).not.toHaveProperty('code');
 });
