@@ -1,5 +1,5 @@
 import type { AdministrationPorts } from '#administration/administration-ports';
-import type { AuditLog } from '#audit/audit-log';
+import type { AuditLog, AuditReader } from '#audit/audit-log';
 import type { SessionStore } from '#people/session-store';
 import type { ChangeStore } from './change-store.ts';
 import type { ClientUseStore } from './client-use-store.ts';
@@ -12,6 +12,7 @@ export interface DashboardPorts
   extends AdministrationPorts, OverviewRoutesPorts, UsageRoutesPorts, TryRoutesPorts {
   readonly sessions: Pick<SessionStore, 'use' | 'list' | 'endAll'>;
   readonly audit: Pick<AuditLog, 'append'>;
+  readonly auditReader: AuditReader;
   readonly changes: ChangeStore;
   readonly clientUse: ClientUseStore;
 }

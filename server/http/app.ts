@@ -72,9 +72,15 @@ export function createApp(options: AppOptions): FastifyInstance {
     },
   });
 
+  let isWarned = trustedProxies.length > 0;
   unreadable.watch(app.server);
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('X-Request-Id', request.id);
+    if (!isWarned && request.headers['x-forwarded-for'] !== undefined) {
+      isWarned = true;
+      const from = request.raw.socket.remoteAddress;
+      log.warn({ from }, 'a proxy stands in front, and everybody counts as one: see --trust-proxy');
+    }
     const isProbe = request.url === '/healthz' || request.url === '/readyz';
     if (isAmbiguous(request.raw)) {
       return reply.code(400).header('Connection', 'close').send({
