@@ -43,6 +43,21 @@ export const grantList = organizationOperation({
   },
 });
 
+export const grantRead = organizationOperation({
+  name: 'grant.read',
+  doc: 'Read what a person allowed an application',
+  route: { method: 'GET', path: `${path}/{grantId}` },
+  permission: 'grants.read',
+  input: z.strictObject({ ...inOrganization, grantId: z.string().max(100) }),
+  output: shownGrant,
+  async run({ grantId }, { organization: { id: organizationId } }, { grantDirectory, clock }) {
+    const query = { organizationId, grantId, now: clock.now(), limit: 1, offset: 0 };
+    const [grant] = (await grantDirectory.page(query)).items;
+    if (!grant) throw notFound('grant');
+    return show(grant);
+  },
+});
+
 export const grantWithdraw = organizationOperation({
   name: 'grant.withdraw',
   doc: 'Take back what a person allowed an application; its tokens count no more',

@@ -9,7 +9,7 @@ import {
 } from './client-operations.ts';
 import { clientRotate, clientSecretList, clientSecretRevoke } from './client-secret-operations.ts';
 import { auditRead } from './audit-operations.ts';
-import { grantList, grantWithdraw } from './grant-operations.ts';
+import { grantList, grantRead, grantWithdraw } from './grant-operations.ts';
 import {
   groupAddMember,
   groupCreate,
@@ -113,6 +113,7 @@ export const operations: readonly Operation[] = [
   settingsRead,
   settingsUpdate,
   grantList,
+  grantRead,
   grantWithdraw,
   auditRead,
 ];

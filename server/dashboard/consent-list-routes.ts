@@ -1,4 +1,4 @@
-import { grantList, grantWithdraw } from '#administration/grant-operations';
+import { grantList, grantRead, grantWithdraw } from '#administration/grant-operations';
 import { perform } from '#administration/perform';
 import { dashboardPath } from '#pages/dashboard-frame';
 import { shownName } from '#pages/plain-text';
@@ -88,13 +88,17 @@ export function consentListRoutes(door: DashboardDoor, { ports }: DashboardOptio
   });
 
   questionRoutes(door, '/consents/:grantId/withdraw', manages, {
-    ask: async ({ organization }) => ({
-      heading: 'Withdraw this consent?',
-      consequences: ['The application loses its access now, and has to ask the person again.'],
-      verb: 'Withdraw it',
-      cancel: homeOf(organization),
-      crumbs: [{ text: 'Consents', href: homeOf(organization) }],
-    }),
+    async ask({ organization, actor }, { params: { grantId = '' } }) {
+      const grant = await perform(grantRead, { organization, grantId }, actor, ports);
+      const client = shownName(grant.client) || 'this application';
+      return {
+        heading: `Withdraw what ${grant.email} allowed ${client}?`,
+        consequences: ['The application loses its access now, and has to ask the person again.'],
+        verb: 'Withdraw it',
+        cancel: homeOf(organization),
+        crumbs: [{ text: 'Consents', href: homeOf(organization) }],
+      };
+    },
     async act({ organization, actor }, { params: { grantId = '' } }) {
       await perform(grantWithdraw, { organization, grantId }, actor, ports);
       return `${homeOf(organization)}?done=withdrawn`;

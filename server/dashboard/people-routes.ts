@@ -1,3 +1,4 @@
+import { notFound } from '#administration/administration-refusal';
 import { groupList } from '#administration/group-operations';
 import { invitationList, invitationRevoke } from '#administration/invitation-operations';
 import { personList } from '#administration/people-operations';
@@ -97,13 +98,18 @@ export function peopleRoutes(door: DashboardDoor, { ports }: DashboardOptions): 
   };
 
   questionRoutes(door, '/people/invitations/:invitationId/revoke', manages, {
-    ask: async ({ organization }) => ({
-      heading: 'Take the invitation back?',
-      consequences: ['Its link opens nothing any more. Whoever joined by another one stays.'],
-      verb: 'Take it back',
-      cancel: `${dashboardPath(organization)}/people`,
-      crumbs: [{ text: 'People', href: `${dashboardPath(organization)}/people` }],
-    }),
+    async ask({ organization, actor }, { params: { invitationId = '' } }) {
+      const { items } = await perform(invitationList, { organization }, actor, ports);
+      const invitation = items.find(({ id }) => id === invitationId);
+      if (!invitation) throw notFound('invitation');
+      return {
+        heading: `Take back the invitation for ${invitation.note || 'whoever has the link'}?`,
+        consequences: ['Its link opens nothing any more. Whoever joined by another one stays.'],
+        verb: 'Take it back',
+        cancel: `${dashboardPath(organization)}/people`,
+        crumbs: [{ text: 'People', href: `${dashboardPath(organization)}/people` }],
+      };
+    },
     async act({ organization, actor }, { params: { invitationId = '' } }) {
       await perform(invitationRevoke, { organization, invitationId }, actor, ports);
       return `${dashboardPath(organization)}/people?done=revoked`;

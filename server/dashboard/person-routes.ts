@@ -165,7 +165,8 @@ export function personRoutes(door: DashboardDoor, { ports }: DashboardOptions): 
     manages,
     async ({ organization, actor }, sent, request, reply) => {
       const { userId = '' } = request.params;
-      const input = { organization, userId, role: sent.get('role') ?? '' };
+      const { role } = await perform(personRead, { organization, userId }, actor, ports);
+      const input = { organization, userId, role: sent.get('role') ?? role };
       await perform(personSetRole, input, actor, ports);
       const next = `${homeOf(organization, userId)}?done=role`;
       return reply.header('Cache-Control', 'no-store').redirect(next, 303);

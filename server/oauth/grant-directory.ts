@@ -15,6 +15,8 @@ export interface GrantDirectory {
   page(query: {
     organizationId: string;
     userId?: string | undefined;
+    /** The one with this id, if it is among them. */
+    grantId?: string | undefined;
     /** In the name of the application or the address of the person. */
     text?: string | undefined;
     now: EpochSeconds;

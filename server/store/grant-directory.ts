@@ -8,13 +8,14 @@ import { holdsText } from './search-text.ts';
 /** What an organization's people granted, in SQL. */
 export function grantDirectory(db: Kysely<Schema>): GrantDirectory {
   return {
-    async page({ organizationId, userId, text, now, limit, offset }) {
+    async page({ organizationId, userId, grantId, text, now, limit, offset }) {
       const all = namedGrants(db)
         .innerJoin('person', 'person.id', 'oauth_grant.person_id')
         .where('mcp_server.organization_id', '=', organizationId)
         .where('oauth_grant.revoked_at', 'is', null)
         .where('oauth_grant.expires_at', '>', now)
         .where('oauth_client.revoked_at', 'is', null)
+        .$if(grantId !== undefined, (query) => query.where('oauth_grant.id', '=', grantId ?? ''))
         .$if(userId !== undefined, (query) => query.where('person.id', '=', userId ?? ''))
         .$if(text !== undefined, (query) =>
           query.where((where) =>

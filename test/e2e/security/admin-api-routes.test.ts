@@ -110,7 +110,7 @@ describe('82: a role does what the table of permissions says, and 403 the rest',
       // A name can be made once; another one for each role.
       const name =
         /\.(create|rename)$/.test(operation.name) && 'name' in operation.input.shape
-          ? { name: `made-by-${role}` }
+          ? { name: `${operation.name.replace('.', '-')}-by-${role}` }
           : {};
       const { status } = await api.ask(operation, { ...fields, ...name }, bearer(token));
       expect([200, 201, 403]).toContain(status);

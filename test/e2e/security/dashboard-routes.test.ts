@@ -14,6 +14,12 @@ const forViewers = [
   'GET /servers/:server/keys',
   'GET /agents',
   'GET /agents/:agent',
+  'GET /servers/:server/access',
+  'GET /people',
+  'GET /people/:userId',
+  'GET /groups',
+  'GET /groups/:groupId',
+  'GET /settings',
   'GET /usage',
   'GET /usage.csv',
 ];
@@ -45,7 +51,17 @@ beforeAll(async () => {
     newKeyId: newKey.id,
     secretId: secret?.id ?? '',
     agent: 'office',
+    userId: 'user_mel',
+    groupId: 'group_1',
+    invitationId: 'invitation_1',
   };
+  await app.browser('user_mel', { organizationId: 'org_acme', role: 'member' });
+  const group = { id: 'group_1', organizationId: 'org_acme', name: 'staff', createdAt };
+  await stores.groups.add(group);
+  const expiresAt = createdAt + 3600;
+  const invitation = { id: 'invitation_1', organizationId: 'org_acme', role: 'viewer' } as const;
+  const words = { groupIds: [], note: '', createdBy: 'operator', tokenHash: 'hash' };
+  await stores.invitations.add({ ...invitation, ...words, createdAt, expiresAt });
   await stores.organizations.add({ id: 'org_globex', name: 'globex', createdAt });
   const upstream = { kind: 'demo' } as const;
   const web = { id: 'srv_web', organizationId: 'org_globex', name: 'web', upstream, createdAt };
@@ -75,7 +91,8 @@ async function ask(route: string, by: SignedInBrowser, but?: Record<string, stri
 const plain = (text: string) => text.replaceAll(/<footer[\s\S]*<\/footer>/g, '');
 const kept = () => {
   const { connection } = app.server.stores;
-  const tables = ['mcp_server', 'oauth_client', 'client_secret', 'api_key', 'agent'];
+  const kinds = ['mcp_server', 'oauth_client', 'client_secret', 'api_key', 'agent'];
+  const tables = [...kinds, 'membership', 'person_group', 'invitation'];
   return tables.map((name) => connection.prepare(`select * from "${name}"`).all());
 };
 const statuses = async (
