@@ -1,3 +1,4 @@
+import { redact } from '#log/redact';
 import type { CallKind, CallSubject } from './rollup-store.ts';
 
 const maxNames = 100;
@@ -22,6 +23,8 @@ export class ToolNames {
     const names = this.#of(serverId, kind);
     if (names.has(name)) return name;
     if (!isAnswered || names.size >= maxNames || name.length > maxLength) return otherNames;
+    // A name is whatever a caller says, and an upstream may answer anything well.
+    if (redact(name) !== name) return otherNames;
     names.add(name);
     return name;
   }

@@ -160,7 +160,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     packages: ['zod'],
   },
   'server/console': { enters: ['gateway'], packages: ['zod'] },
-  'server/usage': { enters: ['clock', 'gateway'] },
+  'server/usage': { enters: ['clock', 'gateway', 'log'] },
   'server/outbound': { packages: ['undici'] },
   'server/upstream': { enters: ['gateway', 'organizations', 'outbound'], packages: ['undici'] },
   'server/store': {
