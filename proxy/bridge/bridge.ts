@@ -8,7 +8,7 @@ import { answerTo, errorAnswer, type Failure } from '#jsonrpc/answer';
 import { MessageError, readMessage, textAt, type Message } from '#jsonrpc/message';
 import { modernVersion } from '#jsonrpc/modern-version';
 import type { Log } from '#log/log';
-import type { Upstream } from '#upstream/upstream';
+import { UpstreamError, type Upstream } from '#upstream/upstream';
 
 export type BridgeOptions = {
   input: AsyncIterable<Buffer>;
@@ -133,6 +133,17 @@ export async function bridge(options: BridgeOptions): Promise<void> {
     return message.method === 'notifications/cancelled' ? cancel(message) : tell(message);
   }
 
+  /** At the end: whoever still waits is told, and the server, too. */
+  function giveUp({ id, message, controller }: OpenRequest): void {
+    requests.take(id);
+    const outcomeUnknown = message.method === 'tools/call';
+    const ended = new UpstreamError('no_answer', 'the proxy was ended before the answer came', {
+      ...(outcomeUnknown && { outcomeUnknown }),
+    });
+    void writer.write(errorAnswer(id, explain(ended).failure).bytes);
+    controller.abort();
+  }
+
   function track(work: Promise<unknown>): void {
     busy.add(work);
     void work.finally(() => busy.delete(work));
@@ -152,7 +163,7 @@ export async function bridge(options: BridgeOptions): Promise<void> {
 
   await Promise.race([readAll(), ...[stop, writer.gone, over.signal].map(aborted)]);
   over.abort();
-  requests.all().forEach(({ controller }) => controller.abort());
+  requests.all().forEach(giveUp);
   await Promise.race([upstream.close(AbortSignal.timeout(closeMs)), clock.sleep(closeMs)]);
   writer.flush();
   if (fault) throw fault.error;

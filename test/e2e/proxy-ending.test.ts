@@ -1,6 +1,9 @@
+import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { countedServer } from '#support/counted-server';
-import { proxyProcess } from '#support/proxy-process';
+import { faultMcp } from '#support/fault-mcp';
+import { startProgram } from '#support/processes';
+import { launcher, proxyProcess } from '#support/proxy-process';
 
 const hanging = async () => countedServer(() => undefined);
 
@@ -65,4 +68,77 @@ test('an assistant that stops reading ends the proxy with 0', async () => {
   proxy.send({ jsonrpc: '2.0', id: 1, method: 'ping' });
 
   expect(await proxy.ended).toBe(0);
+});
+
+test.each(['SIGTERM', 'SIGINT', 'the end of stdin'] as const)(
+  '%s with calls open: each gets an answer, the requests are aborted and the session is deleted',
+  async (how) => {
+    const heard: string[] = [];
+    const { handle } = faultMcp('sse', (what) => heard.push(what));
+    await using server = await countedServer(handle);
+    await using proxy = proxyProcess({ args: [server.origin] });
+    await proxy.handshake();
+    for (const n of [1, 2])
+      proxy.send({
+        jsonrpc: '2.0',
+        id: n * 10,
+        method: 'tools/call',
+        params: { name: 'hold', arguments: { n } },
+      });
+    await vi.waitFor(() => expect(heard).toContain('hold 2'), { timeout: 10_000 });
+
+    if (how === 'the end of stdin') proxy.hangUp();
+    else proxy.kill(how);
+    const answers = [await proxy.next(), await proxy.next()];
+
+    expect(await proxy.ended).toBe(0);
+    expect(new Set(answers.map(({ id }) => id))).toEqual(new Set([10, 20]));
+    for (const { error } of answers) expect(error?.data).toMatchObject({ outcome: 'unknown' });
+    await vi.waitFor(() =>
+      expect(heard).toEqual(expect.arrayContaining(['closed 1', 'closed 2', 'DELETE'])),
+    );
+    expect(proxy.unread()).toEqual([]);
+  },
+);
+
+test.each(['json', 'sse'] as const)(
+  'a cancelled call is aborted at a server that answers with %s',
+  async (kind) => {
+    const heard: string[] = [];
+    const { handle } = faultMcp(kind, (what) => heard.push(what));
+    await using server = await countedServer(handle);
+    await using proxy = proxyProcess({ args: [server.origin] });
+    await proxy.handshake();
+    proxy.send({
+      jsonrpc: '2.0',
+      id: 'h',
+      method: 'tools/call',
+      params: { name: 'hold', arguments: { n: 1 } },
+    });
+    await vi.waitFor(() => expect(heard).toContain('hold 1'), { timeout: 10_000 });
+
+    proxy.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'h' } });
+    await vi.waitFor(() => expect(heard).toContain('closed 1'), { timeout: 10_000 });
+
+    expect((await proxy.request('ping')).result).toBeTruthy();
+    expect(proxy.unread()).toEqual([]);
+  },
+);
+
+test('no orphan survives the SIGKILL of its assistant, and its session is deleted', async () => {
+  const heard: string[] = [];
+  const { handle } = faultMcp('sse', (what) => heard.push(what));
+  await using server = await countedServer(handle);
+  await using assistant = startProgram(process.execPath, {
+    args: [join(import.meta.dirname, '../support/dying-assistant.ts'), launcher, server.origin],
+  });
+  const [, pid = ''] = await assistant.line(/^proxy (\d+)$/m, { timeoutMs: 30_000 });
+  await vi.waitFor(() => expect(heard).toContain('hold 1'), { timeout: 20_000 });
+
+  assistant.kill('SIGKILL');
+
+  await vi.waitFor(() => expect(heard).toContain('DELETE'), { timeout: 20_000 });
+  await vi.waitFor(() => expect(() => process.kill(Number(pid), 0)).toThrow('ESRCH'), {
+    timeout: 20_000,
+  });
 });

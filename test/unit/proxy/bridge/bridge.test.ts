@@ -141,3 +141,19 @@ test('an assistant that is gone ends the bridge', async () => {
 
   expect(run.closed()).toBe(1);
 });
+
+test('whoever still waits at the end is told, and that a call may have run', async () => {
+  const run = running(never);
+  run.say({ id: 1, method: 'tools/call' });
+  run.say({ id: 2, method: 'tools/list' });
+  await run.clock.settled();
+  run.stop.abort();
+  const answers = await run.read(2);
+  await run.done;
+
+  expect(answers).toMatchObject([
+    { id: 1, error: {} },
+    { id: 2, error: {} },
+  ]);
+  expect(run.closed()).toBe(1);
+});
