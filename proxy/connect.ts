@@ -3,8 +3,10 @@ import { bridge } from '#bridge/bridge';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { explain, troubleOf } from '#errors';
+import type { Message } from '#jsonrpc/message';
 import { fileAnswers } from '#kept/file-answers';
 import { keptUpstream } from '#kept/kept-upstream';
+import { question } from '#kept/question';
 import { jsonLinesLog } from '#log/log';
 import { keptDirectory } from './open-account.ts';
 import { openCredential, type CredentialPorts } from './open-credential.ts';
@@ -30,9 +32,13 @@ export async function connect(
   const log = jsonLinesLog(options.logLevel, ports.writeLog);
   const { credential, account, door } = await openCredential(connection, options, ports, log);
   const explained = (error: unknown) => explain(error, connection);
+  const answers = fileAnswers(keptDirectory(options, ports), { url, account });
+  const hasStandIn = async (message: Message) =>
+    message.method === 'initialize' &&
+    (await answers.read(question(message, message))) !== undefined;
   const upstream = keptUpstream({
-    upstream: openUpstream(connection, credential, options, ports, log),
-    answers: fileAnswers(keptDirectory(options, ports), { url, account }),
+    upstream: openUpstream(connection, credential, options, ports, log, hasStandIn),
+    answers,
     name,
     url,
     troubleOf: (error) => troubleOf(error, options.signIn),

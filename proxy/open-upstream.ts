@@ -19,13 +19,14 @@ export function openUpstream(
   options: Options,
   place: Place,
   log: Log,
+  hasStandIn: (message: Message) => Promise<boolean>,
 ): Upstream {
   const { clock, http } = place;
   const url = new URL(connection.url);
   const { maxMessageBytes } = options;
   const tools = knownTools(log);
   const toolHeaders = (message: Message) => tools.headers(message);
-  const way = { url, credential, http, clock, log, maxMessageBytes, toolHeaders };
+  const way = { url, credential, http, clock, log, maxMessageBytes, toolHeaders, hasStandIn };
   const upstream = tools.listening(streamableHttp(way));
   const state = options.stateDir ?? defaultStateDirectory(place);
   return metServer(connection.transport ?? 'http-first', {

@@ -1,6 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { authorizedRequest } from './authorized-request.ts';
 import { eventStream, EventTooLargeError } from './event-stream.ts';
+import { mayHaveRun } from './may-have-run.ts';
+import { onceMore } from './once-more.ts';
+import { repeatableRequests } from './repeatable-requests.ts';
+import { retryMs } from './retry-ms.ts';
 import type { StreamableHttpOptions } from './streamable-http.ts';
 import { UpstreamError, type Deliver, type Upstream } from './upstream.ts';
 import { answerTo } from '#jsonrpc/answer';
@@ -23,8 +27,6 @@ const initialized = readMessage(
   Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'),
 );
 const endpointMs = 10_000;
-const firstRetryMs = 1_000;
-const longestRetryMs = 30_000;
 
 /**
  * HTTP+SSE: one stream that is asked for by GET, whose first event names the address that messages are
@@ -37,6 +39,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
   const { url, clock, log, maxMessageBytes } = options;
   const life = new AbortController();
   const waiting = new Map<string, Waiting>();
+  const repeatable = repeatableRequests();
   let stream: Stream | undefined;
   let opening: Promise<Stream> | undefined;
   let handshake: Message | undefined;
@@ -184,6 +187,23 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
   }
 
   async function send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const harmless = message.kind !== 'request' || repeatable.has(message);
+    const taking: Deliver = async (answer) => {
+      if (message.method === 'tools/list') repeatable.learn(message, answer);
+      await deliver(answer);
+    };
+    try {
+      await onceMore(
+        async () => exchange(message, taking, signal),
+        () => harmless && !signal.aborted && !life.signal.aborted,
+      );
+    } catch (error) {
+      if (harmless || !mayHaveRun(error)) throw error;
+      throw error.with({ outcomeUnknown: true });
+    }
+  }
+
+  async function exchange(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
     unasked ??= deliver;
     if (message.method === 'initialize') {
       // A stream carries one handshake.
@@ -215,7 +235,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
         if (error instanceof UpstreamError && error.code === 'unauthorized') return;
         log.debug('stream not opened', { reason: error instanceof Error ? error.message : '' });
       }
-      await clock.sleep(Math.min(firstRetryMs * 2 ** attempt, longestRetryMs), signal);
+      await clock.sleep(retryMs(attempt), signal);
     }
   }
 

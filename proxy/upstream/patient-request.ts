@@ -8,6 +8,8 @@ import { UpstreamError } from './upstream.ts';
 export type PatientRequestOptions = {
   /** Whether the request may run twice without harm. */
   repeatable: boolean;
+  /** Whether a connection that broke is to be made once more. */
+  isWorthIt?: () => Promise<boolean>;
   /** When the assistant will have lost its patience. */
   patientUntil: EpochSeconds;
   signal: AbortSignal;
@@ -57,6 +59,7 @@ export async function patientRequest(
     } catch (error) {
       if (!mayConnectAgain(error, options) || attempt >= connectionAttempts)
         throw counted(error, attempt);
+      if (options.isWorthIt && !(await options.isWorthIt())) throw error;
       log.debug('connection broke', { reason: String(error) });
       waitMs = pauseMs;
     }

@@ -1,18 +1,20 @@
 import type { IncomingMessage } from 'node:http';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import type { HttpClient } from '#http/http-client';
-import { answerTo } from '#jsonrpc/answer';
 import { readMessage, type Message } from '#jsonrpc/message';
 import type { Log } from '#log/log';
 import { authorizedRequest } from './authorized-request.ts';
 import type { Credential } from './credential.ts';
 import { agreedSession, sessionHeaders, type LegacySession } from './legacy-session.ts';
 import { modernHeaders } from './modern-headers.ts';
+import { onceMore } from './once-more.ts';
 import { patientRequest } from './patient-request.ts';
-import { isFor, readAnswer } from './read-answer.ts';
+import { readAnswer } from './read-answer.ts';
 import { readEvents, type StreamPosition } from './read-events.ts';
 import { repeatableRequests } from './repeatable-requests.ts';
 import { retryAfterSeconds } from './retry-after.ts';
+import { retryMs } from './retry-ms.ts';
+import { isEventStream, streamedAnswer } from './streamed-answer.ts';
 import { mayHaveRun } from './may-have-run.ts';
 import { UpstreamError, type Deliver, type Upstream } from './upstream.ts';
 
@@ -25,6 +27,8 @@ export type StreamableHttpOptions = {
   maxMessageBytes: number;
   /** More headers that a modern request carries. */
   toolHeaders?: (message: Message) => Record<string, string>;
+  /** Whether something else can be said in the server's place, so that a broken connection is told at once. */
+  hasStandIn?: (message: Message) => Promise<boolean>;
 };
 
 const initialized = readMessage(
@@ -33,16 +37,10 @@ const initialized = readMessage(
 
 /** What an assistant waits for an answer, in all. */
 const patienceSeconds = 60;
-const firstRetryMs = 1_000;
-const longestRetryMs = 30_000;
 const reviveTimeoutMs = 30_000;
-const resumeAttempts = 5;
 
 /** A stream that stood this long was cut by something on the way, not refused. */
 const steadySeconds = 10;
-
-/** A server may leave the stream open behind its answer, but not forever. */
-const lingerMs = 5_000;
 
 /**
  * Streamable HTTP in both eras: sessions with a stream of their own, resumption and DELETE up to
@@ -69,7 +67,15 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   }
 
   async function post(message: Message, patientUntil: EpochSeconds, signal: AbortSignal) {
-    const often = { repeatable: repeatable.has(message), patientUntil, signal, clock, log };
+    const isWorthIt = async () => !(await options.hasStandIn?.(message));
+    const often = {
+      repeatable: repeatable.has(message),
+      isWorthIt,
+      patientUntil,
+      signal,
+      clock,
+      log,
+    };
     return patientRequest(async () => postOnce(message, signal), often);
   }
 
@@ -85,7 +91,10 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   async function send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
     const patientUntil = clock.now() + patienceSeconds;
     await revival?.catch(() => undefined);
-    return exchange(message, deliver, signal, patientUntil);
+    await onceMore(
+      async () => exchange(message, deliver, signal, patientUntil),
+      () => repeatable.has(message) && !signal.aborted && clock.now() < patientUntil,
+    );
   }
 
   async function exchange(
@@ -100,6 +109,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
     const harmless = message.kind !== 'request' || repeatable.has(message);
     let attempts = 1;
     let retryAfter: string | undefined;
+    let refused = false;
     try {
       let answered = await post(message, patientUntil, signal);
       if (
@@ -108,7 +118,9 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
         message.kind === 'request'
       ) {
         answered.response.resume();
+        refused = true;
         await revive(inSession);
+        refused = false;
         answered = await post(message, patientUntil, signal);
       }
       const { response } = answered;
@@ -123,7 +135,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
       throw error.with({
         ...(seconds !== undefined && { retryAfterSeconds: seconds }),
         ...(attempts > 1 && { attempts }),
-        ...(!harmless && mayHaveRun(error) && { outcomeUnknown: true }),
+        ...(!harmless && !refused && mayHaveRun(error) && { outcomeUnknown: true }),
       });
     }
   }
@@ -152,34 +164,8 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   ): Promise<void> {
     if (!isEventStream(response))
       return deliver(await readAnswer(response, request, maxMessageBytes));
-    const linger = new AbortController();
-    let answered = false;
-    let stream = response;
-    const position: StreamPosition = {};
-    const taking: Deliver = async (message) => {
-      const mine = isFor(request, message);
-      await deliver(mine ? answerTo(request.id ?? 'null', message) : message);
-      if (!mine) return;
-      answered = true;
-      void clock.sleep(lingerMs, linger.signal).then(() => stream.destroy());
-    };
-    try {
-      await readEvents(stream, position, taking, options);
-      for (let attempt = 0; ;) {
-        if (answered) return;
-        if (signal.aborted) throw new UpstreamError('aborted', 'aborted');
-        const { lastEventId } = position;
-        if (lastEventId === undefined || modernHeaders(request) || attempt >= resumeAttempts)
-          throw new UpstreamError('no_answer', 'the stream ended without the answer', {
-            status: 200,
-          });
-        await clock.sleep(position.retryMs ?? retryMs(attempt), signal);
-        stream = await get(lastEventId, signal);
-        attempt = (await followed(stream, position, taking)) ? 0 : attempt + 1;
-      }
-    } finally {
-      linger.abort();
-    }
+    const resume = async (lastEventId: string) => get(lastEventId, signal);
+    return streamedAnswer(request, response, { ...options, deliver, resume, signal });
   }
 
   /** Makes the handshake anew, once for all requests that met the forgotten session. */
@@ -259,15 +245,6 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   }
 
   return { send, listen, close };
-}
-
-function isEventStream({ statusCode, headers }: IncomingMessage): boolean {
-  const type = headers['content-type'] ?? '';
-  return statusCode === 200 && /^text\/event-stream\b/i.test(type);
-}
-
-function retryMs(attempt: number): number {
-  return Math.min(firstRetryMs * 2 ** attempt, longestRetryMs);
 }
 
 /** An event id is UTF-8 text, and a header takes the bytes of that. */

@@ -30,6 +30,9 @@ export type ProxyProcess = {
   hangUp(): void;
   /** Closes our end of its stdout. */
   stopReading(): void;
+  /** Leaves in the pipe what it prints, until told to go on. */
+  pauseReading(): void;
+  goOnReading(): void;
   kill(signal: NodeJS.Signals): void;
   /** The exit code, once it has ended. */
   ended: Promise<number | null>;
@@ -64,7 +67,8 @@ export function proxyProcess({ args, command, env = {} }: ProxyOptions): ProxyPr
   const waiting: ((line: string) => void)[] = [];
   let stderr = '';
   let nextId = 1;
-  createInterface({ input: child.stdout }).on('line', (line) => {
+  const printed = createInterface({ input: child.stdout });
+  printed.on('line', (line) => {
     const first = waiting.shift();
     if (first) first(line);
     else lines.push(line);
@@ -113,6 +117,8 @@ export function proxyProcess({ args, command, env = {} }: ProxyOptions): ProxyPr
     },
     hangUp: () => void child.stdin.end(),
     stopReading: () => void child.stdout.destroy(),
+    pauseReading: () => void printed.pause(),
+    goOnReading: () => void printed.resume(),
     kill: (signal) => void child.kill(signal),
     ended,
     stderr: () => stderr,

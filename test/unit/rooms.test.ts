@@ -20,6 +20,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'bridge',
       'config',
       'errors',
+      'jsonrpc',
       'kept',
       'log',
       'open-account',

@@ -152,3 +152,27 @@ test('a message over the limit fails what waits', async () => {
     code: 'too_large',
   });
 });
+
+test('a stream that breaks off leaves the outcome of a call unknown, and what only reads is asked again', async () => {
+  let lists = 0;
+  await using server = await sseServer({
+    answer: ({ id, method }) => {
+      if (method === 'initialize') return { id, result: {} };
+      if (method === 'tools/list' && (lists += 1) > 1) return { id, result: { tools: [] } };
+      setImmediate(() => server.breakOff());
+      return undefined;
+    },
+  });
+  await using client = connected(server);
+  await client.send(initialize);
+  const call = client.send({ id: 1, method: 'tools/call', params: { name: 'act' } });
+
+  await expect(call).rejects.toMatchObject({
+    code: 'no_answer',
+    details: { outcomeUnknown: true },
+  });
+  await client.send({ id: 2, method: 'tools/list' });
+  expect(client.assistant.said.at(-1)).toMatchObject({ id: 2, result: { tools: [] } });
+  expect(methods(server).filter((method) => method === 'tools/call')).toHaveLength(1);
+  expect(lists).toBe(2);
+});

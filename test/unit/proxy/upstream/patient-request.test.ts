@@ -23,7 +23,11 @@ function broken(code: string, sent: boolean, kind: HttpError['code'] = 'unreacha
 }
 
 /** Asks a server that answers so, one after the other; the last for good. */
-function asking(answers: (IncomingMessage | Error)[], repeatable = false) {
+function asking(
+  answers: (IncomingMessage | Error)[],
+  repeatable = false,
+  isWorthIt?: () => Promise<boolean>,
+) {
   const clock = fakeClock();
   const began = clock.now();
   const cancel = new AbortController();
@@ -35,6 +39,7 @@ function asking(answers: (IncomingMessage | Error)[], repeatable = false) {
     },
     {
       repeatable,
+      ...(isWorthIt && { isWorthIt }),
       patientUntil: began + 60,
       signal: cancel.signal,
       clock,
@@ -98,6 +103,13 @@ test('a connection that was never made is tried once more, whatever it was for',
 
   expect(await good.outcome).toMatchObject({ attempts: 2 });
   await expect(bad.outcome).rejects.toMatchObject({ details: { attempts: 2 } });
+});
+
+test('a connection that was never made is told at once where something else can be said', async () => {
+  const run = asking([broken('ECONNREFUSED', false)], true, () => Promise.resolve(false));
+
+  await expect(run.outcome).rejects.toMatchObject({ code: 'unreachable', details: {} });
+  expect(run.sent()).toBe(1);
 });
 
 test('what may have arrived is sent again only when it may run twice', async () => {
