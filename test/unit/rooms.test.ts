@@ -77,8 +77,20 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     ],
   },
   'proxy/accounts': {
-    enters: ['clock', 'config', 'http', 'keychain', 'log', 'loopback', 'oauth', 'token'],
+    enters: [
+      'clock',
+      'config',
+      'http',
+      'keychain',
+      'log',
+      'loopback',
+      'oauth',
+      'presence',
+      'token',
+    ],
   },
+  'proxy/open-accounts': { enters: ['accounts'] },
+  'proxy/presence': { enters: ['clock'] },
   'proxy/config': { enters: ['http', 'log'] },
   'proxy/mcp-remote': { enters: ['config'] },
   'proxy/editing': { enters: ['clock', 'config'], packages: ['jsonc-parser'] },
@@ -218,7 +230,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
 };
 
 /** The one door between packages. */
-const doors: Record<string, string[]> = {};
+const doors: Record<string, string[]> = { 'tray-app': ['latchkey/accounts'] };
 
 type Import = { from: string; room: string; specifier: string };
 

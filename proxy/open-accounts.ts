@@ -1,0 +1,2 @@
+export type * from '#accounts/accounts-door';
+export { AccountsError } from '#accounts/accounts-error';
