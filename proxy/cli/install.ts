@@ -51,7 +51,7 @@ export async function install(input: CommandInput, machine: Machine): Promise<vo
       : `${target.title} starts ${name} already: ${file}`,
   );
   if (backup !== undefined) machine.tell(`the file as it was: ${backup}`);
-  if (/[\\/]_npx[\\/]/.test(machine.launcher.script))
+  if ('script' in machine.launcher && /[\\/]_npx[\\/]/.test(machine.launcher.script))
     machine.tell('hint: npx may throw this program away; npm install --global latchkey keeps it');
   if (changed) machine.tell(`next: restart ${target.title}`);
 }

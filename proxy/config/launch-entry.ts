@@ -1,8 +1,9 @@
 import { basename } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { lastingProgram } from './lasting-program.ts';
 
-/** The two files that start this program, by absolute paths. */
-export type Launcher = { node: string; script: string };
+/** What starts this program, by absolute paths: Node and a script, or one executable. */
+export type Launcher = { node: string; script: string } | { program: string };
 
 /** An assistant's entry that starts a program. */
 export type LaunchEntry = {
@@ -19,12 +20,22 @@ const nodesOwn = 'process';
  * The entry that starts the proxy for the connection `name`. Several assistants tear arguments apart at
  * blanks, so there are none: a launcher whose path has one goes into the environment, which they leave
  * alone, as a URL.
+ *
+ * @throws {UsageError} when the program is where it will not be found tomorrow
  */
 export function launchEntry(
-  { node, script }: Launcher,
+  launcher: Launcher,
   name: string,
   { typed, env = {} }: { typed: boolean; env?: Readonly<Record<string, string>> },
 ): LaunchEntry {
+  if ('program' in launcher)
+    return {
+      ...(typed && { type: 'stdio' }),
+      command: lastingProgram(launcher.program),
+      args: ['connect', name],
+      ...(Object.keys(env).length > 0 && { env: { ...env } }),
+    };
+  const { node, script } = launcher;
   const blank = /[\s"'&^%!()<>|;,`$]/.test(script);
   const all = { ...env, ...(blank && { LATCHKEY_LAUNCHER: pathToFileURL(script).href }) };
   return {
@@ -45,9 +56,11 @@ export function isLaunch(value: unknown, name?: string): boolean {
   return startsLatchkey(words) && (name === undefined || words.slice(1).includes(name));
 }
 
-/** `latchkey`, `npx latchkey`, or Node with the path of our launcher. */
+/** `latchkey`, `npx latchkey`, Node with the path of our launcher, or the app in its one file. */
 export function startsLatchkey(words: readonly string[]): boolean {
   return words.some((word) =>
-    /^latchkey(@[\w.-]+)?(\.(js|cmd|exe|ts))?$/i.test(basename(word.replaceAll('\\', '/'))),
+    /^latchkey((@[\w.-]+)?(\.(js|cmd|exe|ts))?|[\w.-]*\.appimage)$/i.test(
+      basename(word.replaceAll('\\', '/')),
+    ),
   );
 }
