@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { rolldown } from 'rolldown';
+import { bundled } from './bundled.ts';
 
 const root = import.meta.dirname;
 
@@ -13,9 +14,7 @@ async function bundle(name: string): Promise<void> {
   const external = new Set(Object.keys(dependencies));
   const build = await rolldown({
     input: join(directory, 'main.ts'),
-    platform: 'node',
-    // The other build of jsonc-parser looks for its parts while it runs.
-    resolve: { alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' } },
+    ...bundled,
     external: (id) =>
       id.startsWith('node:') ||
       external.has(

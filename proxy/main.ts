@@ -1,19 +1,22 @@
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { isSea } from 'node:sea';
 import type { Machine } from '#cli/machine';
 import { parseCommandLine } from '#cli/parse-command-line';
 import { systemClock } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import { readOptions } from '#config/options';
+import { packagedLauncher } from '#config/packaged-launcher';
 import { readConnection } from '#config/read-connection';
 import { UsageError } from '#config/usage-error';
 import { words } from '#errors';
 import { httpClient } from '#http/http-client';
 import type { NetworkSettings } from '#http/network-settings';
+import type { KeyringLibrary } from '#keychain/os-secret-store';
 import { redact } from '#log/redact';
-import { openAccount, openSecretStore } from './open-account.ts';
+import { openAccount, openSecretStore, type Place } from './open-account.ts';
 
 const stopping = new AbortController();
 /** The connection that a command is about, for the words of its errors. */
@@ -21,14 +24,17 @@ let subject: Connection | undefined;
 /** Known once the command line is read; nothing is sent before. */
 let network: NetworkSettings = { env: process.env };
 
-const machine: Machine & { parentPid: number } = {
+const machine: Machine & Pick<Place, 'keyring' | 'parentPid'> = {
   platform: process.platform,
   home: homedir(),
   env: process.env,
   parentPid: process.ppid,
   clock: systemClock(),
   http: httpClient(() => network),
-  launcher: { node: process.execPath, script: launcherPath() },
+  launcher: isSea()
+    ? packagedLauncher(process.execPath, process.env)
+    : { node: process.execPath, script: launcherPath() },
+  keyring: isSea() ? openKeyring : undefined,
   interactive: process.stdin.isTTY && process.stdout.isTTY,
   stop() {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
@@ -110,6 +116,11 @@ const machine: Machine & { parentPid: number } = {
   },
 };
 
+async function openKeyring(directory: string): Promise<KeyringLibrary> {
+  const { openEmbeddedKeyring } = await import('./open-embedded-keyring.ts');
+  return openEmbeddedKeyring(directory, machine);
+}
+
 /** The launcher beside the sources, or beside the folder of the build. */
 function launcherPath(): string {
   const built = import.meta.filename.endsWith('.js');
@@ -141,7 +152,11 @@ function report(error: unknown): number {
   return error instanceof UsageError ? 2 : 1;
 }
 
-const code = await run(process.argv.slice(2)).catch(report);
-// Open streams must not keep us, nor must an assistant that does not read what is left.
-setTimeout(() => process.exit(code), 500).unref();
-process.stdout.write('', () => process.exit(code));
+function end(code: number): void {
+  // Open streams must not keep us, nor must an assistant that does not read what is left.
+  setTimeout(() => process.exit(code), 500).unref();
+  process.stdout.write('', () => process.exit(code));
+}
+
+// Not awaited: what a single executable embeds is CommonJS, which has no await out here.
+void run(process.argv.slice(2)).catch(report).then(end);

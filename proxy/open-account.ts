@@ -8,6 +8,7 @@ import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Options } from '#config/options';
 import type { HttpClient } from '#http/http-client';
 import { lazySecretStore } from '#keychain/lazy-secret-store';
+import type { KeyringLibrary } from '#keychain/os-secret-store';
 import type { SecretStore } from '#keychain/secret-store';
 import { sessionBusAddress } from '#keychain/session-bus';
 import { processRefreshLock } from '#token/process-refresh-lock';
@@ -24,6 +25,8 @@ export type Place = {
   parentPid: number;
   clock: Clock;
   http: HttpClient;
+  /** The keychain's library, from a folder of ours: an executable of one file has no packages. */
+  keyring?: ((directory: string) => Promise<KeyringLibrary>) | undefined;
 };
 
 /** Marries a connection to the keychain, the locks and the marks of this machine. */
@@ -82,7 +85,9 @@ export async function openSecretStore(options: Options, place: Place): Promise<S
   if (options.secretStore === 'os') {
     if (platform === 'linux') findSessionBus(place);
     const { osSecretStore } = await import('#keychain/os-secret-store');
-    return osSecretStore({ platform });
+    const libraries = join(options.stateDir ?? defaultStateDirectory(place), 'libraries');
+    const { keyring } = place;
+    return osSecretStore({ platform, load: keyring && (async () => keyring(libraries)) });
   }
   if (options.secretStore === 'memory') {
     const { memorySecretStore } = await import('#keychain/memory-secret-store');

@@ -2,6 +2,9 @@ import type { AsyncEntry } from '@napi-rs/keyring';
 import { chunkedSecretStore } from './chunked-secret-store.ts';
 import { SecretStoreError, type SecretStore } from './secret-store.ts';
 
+/** What this store uses of `@napi-rs/keyring`. */
+export type KeyringLibrary = { readonly AsyncEntry: typeof AsyncEntry };
+
 const service = 'latchkey';
 
 /** 1,280 UTF-16 characters fit a Windows credential; some room stays for what other tools add. */
@@ -18,13 +21,16 @@ const defaultTimeoutMs = 20_000;
 export function osSecretStore({
   platform,
   timeoutMs = defaultTimeoutMs,
+  load = async () => import('@napi-rs/keyring'),
 }: {
   platform: NodeJS.Platform;
   timeoutMs?: number;
+  /** Where the library comes from, if not from its package. */
+  load?: (() => Promise<KeyringLibrary>) | undefined;
 }): SecretStore {
   // Every new entry opens a D-Bus connection that only the garbage collector closes.
   const entries = new Map<string, AsyncEntry>();
-  const library = import('@napi-rs/keyring').catch((error: unknown) => {
+  const library = load().catch((error: unknown) => {
     throw failure(error);
   });
   library.catch(() => undefined);

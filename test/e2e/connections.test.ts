@@ -129,7 +129,10 @@ await suite('keychain', 'a connection of one’s own', () => {
       join(import.meta.dirname, '../../node_modules'),
       join(folders.path, 'node_modules'),
     );
-    await using home = await latchkeyHome(keyring.env, join(program, 'bin/latchkey.js'));
+    await using home = await latchkeyHome(keyring.env, [
+      process.execPath,
+      join(program, 'bin/latchkey.js'),
+    ]);
     await home.json(['add', 'sales', server.url, '--api-key'], apiKey);
     await home.json(['install', 'cursor', 'sales']);
     const entry = entryIn(await home.read(files.cursor), 'mcpServers', 'sales');

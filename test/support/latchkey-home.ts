@@ -20,10 +20,13 @@ export interface LatchkeyHome extends AsyncDisposable {
   start(entry: LaunchEntry): ProxyProcess;
 }
 
-/** `bus` is the environment of a keychain session, of which assistants pass on nothing but the bus. */
+/**
+ * `bus` is the environment of a keychain session, of which assistants pass on nothing but the bus;
+ * the words after it start the program.
+ */
 export async function latchkeyHome(
   bus: Readonly<Record<string, string>>,
-  script = launcher,
+  [command, ...words]: readonly [string, ...string[]] = [process.execPath, launcher],
 ): Promise<LatchkeyHome> {
   const folder = await temporaryFolder('home');
   const { DBUS_SESSION_BUS_ADDRESS: address = '', XDG_RUNTIME_DIR: runtime = '' } = bus;
@@ -36,8 +39,8 @@ export async function latchkeyHome(
   const bare = { XDG_CONFIG_HOME: undefined, XDG_STATE_HOME: undefined, XDG_DATA_HOME: undefined };
 
   async function run(args: readonly string[], input = '') {
-    const program = startProgram(process.execPath, {
-      args: [script, ...args],
+    const program = startProgram(command, {
+      args: [...words, ...args],
       env: { ...bare, ...env },
       cwd: folder.path,
     });
@@ -62,8 +65,7 @@ export async function latchkeyHome(
       const value: Record<string, unknown> = JSON.parse(stdout);
       return value;
     },
-    start: ({ command, args, env: own = {} }) =>
-      proxyProcess({ command, args, env: { ...env, ...own } }),
+    start: (entry) => proxyProcess({ ...entry, env: { ...env, ...entry.env } }),
     [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
   };
 }

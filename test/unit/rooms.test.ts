@@ -10,7 +10,7 @@ const root = join(import.meta.dirname, '../..');
  */
 const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/main': {
-    enters: ['cli', 'clock', 'config', 'errors', 'http', 'log', 'loopback', 'token'],
+    enters: ['cli', 'clock', 'config', 'errors', 'http', 'keychain', 'log', 'loopback', 'token'],
   },
   'proxy/check-connection': {
     enters: ['cli', 'config', 'jsonrpc', 'log', 'oauth', 'upstream'],
@@ -35,6 +35,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/open-account': {
     enters: ['accounts', 'clock', 'config', 'http', 'kept', 'keychain', 'loopback', 'token'],
   },
+  'proxy/open-embedded-keyring': { enters: ['clock', 'keychain', 'single-executable'] },
   'proxy/open-doctor': {
     enters: ['accounts', 'cli', 'config', 'doctor', 'errors', 'http', 'log'],
   },
@@ -102,6 +103,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/token': { enters: ['keychain', 'clock', 'log'] },
   'proxy/oauth': { enters: ['http', 'clock', 'log'] },
   'proxy/loopback': {},
+  'proxy/single-executable': {},
   'proxy/keychain': { packages: ['@napi-rs/keyring'] },
   'proxy/jsonrpc': {},
   'proxy/http': {},

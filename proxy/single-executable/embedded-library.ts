@@ -1,0 +1,85 @@
+import { randomBytes } from 'node:crypto';
+import { lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** A native library that an executable carries within itself. */
+export type EmbeddedLibrary = {
+  /** What it is called on disk, before its hash: `keyring`. */
+  readonly name: string;
+  readonly bytes: Uint8Array;
+  /** SHA-256 of `bytes`, in hexadecimal, reckoned when the executable was built. */
+  readonly sha256: string;
+};
+
+/** The only error of this room. */
+export class EmbeddedLibraryError extends Error {
+  override readonly name = 'EmbeddedLibraryError';
+}
+
+const unusedForMs = 90 * 24 * 60 * 60 * 1000;
+
+/**
+ * The path of a file with exactly the bytes of `library`, as no system loads a library from memory. It
+ * stands in `directory`, which only this user may enter, under a name with its hash, so that versions do
+ * not meet; it is compared with the executable's own bytes at every start, and written anew, in one step,
+ * when anything differs. Files of other versions go after 90 days, when a new one comes.
+ *
+ *     DIRECTORY/keyring-0f3a….node
+ *
+ * @throws {EmbeddedLibraryError} when the directory belongs to or is open to somebody else
+ */
+export async function embeddedLibrary(
+  { name, bytes, sha256 }: EmbeddedLibrary,
+  directory: string,
+  { platform, userId, now }: { platform: NodeJS.Platform; userId: number; now: number },
+): Promise<string> {
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const folder = await lstat(directory);
+  // Windows keeps profiles apart by access lists, of which these bits know nothing.
+  const ours = platform === 'win32' || (folder.uid === userId && (folder.mode & 0o077) === 0);
+  if (!folder.isDirectory() || !ours)
+    throw new EmbeddedLibraryError(
+      `${directory} is open to others, who could put a program there: remove it, or chmod 700 it`,
+    );
+
+  const path = join(directory, `${name}-${sha256}.node`);
+  if (await holds(path, bytes)) return path;
+  const partial = join(directory, `${name}-${randomBytes(6).toString('hex')}.partial`);
+  try {
+    const file = await open(partial, 'wx', 0o600);
+    try {
+      await file.writeFile(bytes);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(partial, path);
+  } catch (error) {
+    await rm(partial, { force: true });
+    // On Windows a library that is loaded cannot be replaced: then another process was quicker.
+    if (!(await holds(path, bytes))) throw error;
+  }
+  await removeOld(directory, path, now);
+  return path;
+}
+
+/** Whether `path` is a plain file, no link, with these bytes. */
+async function holds(path: string, bytes: Uint8Array): Promise<boolean> {
+  try {
+    const found = await lstat(path);
+    return found.isFile() && found.size === bytes.length && (await readFile(path)).equals(bytes);
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+async function removeOld(directory: string, kept: string, now: number): Promise<void> {
+  for (const name of await readdir(directory)) {
+    const path = join(directory, name);
+    if (path === kept) continue;
+    const { mtimeMs } = await lstat(path).catch(() => ({ mtimeMs: now }));
+    // What another process has loaded cannot be removed on Windows; next time.
+    if (now - mtimeMs > unusedForMs) await rm(path, { force: true }).catch(() => undefined);
+  }
+}

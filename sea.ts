@@ -1,0 +1,113 @@
+/**
+ * `npm run sea`: dist/sea/PLATFORM-ARCH/latchkey, the proxy as one executable that needs no Node: this
+ * very Node with the bundled proxy and the keychain's library in it. It is built on the system it is for.
+ * Others cannot change what it runs: NODE_OPTIONS and OPENSSL_CONF are ignored, SIGUSR1 opens no debugger.
+ *
+ * On macOS, LATCHKEY_CODESIGN_IDENTITY signs it and the library within; without one it is signed ad hoc.
+ *
+ * Node.js, "Single executable applications"
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
+import { devNull, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { inject } from 'postject';
+import { rolldown } from 'rolldown';
+import { bundled } from './bundled.ts';
+
+const root = import.meta.dirname;
+const { platform, arch } = process;
+const identity = process.env['LATCHKEY_CODESIGN_IDENTITY'] ?? '-';
+const entitlements = join(root, 'tray-app/packaging/entitlements.mac.plist');
+const folder = join(root, 'dist/sea', `${platform}-${arch}`);
+const program = join(folder, platform === 'win32' ? 'latchkey.exe' : 'latchkey');
+
+const stage = mkdtempSync(join(tmpdir(), 'latchkey-sea-'));
+try {
+  const main = join(stage, 'main.cjs');
+  await bundleMain(main);
+  const keyring = join(stage, 'keyring.node');
+  copyFileSync(keyringFile(), keyring);
+  // Signed before it goes in, as a hardened macOS process loads no library of another team.
+  if (platform === 'darwin') sign(keyring);
+  const sha256 = join(stage, 'keyring.sha256');
+  writeFileSync(sha256, createHash('sha256').update(readFileSync(keyring)).digest('hex'));
+
+  const blob = join(stage, 'latchkey.blob');
+  const config = join(stage, 'sea.json');
+  writeFileSync(
+    config,
+    JSON.stringify({
+      main,
+      output: blob,
+      disableExperimentalSEAWarning: true,
+      useCodeCache: true,
+      // An OpenSSL configuration can name a library to load, and the environment can name one.
+      execArgv: ['--disable-sigusr1', `--openssl-config=${devNull}`],
+      execArgvExtension: 'none',
+      assets: { 'keyring.node': keyring, 'keyring.sha256': sha256 },
+    }),
+  );
+  execFileSync(process.execPath, ['--experimental-sea-config', config], { stdio: 'pipe' });
+  await assemble(blob, join(stage, 'latchkey'));
+  mkdirSync(folder, { recursive: true });
+  // In one step, as a running program can be replaced but not written to.
+  copyFileSync(join(stage, 'latchkey'), `${program}.new`);
+  renameSync(`${program}.new`, program);
+  process.stdout.write(`${program}\n`);
+} finally {
+  rmSync(stage, { recursive: true, force: true });
+}
+
+/** One CommonJS file, which is what an executable's main must be. */
+async function bundleMain(file: string): Promise<void> {
+  const build = await rolldown({
+    ...bundled,
+    input: join(root, 'proxy/main.ts'),
+    external: (id) => id.startsWith('node:') || id === '@napi-rs/keyring',
+  });
+  // Without files there is nothing that a dynamic import could load later.
+  const output = { file, format: 'cjs', codeSplitting: false, dynamicImportInCjs: false } as const;
+  await build.write({
+    ...output,
+    minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
+  });
+  await build.close();
+}
+
+/** The library's binary for this machine, as its own package finds it. */
+function keyringFile(): string {
+  const require = createRequire(join(root, 'proxy/package.json'));
+  const library = createRequire(require.resolve('@napi-rs/keyring'));
+  const abis: Partial<Record<NodeJS.Platform, string>> = { linux: '-gnu', win32: '-msvc' };
+  return library.resolve(`@napi-rs/keyring-${platform}-${arch}${abis[platform] ?? ''}`);
+}
+
+async function assemble(blob: string, file: string): Promise<void> {
+  copyFileSync(process.execPath, file);
+  chmodSync(file, 0o755);
+  // Symbols, which only a debugger reads, are a seventh of it.
+  if (platform === 'linux') spawnSync('strip', [file], { stdio: 'ignore' });
+  if (platform === 'darwin') execFileSync('codesign', ['--remove-signature', file]);
+  await inject(file, 'NODE_SEA_BLOB', readFileSync(blob), {
+    sentinelFuse: 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2',
+    ...(platform === 'darwin' && { machoSegmentName: 'NODE_SEA' }),
+  });
+  if (platform === 'darwin') sign(file, '--options', 'runtime', '--entitlements', entitlements);
+}
+
+function sign(file: string, ...options: string[]): void {
+  const stamp = identity === '-' ? [] : ['--timestamp'];
+  execFileSync('codesign', ['--sign', identity, '--force', ...stamp, ...options, file]);
+}
