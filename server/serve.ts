@@ -29,6 +29,10 @@ import { KeyRing } from '#signing/key-ring';
 import { readMasterKey } from '#signing/master-key';
 import { sqliteAdmissions } from '#store/sqlite/admission-store';
 import { sqliteChanges } from '#store/sqlite/change-store';
+import { sqliteAgentDirectory } from '#store/sqlite/agent-directory';
+import { socketAcceptor } from '#tunnel/accept-socket';
+import { AgentTunnels } from '#tunnel/agent-tunnels';
+import { callerNames } from '#tunnel/caller-names';
 import { demoUpstream } from '#upstream/demo-upstream';
 import { Upstreams } from '#upstream/upstreams';
 import { CallMeter } from '#usage/call-meter';
@@ -121,7 +125,20 @@ async function open(
     allowedHosts: options.outboundHosts ?? [],
     resolve: (host: string) => lookup(host, { all: true }),
   };
-  const upstreams = new Upstreams({ demo: demoUpstream(demo), guard });
+  const directory = sqliteAgentDirectory(stores.connection);
+  const tunnels = new AgentTunnels({
+    directory,
+    clock,
+    nowMs: () => performance.now(),
+    failed: (err) => log.error({ err }, 'agents not looked up'),
+  });
+  closers.push(async () => tunnels.close());
+  const callerName = callerNames(masterKey.derive('callers of agents'));
+  const upstreams = new Upstreams({
+    demo: demoUpstream(demo),
+    guard,
+    agent: ({ agentId, server, caller }) => tunnels.upstreamOf(agentId, server, callerName(caller)),
+  });
   closers.push(() => upstreams.close());
   const notWritten = (err: unknown) => log.error({ err }, 'refusal not written down');
   const refusals = new CountedRefusals({ audit: stores.audit, clock, failed: notWritten });
@@ -135,7 +152,7 @@ async function open(
     used,
     note: (call) => meter.note(call),
     admissions,
-    upstreamOf: (server) => upstreams.of(server),
+    upstreamOf: (server, owner) => upstreams.of(server, owner),
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
     refused: (refusal, request, principal) => {
       const { code, details } = refusal;
@@ -170,6 +187,14 @@ async function open(
       clock,
     },
     administration: { ...stores, clock },
+    agents: {
+      directory,
+      clock,
+      refusals,
+      hasRoomFor: (agentId) => tunnels.hasRoomFor(agentId),
+      accept: socketAcceptor(tunnels),
+      used: ({ keyId }) => used({ type: 'key', id: keyId }, clock.now()),
+    },
     failedAttempts: new FailedAttempts(clock),
     ports: {
       ...stores,
@@ -204,9 +229,11 @@ async function open(
     async close() {
       const late = setTimeout(() => {
         gateway.endAll();
+        tunnels.close();
         app.server.closeAllConnections();
       }, drainMs);
       gateway.endEndless();
+      tunnels.drain();
       await closeAll(closers);
       clearTimeout(late);
     },

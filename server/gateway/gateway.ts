@@ -26,7 +26,8 @@ const maxOpenPerCredential = 1024;
 
 export interface GatewayPorts extends AdmitPorts {
   readonly base: string;
-  readonly upstreamOf: (server: ServerRecord) => Upstream;
+  /** The way to a server; `owner` is who asks for it there, whom sessions belong to. */
+  readonly upstreamOf: (server: ServerRecord, owner: string) => Upstream;
   readonly used: (use: CredentialUse, usedAt: EpochSeconds) => void;
   /** Told of every call that was let in, when it is over. */
   readonly note: NoteCall;
@@ -130,8 +131,8 @@ export class Gateway {
     const afterwards = [over];
     const finish = () => afterwards.forEach((act) => act());
     try {
-      const upstream = upstreamOf(server);
       const owner = `${principal} ${server.id}`;
+      const upstream = upstreamOf(server, owner);
       const call = { request, admission, upstream, ending, owner, endless, afterwards };
       return whenOver(await this.#route(call, seen), finish, seen.metering);
     } catch (error) {

@@ -7,6 +7,7 @@ import { framingGuard } from './framing-guard.ts';
 import { isOwnHost, namedHost } from './host-guard.ts';
 import type { RegistrationEndpointPorts } from '#oauth/registration-endpoint';
 import { adminApiRoutes, type AdminApiRoutesOptions } from './admin-api-routes.ts';
+import { agentRoute, type AgentRouteOptions } from './agent-route.ts';
 import { accountGrantRoutes, type AccountGrantRoutesOptions } from './account-grants.ts';
 import { assetRoutes } from './asset-routes.ts';
 import { consentRoutes, type ConsentRoutesOptions } from './consent-routes.ts';
@@ -17,6 +18,7 @@ import type { PeopleRoutesOptions } from './people-ports.ts';
 import { oauthRoutes, type OAuthRoutesOptions } from './oauth-routes.ts';
 import { unreadableRequests } from './unreadable-request.ts';
 import { registrationRoute } from './registration-route.ts';
+import { asksForWebSocket, Upgrades } from './upgrades.ts';
 
 const requestTimeoutMs = 60_000;
 const headersTimeoutMs = 20_000;
@@ -29,7 +31,8 @@ export interface AppOptions
     McpRouteOptions,
     HealthOptions,
     PeopleRoutesOptions,
-    AdminApiRoutesOptions {
+    AdminApiRoutesOptions,
+    AgentRouteOptions {
   readonly log: Logger;
   readonly ports: OAuthRoutesOptions['ports'] &
     ConsentRoutesOptions['ports'] &
@@ -48,6 +51,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const arrivalMs = options.requestTimeoutMs ?? requestTimeoutMs;
   const unreadable = unreadableRequests(log);
   const isAmbiguous = framingGuard();
+  const upgrades = new Upgrades();
   const app: FastifyInstance = fastify({
     // Pino's Logger lacks one member that fastify's own type asks for and never uses.
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion
@@ -63,6 +67,8 @@ export function createApp(options: AppOptions): FastifyInstance {
       headersTimeout: Math.min(headersTimeoutMs, arrivalMs),
       connectionsCheckingInterval: 1000,
       requireHostHeader: false,
+      // Others ask for protocols that are not spoken here, and mean to be answered all the same.
+      shouldUpgradeCallback: asksForWebSocket,
     },
     routerOptions: { ignoreTrailingSlash: false, caseSensitive: true },
     clientErrorHandler: unreadable.answer,
@@ -74,6 +80,7 @@ export function createApp(options: AppOptions): FastifyInstance {
 
   let isWarned = trustedProxies.length > 0;
   unreadable.watch(app.server);
+  upgrades.listen(app.server, (request, response) => app.routing(request, response));
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('X-Request-Id', request.id);
     if (!isWarned && request.headers['x-forwarded-for'] !== undefined) {
@@ -111,6 +118,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     void app.register(async (routes) => registrationRoute(routes, options.ports));
   }
   void app.register(async (routes) => mcpRoute(routes, options));
+  void app.register(async (routes) => agentRoute(routes, { ...options, upgrades }));
   for (const other of options.others ?? []) void app.register(async (routes) => other(routes));
   void app.register(async (routes) => healthRoutes(routes, options));
   return app;

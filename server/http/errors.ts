@@ -7,6 +7,7 @@ import { wireName } from '#api/wire-names';
 import type { ErrorPageData } from '#pages/error-page';
 import { PeopleRefusal, type PeopleRefusalCode } from '#people/people-refusal';
 import { OAuthRefusal, type OAuthErrorCode } from '#oauth/oauth-refusal';
+import { TunnelRefusal, type TunnelRefusalCode } from '#tunnel/tunnel-refusal';
 
 /** An HTTP answer in the making: status, headers, and the members of its JSON body. */
 export interface ErrorAnswer {
@@ -94,6 +95,29 @@ function refusalStatus(code: AdministrationRefusalCode): number {
       return 422;
     case 'conflict':
       return 409;
+  }
+}
+
+/** What an agent is told that is not let in. `docs/tunnel.md` */
+export function agentErrorAnswer(error: unknown): ErrorAnswer {
+  return error instanceof TunnelRefusal ? tunnelRefusal(error.code) : oauthErrorAnswer(error);
+}
+
+function tunnelRefusal(code: TunnelRefusalCode): ErrorAnswer {
+  switch (code) {
+    case 'browser':
+      return answer(403, 'forbidden', 'this is for agents, and no page may open it');
+    case 'no_upgrade':
+      return answer(426, 'invalid_request', 'this is a WebSocket', {
+        Connection: 'Upgrade',
+        Upgrade: 'websocket',
+      });
+    case 'bad_subprotocol':
+      return answer(400, 'invalid_request', 'Sec-WebSocket-Protocol must be latchkey-agent-1');
+    case 'full':
+      return answer(503, 'temporarily_unavailable', 'there is no room for this tunnel now', {
+        'Retry-After': '5',
+      });
   }
 }
 

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 
 const keyBytes = 32;
@@ -12,6 +12,9 @@ export interface MasterKey {
 
   /** @throws when it was sealed under another key or for another purpose, or was changed since. */
   open(purpose: string, sealed: string): string;
+
+  /** 32 bytes for one purpose, the same each time, which tell nothing about the key itself. RFC 5869 */
+  derive(purpose: string): Buffer;
 }
 
 /**
@@ -58,6 +61,8 @@ export function masterKey(key: Uint8Array): MasterKey {
       const body = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final()]);
       return Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64url');
     },
+
+    derive: (purpose) => Buffer.from(hkdfSync('sha256', key, '', purpose, keyBytes)),
 
     open(purpose, sealed) {
       const bytes = Buffer.from(sealed, 'base64url');

@@ -1,21 +1,37 @@
-import { UpstreamError, type Upstream } from '#gateway/upstream';
+import type { Upstream } from '#gateway/upstream';
 import type { ServerRecord } from '#organizations/server-record';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import { httpUpstream, type HttpUpstream } from './http-upstream.ts';
+
+/** A server behind an agent, for whom `caller` names. */
+export type AgentUpstream = (at: {
+  readonly agentId: string;
+  readonly server: string;
+  readonly caller: string;
+}) => Upstream;
+
+export interface UpstreamsPorts {
+  readonly demo: Upstream;
+  readonly guard: OutboundGuard;
+  readonly agent: AgentUpstream;
+}
 
 /** The ways to all upstreams: one connection pool an HTTP server's URL, made at first use. */
 export class Upstreams {
   readonly #http = new Map<string, HttpUpstream>();
   readonly #demo: Upstream;
+  readonly #agent: AgentUpstream;
   /** What holds for a URL that somebody else than the operator typed. */
   readonly #guard: OutboundGuard;
 
-  constructor({ demo, guard }: { demo: Upstream; guard: OutboundGuard }) {
+  constructor({ demo, guard, agent }: UpstreamsPorts) {
     this.#demo = demo;
+    this.#agent = agent;
     this.#guard = guard;
   }
 
-  of({ upstream, name: serverName }: ServerRecord): Upstream {
+  /** The way to a server for `caller`, whom no other caller shares a session or a process with. */
+  of({ upstream, name: serverName }: ServerRecord, caller: string): Upstream {
     switch (upstream.kind) {
       case 'demo':
         return this.#demo;
@@ -28,12 +44,7 @@ export class Upstreams {
         return known;
       }
       case 'agent':
-        return {
-          send: () =>
-            Promise.reject(
-              new UpstreamError('offline', `the agent of ${serverName} is not connected`),
-            ),
-        };
+        return this.#agent({ agentId: upstream.agentId, server: serverName, caller });
     }
   }
 

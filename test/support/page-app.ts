@@ -16,6 +16,7 @@ import { startSession } from '#server/people/start-session';
 import { masterKey } from '#server/signing/master-key';
 import { readSigningKeys } from '#server/signing/signing-key';
 import { sqliteChanges } from '#server/store/sqlite/change-store';
+import { sqliteAgentDirectory } from '#server/store/sqlite/agent-directory';
 import { sqliteAdmissions } from '#server/store/sqlite/admission-store';
 import { authorizationServer, type AuthorizationServer } from './authorization-server.ts';
 import { memorySigningKeyStore } from './memory-signing-keys.ts';
@@ -125,6 +126,14 @@ export async function pageApp(): Promise<PageApp> {
       isAdmitted: async () => true,
     },
     administration: { ...stores, clock },
+    agents: {
+      directory: sqliteAgentDirectory(stores.connection),
+      clock,
+      refusals,
+      hasRoomFor: () => false,
+      accept: () => {},
+      used: () => {},
+    },
     failedAttempts: new FailedAttempts(clock),
     dynamicRegistration: true,
     firstOrganization: undefined,

@@ -131,6 +131,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'signing',
       'store',
       'stores',
+      'tunnel',
       'upstream',
       'usage',
     ],
@@ -178,6 +179,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/usage': { enters: ['clock', 'gateway', 'log'] },
   'server/outbound': { packages: ['undici'] },
   'server/upstream': { enters: ['gateway', 'organizations', 'outbound'], packages: ['undici'] },
+  'server/tunnel': { enters: ['clock', 'credentials', 'gateway'], packages: ['ws', 'zod'] },
   'server/store': {
     enters: [
       'audit',
@@ -188,6 +190,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'organizations',
       'people',
       'signing',
+      'tunnel',
       'usage',
     ],
     packages: ['kysely'],
@@ -207,6 +210,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'pages',
       'people',
       'signing',
+      'tunnel',
     ],
     packages: ['fastify', 'qr'],
   },

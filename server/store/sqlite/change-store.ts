@@ -1,14 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite';
 
 import type { ChangeStore } from '#dashboard/change-store';
+import { sqliteWritten } from './written.ts';
 
-/**
- * Changes as SQLite tells them: `data_version` moves when another connection wrote, `total_changes` when this
- * one did. What is listed is told apart by counts and newest times, which an index answers.
- */
+/** Changes as SQLite tells them. What is listed is told apart by counts and newest times, which an index answers. */
 export function sqliteChanges(connection: DatabaseSync): ChangeStore {
-  const others = connection.prepare('pragma data_version');
-  const own = connection.prepare('select total_changes() as count');
   const within = `from mcp_server s join organization o on o.id = s.organization_id`;
   const servers = connection.prepare(
     `select count(*), max(s.created_at), total(s.disabled_at), group_concat(s.hidden_tools)
@@ -36,7 +32,7 @@ export function sqliteChanges(connection: DatabaseSync): ChangeStore {
   );
 
   return {
-    written: () => JSON.stringify([others.get(), own.get()]),
+    written: sqliteWritten(connection),
     async stateOf(organization, server) {
       const at = [organization, server ?? null] as const;
       const listed = [servers, keys, clients].map((statement) => statement.get(...at));

@@ -1,0 +1,11 @@
+import type { DatabaseSync } from 'node:sqlite';
+
+/**
+ * Another text than before, once anything was written: `data_version` moves when another connection wrote,
+ * `total_changes` when this one did.
+ */
+export function sqliteWritten(connection: DatabaseSync): () => string {
+  const others = connection.prepare('pragma data_version');
+  const own = connection.prepare('select total_changes() as count');
+  return () => JSON.stringify([others.get(), own.get()]);
+}

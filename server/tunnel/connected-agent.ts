@@ -1,0 +1,198 @@
+import { UpstreamError, type Upstream, type UpstreamAnswer } from '#gateway/upstream';
+import type { AgentPresence } from './agent-presence.ts';
+import { busyAnswer } from './busy-answer.ts';
+import { LastPlaces } from './last-places.ts';
+import { isListening } from './request-headers.ts';
+import { maxCalls, type Tunnel, type TunnelRequest } from './tunnel.ts';
+import { WaitingCallers, type Waiter } from './waiting-callers.ts';
+
+const maxPlaces = 20_000;
+const patienceMs = 30_000;
+
+export interface ConnectedAgentPorts {
+  readonly nowMs: () => number;
+}
+
+/**
+ * All tunnels of one agent: which of them a request goes to, and who waits for one. Sessions and callers come
+ * back to the process that they were at, also after its tunnel was replaced.
+ */
+export class ConnectedAgent {
+  readonly #ports: ConnectedAgentPorts;
+  readonly #tunnels = new Map<Tunnel, string>();
+  readonly #waiting = new WaitingCallers<Tunnel | UpstreamError>();
+  readonly #sessions = new LastPlaces(maxPlaces);
+  readonly #callers = new LastPlaces(maxPlaces);
+  #made = 0;
+  #calls = 0;
+  #failed = 0;
+  #trouble: { readonly at: number; readonly words: string } | undefined;
+
+  constructor(ports: ConnectedAgentPorts) {
+    this.#ports = ports;
+  }
+
+  get tunnels(): readonly Tunnel[] {
+    return [...this.#tunnels.keys()];
+  }
+
+  add(tunnel: Tunnel): void {
+    this.#made += 1;
+    this.#tunnels.set(tunnel, `tunnel ${this.#made}`);
+  }
+
+  remove(tunnel: Tunnel): void {
+    this.#tunnels.delete(tunnel);
+    this.serve();
+  }
+
+  /** Something went wrong, as the pages tell it. */
+  troubled(at: number, words: string): void {
+    this.#trouble = { at, words };
+  }
+
+  /** Room was made, or a tunnel. */
+  serve(): void {
+    const some = () => this.tunnels.some(({ isReady, calls }) => isReady && calls < maxCalls);
+    // Whose agent has left need not wait for their time to be over.
+    const isFree = () => some() || !this.tunnels.some(({ isReady }) => isReady);
+    if (this.#waiting.size > 0) this.#waiting.serve(isFree);
+  }
+
+  look(nowMs: number): void {
+    for (const tunnel of this.tunnels) tunnel.look(nowMs);
+    this.#waiting.look(nowMs);
+  }
+
+  presence(): AgentPresence {
+    const ready = this.tunnels.filter(({ isReady }) => isReady);
+    const hellos = ready.flatMap(({ hello }) => hello ?? []);
+    const servers = new Map(hellos.flatMap((hello) => hello.servers.map((of) => [of.name, of])));
+    return {
+      isOnline: ready.length > 0,
+      tunnels: ready.length,
+      versions: [...new Set(hellos.map(({ version }) => version))].toSorted(),
+      servers: [...servers.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+      callsUnderWay: ready.reduce((sum, { calls }) => sum + calls, 0),
+      listening: ready.reduce((sum, { listening }) => sum + listening, 0),
+      waiting: this.#waiting.size,
+      calls: this.#calls,
+      failed: this.#failed,
+      trouble: this.#trouble,
+    };
+  }
+
+  /** A server of this agent for one caller, as an upstream. */
+  upstream(server: string, caller: string): Upstream {
+    return { send: (request) => this.#send({ ...request, server, caller }) };
+  }
+
+  async #send(request: TunnelRequest): Promise<UpstreamAnswer> {
+    this.#calls += 1;
+    try {
+      const tunnel = this.#find(request);
+      return await (tunnel ? this.#through(tunnel, request) : this.#wait(request));
+    } catch (error) {
+      if (error instanceof UpstreamError) this.#failed += 1;
+      throw error;
+    }
+  }
+
+  async #through(tunnel: Tunnel, request: TunnelRequest): Promise<UpstreamAnswer> {
+    const answer = await tunnel.send(request);
+    this.#remember(request, answer, tunnel);
+    return answer;
+  }
+
+  /** `undefined` when all that could take it are busy. @throws {UpstreamError} when there is none */
+  #find(request: TunnelRequest): Tunnel | undefined {
+    const { server, caller } = request;
+    const ready = this.tunnels.filter(({ isReady }) => isReady);
+    if (ready.length === 0) throw new UpstreamError('offline', 'the agent is not connected');
+    const able = ready.filter((tunnel) => tunnel.serves(server));
+    if (able.length === 0) {
+      throw new UpstreamError('unreachable', `the agent does not serve '${server}'`);
+    }
+    const listens = isListening(request);
+    const inSession = this.#at(able, this.#sessions.get(sessionOf(request) ?? ''));
+    const free = (inSession.length > 0 ? inSession : able).filter((tunnel) =>
+      tunnel.hasRoom(caller, listens),
+    );
+    const known = this.#at(free, this.#callers.get(caller));
+    return leastBusy(known.length > 0 ? known : free);
+  }
+
+  #at(tunnels: readonly Tunnel[], place: string | undefined): Tunnel[] {
+    if (place === undefined) return [];
+    return tunnels.filter((tunnel) => this.#placeOf(tunnel) === place);
+  }
+
+  #placeOf(tunnel: Tunnel): string {
+    return tunnel.hello?.instance ?? this.#tunnels.get(tunnel) ?? '';
+  }
+
+  /** Until there is room; who finds none, or waits too long, is told to come again. */
+  #wait(request: TunnelRequest): Promise<UpstreamAnswer> {
+    const { caller, signal } = request;
+    const through = (tunnel: Tunnel) => this.#through(tunnel, request);
+    return new Promise((resolve, reject) => {
+      const settle = () => signal.removeEventListener('abort', abort);
+      const waiter: Waiter<Tunnel | UpstreamError> = {
+        caller,
+        untilMs: this.#ports.nowMs() + patienceMs,
+        find: () => this.#findOrWhyNot(request),
+        found(place) {
+          settle();
+          if (place instanceof UpstreamError) reject(place);
+          // The place must be taken before the next one looks for one.
+          else resolve(through(place));
+        },
+        late() {
+          settle();
+          resolve(busyAnswer);
+        },
+      };
+      const abort = () => {
+        this.#waiting.remove(waiter);
+        reject(new DOMException('the call was ended', 'AbortError'));
+      };
+      if (!this.#waiting.add(waiter)) return resolve(busyAnswer);
+      if (signal.aborted) abort();
+      else signal.addEventListener('abort', abort, { once: true });
+    });
+  }
+
+  #findOrWhyNot(request: TunnelRequest): Tunnel | UpstreamError | undefined {
+    try {
+      return this.#find(request);
+    } catch (error) {
+      if (error instanceof UpstreamError) return error;
+      throw error;
+    }
+  }
+
+  #remember(request: TunnelRequest, { sessionId }: UpstreamAnswer, tunnel: Tunnel): void {
+    const place = this.#placeOf(tunnel);
+    this.#callers.set(request.caller, place);
+    const opened = sessionId === undefined ? undefined : sessionName(request, sessionId);
+    if (opened !== undefined) this.#sessions.set(opened, place);
+    const used = sessionOf(request);
+    if (used !== undefined && request.method === 'DELETE') this.#sessions.forget(used);
+  }
+}
+
+/** Two processes, or two callers, may have come upon the same id. */
+function sessionName({ server, caller }: TunnelRequest, sessionId: string): string {
+  return `${server} ${caller} ${sessionId}`;
+}
+
+function sessionOf(request: TunnelRequest): string | undefined {
+  const id = request.headers['mcp-session-id'];
+  return id === undefined ? undefined : sessionName(request, id);
+}
+
+function leastBusy(tunnels: readonly Tunnel[]): Tunnel | undefined {
+  let best: Tunnel | undefined;
+  for (const tunnel of tunnels) if (!best || tunnel.calls < best.calls) best = tunnel;
+  return best;
+}

@@ -1,0 +1,117 @@
+import { once } from 'node:events';
+import { WebSocket } from 'ws';
+
+import { head, hello, parsed, types, wireFrame, type WireFrame } from './wire-frames.ts';
+
+export interface RawAgentOptions {
+  readonly key?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly subprotocols?: readonly string[];
+  /** What it says that it could serve; it says nothing at all when this is `undefined`. */
+  readonly servers?: readonly string[] | undefined;
+  /** Members of HELLO besides. */
+  readonly hello?: object;
+  /** Told of every frame; by default it answers each request with what `reply` says. */
+  readonly onFrame?: (frame: WireFrame, agent: RawAgent) => void;
+  /** The JSON text that answers a request's body. */
+  readonly reply?: (body: string, open: WireFrame) => string;
+}
+
+/** An agent that does what a test says, over a real WebSocket. */
+export interface RawAgent extends AsyncDisposable {
+  readonly socket: WebSocket;
+  readonly frames: readonly WireFrame[];
+  readonly say: (...frames: Uint8Array[]) => void;
+  /** Resolves with the first frame of that kind, now or later. */
+  readonly frame: (is: (frame: WireFrame) => boolean) => Promise<WireFrame>;
+  /** The close code, once there is one. */
+  readonly closed: Promise<number>;
+}
+
+/** Dials and resolves once BOUND came, or the socket is open when it has nothing to say. */
+export async function rawAgent(base: string, options: RawAgentOptions): Promise<RawAgent> {
+  const { servers, hello: more, onFrame = answering(options.reply) } = options;
+  const socket = dial(base, options);
+  const frames: WireFrame[] = [];
+  const waiting = new Set<() => void>();
+  const closed = new Promise<number>((resolve) => socket.once('close', resolve));
+  const agent: RawAgent = {
+    socket,
+    frames,
+    closed,
+    say: (...said) => said.forEach((frame) => socket.send(frame)),
+    frame: (is) =>
+      new Promise((resolve) => {
+        const look = () => {
+          const found = frames.find(is);
+          if (!found) return;
+          waiting.delete(look);
+          resolve(found);
+        };
+        waiting.add(look);
+        look();
+      }),
+    async [Symbol.asyncDispose]() {
+      socket.terminate();
+      await closed;
+    },
+  };
+  socket.on('message', (data: Buffer) => {
+    const frame = parsed(data);
+    frames.push(frame);
+    onFrame(frame, agent);
+    for (const look of waiting) look();
+  });
+  await once(socket, 'open');
+  // Resetting a connection is one way to be told no.
+  socket.on('error', () => undefined);
+  if (servers) {
+    agent.say(hello(servers, more));
+    await Promise.race([agent.frame(({ type }) => type === types.bound), closed]);
+  }
+  return agent;
+}
+
+/** The status that a dial is refused with. */
+export function refusedDial(base: string, options: RawAgentOptions): Promise<number> {
+  const socket = dial(base, options);
+  return new Promise((resolve, reject) => {
+    socket.on('error', () => undefined);
+    socket.once('open', () => reject(new Error('it was let in')));
+    socket.once('unexpected-response', (request, response) => {
+      resolve(response.statusCode ?? 0);
+      request.destroy();
+    });
+  });
+}
+
+function dial(base: string, { key, headers = {}, subprotocols }: RawAgentOptions): WebSocket {
+  const url = `${base.replace('http', 'ws')}/api/agents/connect`;
+  return new WebSocket(url, [...(subprotocols ?? ['latchkey-agent-1'])], {
+    headers: { ...(key !== undefined && { 'X-API-Key': key }), ...headers },
+    perMessageDeflate: false,
+  });
+}
+
+/** Answers each request once its body is whole. */
+function answering(reply: RawAgentOptions['reply'] = echoed) {
+  const asked = new Map<number, { open: WireFrame; body: string }>();
+  return (frame: WireFrame, agent: RawAgent) => {
+    const { type, stream, payload } = frame;
+    const request = asked.get(stream);
+    if (type === types.open) asked.set(stream, { open: frame, body: '' });
+    else if (type === types.data && request) request.body += payload.toString();
+    else if (type === types.reset) asked.delete(stream);
+    else if (type === types.end && request) {
+      asked.delete(stream);
+      const text = reply(request.body, request.open);
+      agent.say(head(stream), wireFrame(types.data, stream, text), wireFrame(types.end, stream));
+    }
+  };
+}
+
+/** A JSON-RPC response whose result is the request's params. */
+export function echoed(body: string): string {
+  const { id, params } = Object(JSON.parse(body));
+  return JSON.stringify({ jsonrpc: '2.0', id, result: { ...params } });
+}

@@ -1,0 +1,244 @@
+import { expect, test } from 'vitest';
+
+import { handTunnels } from '#support/agent-by-hand';
+import { hello, types, wireFrame } from '#support/wire-frames';
+
+test('calls go to the tunnel that has the fewest', async () => {
+  using server = handTunnels();
+  const agents = [server.connect(), server.connect(), server.connect()];
+  const answers = Array.from({ length: 9 }, (_, index) => server.send({ caller: `c${index}` }));
+
+  expect(agents.map(({ tunnel }) => tunnel.calls)).toEqual([3, 3, 3]);
+  for (const agent of agents) for (const { stream } of agent.opened()) agent.answer(stream);
+  await Promise.all(answers);
+});
+
+test('a caller comes back to the process that served it', async () => {
+  using server = handTunnels();
+  const agents = [server.connect(), server.connect()];
+  for (let count = 0; count < 4; count += 1) {
+    const answer = server.send();
+    for (const agent of agents) {
+      for (const { stream } of agent.opened().slice(-1)) agent.answer(stream);
+    }
+    await answer;
+  }
+
+  const counts = agents.map((agent) => agent.opened().length);
+  expect([Math.min(...counts), Math.max(...counts)]).toEqual([0, 4]);
+});
+
+test('a session stays with the process that opened it, also through a new tunnel of it', async () => {
+  using server = handTunnels();
+  const one = server.connect(['sales'], { instance: 'one' });
+  const opening = server.send();
+  one.answer(1, '{}', { 'mcp-session-id': 's1' });
+  await opening;
+  const two = server.connect(['sales'], { instance: 'two' });
+  server.tunnels.remove(one.tunnel);
+  const again = server.connect(['sales'], { instance: 'one' });
+  const answer = server.send({ headers: { 'mcp-session-id': 's1' } });
+  again.answer(1);
+  await answer;
+
+  expect([two.opened().length, again.opened().length]).toEqual([0, 1]);
+});
+
+test('the same session id of another caller is another session', async () => {
+  using server = handTunnels();
+  const one = server.connect(['sales'], { instance: 'one' });
+  const danas = server.send({ caller: 'dana' });
+  one.answer(1, '{}', { 'mcp-session-id': 's1' });
+  await danas;
+  const two = server.connect(['sales'], { instance: 'two' });
+  void server.send({ caller: 'dana', headers: { 'mcp-session-id': 's1' } }).catch(() => undefined);
+  void server.send({ caller: 'eve', headers: { 'mcp-session-id': 's1' } }).catch(() => undefined);
+
+  expect(one.opened().map(({ json }) => json['caller'])).toEqual(['dana', 'dana']);
+  expect(two.opened().map(({ json }) => json['caller'])).toEqual(['eve']);
+});
+
+test('a session whose process is gone is asked for elsewhere, for a 404', async () => {
+  using server = handTunnels();
+  const one = server.connect(['sales'], { instance: 'one' });
+  const opening = server.send();
+  one.answer(1, '{}', { 'mcp-session-id': 's1' });
+  await opening;
+  server.tunnels.remove(one.tunnel);
+  const two = server.connect(['sales'], { instance: 'two' });
+  const answer = server.send({ headers: { 'mcp-session-id': 's1' } });
+  two.say(wireFrame(types.head, 1, '{"status":404}'), wireFrame(types.end, 1));
+
+  expect((await answer).status).toBe(404);
+});
+
+test('callers who wait for a full agent are served in turn', async () => {
+  using server = handTunnels();
+  const agent = server.connect();
+  const send = (caller: string) => void server.send({ caller }).catch(() => undefined);
+  for (let count = 0; count < 96; count += 1) send('greedy');
+  for (let count = 0; count < 32; count += 1) send('other');
+  for (let count = 0; count < 40; count += 1) send('greedy');
+  send('modest');
+  send('shy');
+  await Promise.resolve();
+  expect(agent.opened()).toHaveLength(128);
+
+  for (let stream = 1; stream <= 6; stream += 1) agent.answer(stream);
+  await new Promise(setImmediate);
+  const served = agent
+    .opened()
+    .slice(128)
+    .map(({ json }) => json['caller']);
+  expect(served).toEqual(['greedy', 'modest', 'shy', 'greedy', 'greedy', 'greedy']);
+});
+
+test('one caller never takes the last quarter of a tunnel', async () => {
+  using server = handTunnels();
+  const agent = server.connect();
+  for (let count = 0; count < 150; count += 1) {
+    void server.send({ caller: 'greedy' }).catch(() => undefined);
+  }
+  void server.send({ caller: 'modest' }).catch(() => undefined);
+
+  expect(agent.opened()).toHaveLength(97);
+  expect(agent.opened().at(-1)?.json['caller']).toBe('modest');
+});
+
+test('who waits behind 64 of its own, or for thirty seconds, is told to come again', async () => {
+  using server = handTunnels();
+  const agent = server.connect();
+  const all = Array.from({ length: 96 + 65 }, () => server.send());
+  for (const answer of all) answer.catch(() => undefined);
+
+  expect(await all.at(-1)).toMatchObject({ status: 503, retryAfterSeconds: 1 });
+  for (let seconds = 0; seconds < 30; seconds += 3) {
+    server.pass(3000);
+    agent.tunnel.heard();
+  }
+  expect(await all.at(-2)).toMatchObject({ status: 503 });
+});
+
+test('who waits hears at once when the agent leaves', async () => {
+  using server = handTunnels();
+  const agent = server.connect();
+  const all = Array.from({ length: 97 }, () => server.send());
+  const settled = Promise.allSettled(all);
+  server.tunnels.remove(agent.tunnel);
+
+  const codes = (await settled).map((result) =>
+    result.status === 'rejected' ? result.reason.code : 'answered',
+  );
+  expect([...new Set(codes)]).toEqual(['broken', 'offline']);
+});
+
+test('streams that only listen take no slot of a call', async () => {
+  using server = handTunnels();
+  const agent = server.connect();
+  for (let count = 0; count < 500; count += 1) {
+    void server.send({ method: 'GET' }).catch(() => undefined);
+    const headers = { 'mcp-method': 'subscriptions/listen' };
+    void server.send({ headers }).catch(() => undefined);
+  }
+  void server.send().catch(() => undefined);
+
+  expect(agent.tunnel.listening).toBe(1000);
+  expect(agent.tunnel.calls).toBe(1);
+});
+
+test('a key that counts no more ends its tunnel and what is under way in it', async () => {
+  using server = handTunnels();
+  const agent = server.connect();
+  const other = server.connect(['sales'], { keyId: 'key_b' });
+  const answers = [server.send({ caller: 'a' }), server.send({ caller: 'b' })];
+  const settled = Promise.allSettled(answers);
+  await server.write('key_a', undefined);
+  other.answer(1);
+
+  expect(agent.closed()).toBe(4401);
+  expect(other.closed()).toBeUndefined();
+  expect((await settled).map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
+});
+
+test('a key that expires ends its tunnel, although nobody wrote anything', async () => {
+  using server = handTunnels();
+  const agent = server.connect(['sales'], { keyExpiresAt: server.clock.now() + 60 });
+  server.clock.advance(59);
+  await server.tunnels.check();
+  expect(agent.closed()).toBeUndefined();
+  server.clock.advance(1);
+  await server.tunnels.check();
+
+  expect(agent.closed()).toBe(4401);
+});
+
+test('BOUND comes again when the dashboard binds or unbinds a server', async () => {
+  using server = handTunnels();
+  const agent = server.connect(['sales']);
+  await server.write('key_a', ['sales', 'stock']);
+  await server.write('key_a', ['sales', 'stock']);
+  await server.write('key_a', []);
+
+  const bound = agent.frames.filter(({ type }) => type === types.bound);
+  expect(bound.map(({ json }) => json['servers'])).toEqual([['sales'], ['sales', 'stock'], []]);
+});
+
+test('the database is asked once for all tunnels, and only when something was written', async () => {
+  using server = handTunnels();
+  for (let count = 0; count < 10; count += 1) server.connect();
+  await server.tunnels.check();
+  const before = server.asked();
+  for (let count = 0; count < 10; count += 1) await server.tunnels.check();
+  expect(server.asked()).toBe(before);
+  await server.write('key_a', ['sales']);
+
+  expect(server.asked()).toBe(before + 1);
+});
+
+test('a server that drains says so, lets calls finish and then closes', async () => {
+  using server = handTunnels();
+  const agent = server.connect();
+  const idle = server.connect();
+  const answer = server.send();
+  server.tunnels.drain();
+
+  expect(idle.closed()).toBe(1001);
+  expect(agent.closed()).toBeUndefined();
+  expect(agent.frames.at(-1)?.type).toBe(types.drain);
+  await expect(server.send()).rejects.toMatchObject({ code: 'offline' });
+  expect(server.tunnels.hasRoomFor('agent_a')).toBe(false);
+  agent.answer(1);
+  expect((await answer).status).toBe(200);
+  expect(agent.closed()).toBe(1001);
+});
+
+test('one agent has at most 32 tunnels', () => {
+  using server = handTunnels();
+  for (let count = 0; count < 31; count += 1) server.connect();
+  expect(server.tunnels.hasRoomFor('agent_a')).toBe(true);
+  server.connect();
+
+  expect(server.tunnels.hasRoomFor('agent_a')).toBe(false);
+});
+
+test('the pages are told when an agent comes, says something new and leaves', () => {
+  using server = handTunnels();
+  const seen = new Set<number>();
+  const look = () => seen.add(server.tunnels.revision('acme'));
+  look();
+  const agent = server.connect();
+  look();
+  agent.say(hello(['stock']));
+  look();
+  expect(server.tunnels.presenceOf('agent_a')).toMatchObject({
+    isOnline: true,
+    tunnels: 1,
+    versions: ['0.1.0'],
+    servers: [{ name: 'stock', kind: 'stdio' }],
+  });
+  server.tunnels.remove(agent.tunnel);
+  look();
+
+  expect(seen.size).toBe(4);
+  expect(server.tunnels.presenceOf('agent_a').isOnline).toBe(false);
+});
