@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { commandHelpText, helpText, startHelpText } from '#cli/help';
 import { demoBanner } from '#cli/demo-banner';
 import { checkPositionals, findCommand } from '#cli/find-command';
+import { readHidden } from '#cli/read-hidden';
 import { readPassword } from '#cli/read-password';
 import { systemClock } from '#clock/clock';
 import { checkBaseUrl, listeningUrl } from '#config/base-url';
@@ -20,6 +21,7 @@ import { passwordHashing } from '#people/password-hashing';
 import { openStores } from './stores.ts';
 import manifest from './package.json' with { type: 'json' };
 import { serve } from './serve.ts';
+import { isInUse, stageBackup } from './stage-backup.ts';
 
 const here = new URL('.', import.meta.url);
 const clock = systemClock();
@@ -51,11 +53,19 @@ async function run(argv: readonly string[]): Promise<void> {
   if (wantsHelp) return out(commandHelpText(command, [dataDir]));
   const input = readOptions([...command.options, dataDir], rest, process.env);
   checkPositionals(command, input.positionals);
+  const terminal = {
+    input: process.stdin,
+    prompt: (text: string) => void process.stderr.write(text),
+  };
+  if ('runOnFolder' in command) {
+    const readSecret = async (prompt: string, what: string) =>
+      (await readHidden([prompt], what, terminal))[0] ?? '';
+    return command.runOnFolder(input, { stage: stageBackup, isInUse, clock, out, readSecret });
+  }
   const stores = await openStores(input.must('data-dir'));
   try {
     const hashing = passwordHashing();
-    const prompt = (text: string) => void process.stderr.write(text);
-    const password = () => readPassword({ input: process.stdin, prompt });
+    const password = () => readPassword(terminal);
     await command.run(input, { stores, clock, out, readPassword: password, hashing });
   } finally {
     await stores.close();

@@ -42,15 +42,19 @@ import { serverGroupStore } from '#store/server-group-store';
 import { sessionStore } from '#store/session-store';
 import { signingKeyStore } from '#store/signing-key-store';
 import { openSqlite } from '#store/sqlite/open-sqlite';
+import { writeBackup } from '#store/sqlite/write-backup';
 import { totpStore } from '#store/totp-store';
 import { subjectNames } from '#store/subject-names';
 import { usageStore } from '#store/usage-store';
 import { userStore } from '#store/user-store';
 
+/** The file in the data folder that everything is kept in. */
+export const databaseName = 'latchkey.db';
+
 /** Opens the database in `dataDir`, brought to the newest schema, and everything that is kept in it. */
 export async function openStores(dataDir: string) {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const { db, connection } = openSqlite(join(dataDir, 'latchkey.db'));
+  const { db, connection } = openSqlite(join(dataDir, databaseName));
   await migrate(db);
   return {
     db,
@@ -99,6 +103,7 @@ export async function openStores(dataDir: string) {
     pendingRequests: pendingRequestStore(db),
     assertions: assertionStore(db),
     documents: clientDocumentStore(db),
+    backUp: (file: string) => writeBackup(connection, file),
     close: () => db.destroy(),
   };
 }

@@ -14,6 +14,8 @@ export interface Stores extends Omit<AdministrationPorts, 'clock'> {
   readonly links: OneTimeLinkStore;
   readonly audit: AuditLog;
   readonly signingKeys: SigningKeyStore & SigningKeyRotation;
+  /** Writes everything to a new file, `EEXIST` where there is one. */
+  readonly backUp: (file: string) => void;
 }
 
 export interface CommandPorts {
@@ -26,12 +28,47 @@ export interface CommandPorts {
   readonly hashing: Pick<PasswordHashing, 'hash'>;
 }
 
-/** An administrative command: `latchkey-server client create …`. */
-export interface Command {
+/** How a command is typed and told of. */
+interface CommandFacts {
   readonly words: string;
   /** Names of the positional arguments, as the help shows them. */
   readonly positionals: readonly string[];
   readonly options: readonly Option[];
   readonly doc: string;
+}
+
+/** An administrative command: `latchkey-server client create …`. */
+export interface Command extends CommandFacts {
   readonly run: (input: Input, ports: CommandPorts) => Promise<void>;
+}
+
+/** A backup, copied to where it will be needed and brought to the newest schema, that nobody uses yet. */
+export interface StagedBackup {
+  readonly stores: Pick<Stores, 'audit' | 'signingKeys'>;
+  /**
+   * Lets it take the place of what is there.
+   *
+   * @returns where that is now, `undefined` where there was nothing
+   * @throws {CommandError} while somebody uses what is there
+   */
+  place(): Promise<string | undefined>;
+  /** Removes it unless it was placed. */
+  discard(): Promise<void>;
+}
+
+/** What a command on the data folder itself works with, as no store may be open there. */
+export interface FolderPorts {
+  /** @throws {CommandError} when `file` is no backup */
+  readonly stage: (file: string, dataDir: string) => Promise<StagedBackup>;
+  /** Whether somebody keeps something there already. */
+  readonly isInUse: (dataDir: string) => boolean;
+  readonly clock: Clock;
+  readonly out: (line: string) => void;
+  /** Asks for a secret by these words, or takes what is piped in. */
+  readonly readSecret: (prompt: string, what: string) => Promise<string>;
+}
+
+/** A command on the data folder itself. */
+export interface FolderCommand extends CommandFacts {
+  readonly runOnFolder: (input: Input, ports: FolderPorts) => Promise<void>;
 }

@@ -1,6 +1,7 @@
 import { agentCreate, agentCreateKey, agentList, agentRevoke } from './agent-commands.ts';
 import { clientCreate, clientList, clientRevoke, clientRotate } from './client-commands.ts';
-import type { Command } from './command.ts';
+import { backup, restore } from './backup-commands.ts';
+import type { Command, FolderCommand } from './command.ts';
 import { keyCreate, keyList, keyRevoke } from './key-commands.ts';
 import { organizationCreate, organizationList } from './organization-commands.ts';
 import {
@@ -17,7 +18,7 @@ import { tokenCreate, tokenList, tokenRevoke } from './token-commands.ts';
 import { userCreate, userList, userRemove, userResetLink } from './user-commands.ts';
 
 /** Every administrative command, in the order of the help. */
-export const commands: readonly Command[] = [
+export const commands: readonly (Command | FolderCommand)[] = [
   organizationCreate,
   organizationList,
   serverCreate,
@@ -46,4 +47,6 @@ export const commands: readonly Command[] = [
   tokenList,
   tokenRevoke,
   signingKeyRotate,
+  backup,
+  restore,
 ];

@@ -1,5 +1,5 @@
 import { UsageError } from '#config/usage-error';
-import type { Command } from './command.ts';
+import type { Command, FolderCommand } from './command.ts';
 import { commands } from './commands.ts';
 
 const allHelp = 'latchkey-server --help lists the commands';
@@ -9,8 +9,13 @@ const allHelp = 'latchkey-server --help lists the commands';
  *
  * @throws {UsageError}
  */
-export function findCommand(argv: readonly string[]): { command: Command; rest: string[] } {
+export function findCommand(argv: readonly string[]): {
+  command: Command | FolderCommand;
+  rest: string[];
+} {
   const [noun = '', verb = '', ...rest] = argv;
+  const alone = commands.find(({ words }) => words === noun);
+  if (alone) return { command: alone, rest: argv.slice(1) };
   const command = commands.find(({ words }) => words === `${noun} ${verb}`);
   if (command) return { command, rest };
   const verbs = commands.filter(({ words }) => words.startsWith(`${noun} `));
@@ -20,7 +25,10 @@ export function findCommand(argv: readonly string[]): { command: Command; rest: 
 }
 
 /** @throws {UsageError} when there are more or fewer arguments than the command takes. */
-export function checkPositionals(command: Command, given: readonly string[]): void {
+export function checkPositionals(
+  command: Pick<Command, 'words' | 'positionals'>,
+  given: readonly string[],
+): void {
   const usage = `latchkey-server ${[command.words, ...command.positionals].join(' ')}`;
   const missing = command.positionals[given.length];
   if (missing !== undefined) throw new UsageError(`${missing} is missing`, usage);

@@ -1,5 +1,5 @@
 import { dataDir, startOptions, variableOf, type Option } from '#config/option';
-import type { Command } from './command.ts';
+import type { Command, FolderCommand } from './command.ts';
 import { commands } from './commands.ts';
 
 /** The page that `latchkey-server --help` prints. */
@@ -30,7 +30,10 @@ export function startHelpText(): string {
 }
 
 /** The page of one administrative command. */
-export function commandHelpText(command: Command, common: readonly Option[]): string {
+export function commandHelpText(
+  command: Command | FolderCommand,
+  common: readonly Option[],
+): string {
   const { words, positionals, doc, options } = command;
   return [
     `usage: latchkey-server ${[words, ...positionals].join(' ')} [OPTION…]`,

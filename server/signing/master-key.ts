@@ -34,16 +34,30 @@ export function readMasterKey(file: string, { mayCreate }: { mayCreate: boolean 
   if ((statSync(file).mode & 0o077) !== 0 && process.platform !== 'win32') {
     throw new Error(`the master key ${file} can be read by others: chmod 600 ${file}`);
   }
-  const key = Buffer.from(readFileSync(file, 'utf8').trim(), 'base64url');
-  if (key.length !== keyBytes) throw new Error(`${file} does not hold a master key of 32 bytes`);
-  return masterKey(key);
+  const key = parseMasterKey(readFileSync(file, 'utf8'));
+  if (!key) throw new Error(`${file} does not hold a master key of 32 bytes`);
+  return key;
+}
+
+/** The master key as its file spells it; `undefined` for what is none. */
+export function parseMasterKey(text: string): MasterKey | undefined {
+  const key = Buffer.from(text.trim(), 'base64url');
+  return key.length === keyBytes ? masterKey(key) : undefined;
+}
+
+/** Puts a master key into `file` (mode 0600); one that is there already stays. */
+export function keepMasterKey(file: string, text: string): void {
+  writeKeyFile(file, text.trim());
+}
+
+function createKeyFile(file: string): void {
+  writeKeyFile(file, randomBytes(keyBytes).toString('base64url'));
 }
 
 /** Two processes that start at once end up with the one key that was linked first, whole. */
-function createKeyFile(file: string): void {
+function writeKeyFile(file: string, text: string): void {
   const draft = `${file}.${randomBytes(6).toString('hex')}`;
-  const text = `${randomBytes(keyBytes).toString('base64url')}\n`;
-  writeFileSync(draft, text, { mode: 0o600, flag: 'wx', flush: true });
+  writeFileSync(draft, `${text}\n`, { mode: 0o600, flag: 'wx', flush: true });
   try {
     linkSync(draft, file);
   } catch (error) {

@@ -78,6 +78,19 @@ export function keysInUse(keys: readonly StoredSigningKey[], now: EpochSeconds) 
   );
 }
 
+/** Whether `masterKey` is the one that these are sealed under; so it is where there is none. */
+export function areSealedUnder(
+  masterKey: MasterKey,
+  keys: readonly Pick<StoredSigningKey, 'kid' | 'encryptedPrivateKey'>[],
+): boolean {
+  try {
+    for (const key of keys) masterKey.open(purpose(key.kid), key.encryptedPrivateKey);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 export async function newSigningKey(masterKey: MasterKey, clock: Clock): Promise<StoredSigningKey> {
   const { publicKey, privateKey } = await generateKeyPair('EdDSA', { extractable: true });
   const kid = randomBase62(16);

@@ -25,6 +25,8 @@ export async function administration(): Promise<Administration> {
 
   async function run(...argv: string[]): Promise<string[]> {
     const { command, rest } = findCommand(argv);
+    if (!('run' in command))
+      throw new TypeError(`${command.words} works on a folder, not on stores`);
     const input = readOptions(command.options, rest, {});
     checkPositionals(command, input.positionals);
     const lines: string[] = [];

@@ -110,7 +110,10 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/clock': {},
   'proxy/log': {},
 
-  'server/main': { enters: ['cli', 'clock', 'config', 'log', 'people', 'serve', 'stores'] },
+  'server/main': {
+    enters: ['cli', 'clock', 'config', 'log', 'people', 'serve', 'stage-backup', 'stores'],
+  },
+  'server/stage-backup': { enters: ['cli', 'config', 'store', 'stores'] },
   'server/serve': {
     enters: [
       'audit',

@@ -47,13 +47,14 @@ beforeAll(async () => {
   }
   await server.command('key', 'revoke', keyId);
   await server.call({ 'X-API-Key': key });
+  await server.command('backup', join(server.dataDir, 'backup.db'));
 }, 120_000);
 
-test('85: no secret, key or token is in the database or its logs in any spelling', () => {
+test('85: no secret, key or token is in the database, its logs or its backup, in any spelling', () => {
   const files = filesOf(server.dataDir).filter((file) => !file.endsWith('master.key'));
   const names = files.map((file) => file.slice(server.dataDir.length + 1));
 
-  expect(names).toEqual(expect.arrayContaining(['latchkey.db', 'latchkey.db-wal']));
+  expect(names).toEqual(expect.arrayContaining(['latchkey.db', 'latchkey.db-wal', 'backup.db']));
   expect(issuedKinds()).toEqual(['eyJ', 'mcp_', 'pk_live_', 'secret_']);
   for (const file of files) expect(leaksIn(readFileSync(file))).toEqual([]);
 });

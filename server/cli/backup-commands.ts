@@ -1,0 +1,116 @@
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+import type { AuditLog } from '#audit/audit-log';
+import type { Clock } from '#clock/clock';
+import { json, masterKeyFile } from '#config/option';
+import type { Input } from '#config/read-options';
+import { CommandError } from '#config/usage-error';
+import { keepMasterKey, parseMasterKey, readMasterKey } from '#signing/master-key';
+import { areSealedUnder, type StoredSigningKey } from '#signing/signing-key';
+import type { Command, FolderCommand, FolderPorts } from './command.ts';
+import { printMade } from './print.ts';
+
+export const backup: Command = {
+  words: 'backup',
+  positionals: ['FILE'],
+  options: [json],
+  doc: 'write everything but the master key to a new file, while the server runs',
+  async run(input, { stores, clock, out }) {
+    const file = resolve(input.positionals[0] ?? '');
+    await note('backup.create', { audit: stores.audit, clock });
+    try {
+      stores.backUp(file);
+    } catch (cause) {
+      const isThere = cause instanceof Error && 'code' in cause && cause.code === 'EEXIST';
+      if (!isThere) throw cause;
+      throw new CommandError(`${file} is there already`, 'name a new file', { cause });
+    }
+    printMade({ file, created_at: clock.now() }, { json: input.flag('json'), out });
+    if (!input.flag('json'))
+      out('hint: the master key is not in it: keep that elsewhere, as safely');
+  },
+};
+
+export const restore: FolderCommand = {
+  words: 'restore',
+  positionals: ['FILE'],
+  options: [
+    masterKeyFile,
+    { name: 'force', doc: 'replace what is there, which is kept under another name' },
+    json,
+  ],
+  doc: 'bring back what a backup holds; asks for its master key unless that is in its file',
+  async runOnFolder(input, { stage, isInUse, clock, out, readSecret }) {
+    const file = resolve(input.positionals[0] ?? '');
+    const dataDir = input.must('data-dir');
+    if (isInUse(dataDir) && !input.flag('force')) {
+      throw new CommandError(
+        `${dataDir} holds data already`,
+        'choose another place with --data-dir, or replace what is there with --force',
+      );
+    }
+    const staged = await stage(file, dataDir);
+    try {
+      const keep = await provenMasterKey(await staged.stores.signingKeys.list(), input, readSecret);
+      await note('backup.restore', { audit: staged.stores.audit, clock });
+      const replaced = await staged.place();
+      keep();
+      const facts = { data_dir: dataDir, replaced: replaced ?? null, restored_at: clock.now() };
+      printMade(facts, { json: input.flag('json'), out });
+    } finally {
+      await staged.discard();
+    }
+    if (!input.flag('json')) {
+      out('hint: what was revoked or removed after the backup counts again: revoke it again');
+    }
+  },
+};
+
+/**
+ * Sees to it that the master key is the one of the backup; what it returns puts one that was asked for into
+ * its file.
+ *
+ * @throws {CommandError} when it is not
+ */
+async function provenMasterKey(
+  keys: readonly StoredSigningKey[],
+  input: Input,
+  readSecret: FolderPorts['readSecret'],
+): Promise<() => void> {
+  const nothing = () => undefined;
+  if (keys.length === 0) return nothing;
+  const given = input.text('master-key-file');
+  const file = given ?? join(input.must('data-dir'), 'master.key');
+  if (given !== undefined || existsSync(file)) {
+    const masterKey = readMasterKey(file, { mayCreate: false });
+    if (areSealedUnder(masterKey, keys)) return nothing;
+    throw new CommandError(
+      `the master key ${file} is not the one of this backup`,
+      'name the file with the right one by --master-key-file',
+    );
+  }
+  const text = await readSecret('Master key of the backup, as its file holds it: ', 'master key');
+  const masterKey = parseMasterKey(text);
+  if (masterKey && areSealedUnder(masterKey, keys)) return () => keepMasterKey(file, text);
+  throw new CommandError(
+    'this is not the master key of this backup',
+    `type the text of its master.key, or put that file to ${file}`,
+  );
+}
+
+async function note(
+  action: string,
+  { audit, clock }: { audit: Pick<AuditLog, 'append'>; clock: Clock },
+): Promise<void> {
+  await audit.append({
+    at: clock.now(),
+    actor: 'operator',
+    organization: undefined,
+    action,
+    target: undefined,
+    address: undefined,
+    requestId: undefined,
+    outcome: 'done',
+  });
+}

@@ -1,0 +1,79 @@
+import {
+  constants,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import type { StagedBackup } from '#cli/command';
+import { CommandError } from '#config/usage-error';
+import { isolateDatabase, problemOfDatabase } from '#store/sqlite/sqlite-file';
+import { databaseName, openStores } from './stores.ts';
+
+const stopIt = 'stop the server, and wait for commands to end';
+
+/** Whether a database is in this data folder already. */
+export function isInUse(dataDir: string): boolean {
+  const file = join(dataDir, databaseName);
+  return existsSync(file) && statSync(file).size > 0;
+}
+
+/**
+ * Copies a backup into a folder inside `dataDir`, looks whether all of it can be read, and brings it to the newest
+ * schema. What is in `dataDir` is not touched until it is placed.
+ *
+ * @throws {CommandError} when `file` is no backup
+ */
+export async function stageBackup(file: string, dataDir: string): Promise<StagedBackup> {
+  if (!existsSync(file) || !statSync(file).isFile()) {
+    throw new CommandError(`there is no file ${file}`, 'name one that `backup` wrote');
+  }
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const folder = await mkdtemp(join(dataDir, 'restoring-'));
+  const staged = join(folder, databaseName);
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  try {
+    copyFileSync(file, staged, constants.COPYFILE_EXCL);
+    const problem = problemOfDatabase(staged);
+    if (problem !== undefined) {
+      throw new CommandError(`${file} ${problem}`, 'name a file that `backup` wrote');
+    }
+    const stores = await openStores(folder);
+    return {
+      stores,
+      async place() {
+        await stores.close();
+        if (!isolateDatabase(staged)) throw new Error(`${staged} is used by somebody else`);
+        const kept = setAside(dataDir);
+        renameSync(staged, join(dataDir, databaseName));
+        return kept;
+      },
+      async discard() {
+        await stores.close();
+        remove();
+      },
+    };
+  } catch (error) {
+    remove();
+    throw error;
+  }
+}
+
+/** Moves the database that is there to another name, which it returns. */
+function setAside(dataDir: string): string | undefined {
+  const current = join(dataDir, databaseName);
+  if (!existsSync(current)) return undefined;
+  if (!isolateDatabase(current)) {
+    throw new CommandError(`somebody has ${current} open`, stopIt);
+  }
+  let count = 1;
+  while (existsSync(`${current}.replaced-${count}`)) count += 1;
+  const kept = `${current}.replaced-${count}`;
+  renameSync(current, kept);
+  return kept;
+}
