@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { agentDirectory } from '#store/agent-directory';
 import { agentStore } from '#store/agent-store';
 import { assertionStore } from '#store/assertion-store';
 import { attemptStore } from '#store/attempt-store';
@@ -61,6 +62,7 @@ export async function openStores(dataDir: string) {
     connection,
     organizations: organizationStore(db),
     agents: agentStore(db),
+    agentDirectory: agentDirectory(db),
     clients: clientStore(db),
     keys: keyStore(db),
     usage: usageStore(db),

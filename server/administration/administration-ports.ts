@@ -6,6 +6,7 @@ import type { ClientSecretStore } from '#credentials/client-secret-store';
 import type { KeyDirectory } from '#credentials/key-directory';
 import type { OAuthClientStore } from '#credentials/oauth-client';
 import type { PersonalTokenStore } from '#credentials/personal-token';
+import type { AgentDirectory } from '#organizations/agent-directory';
 import type { AgentStore } from '#organizations/agent-store';
 import type { OrganizationDirectory } from '#organizations/organization-directory';
 import type { OrganizationStore } from '#organizations/organization-store';
@@ -32,6 +33,7 @@ export interface AdministrationPorts {
   readonly organizationDirectory: OrganizationDirectory;
   readonly serverDirectory: ServerDirectory;
   readonly agents: AgentStore;
+  readonly agentDirectory: AgentDirectory;
   readonly clients: OAuthClientStore;
   readonly clientDirectory: ClientDirectory;
   readonly clientSecrets: ClientSecretStore;

@@ -5,7 +5,7 @@ import { randomBase62 } from '#credentials/secret-format';
 import { AdministrationRefusal } from './administration-refusal.ts';
 import { fields } from './fields.ts';
 import { organizationOperation } from './operation.ts';
-import { pageFields, pageOf } from './paging.ts';
+import { pageFields, pageOf, pageQuery, shownPage } from './paging.ts';
 import { agentPath, ofAgent, ownAgent, showAgent, shownAgent } from './shown-agent.ts';
 import { showKey, shownKey } from './shown-key.ts';
 import { showServer, shownServer } from './shown-server.ts';
@@ -13,6 +13,8 @@ import { showServer, shownServer } from './shown-server.ts';
 const inOrganization = { organization: fields.organization };
 const target = ({ organization, agent }: { organization: string; agent: string }) =>
   `agent:${organization}/${agent}`;
+
+const sorts = { created_at: 'createdAt', name: 'name', last_used_at: 'lastUsedAt' } as const;
 
 export const agentList = organizationOperation({
   name: 'agent.list',
@@ -25,21 +27,10 @@ export const agentList = organizationOperation({
     ...pageFields(['created_at', 'name', 'last_used_at']),
   }),
   output: pageOf(shownAgent),
-  async run({ status, text = '', sort, order, page, limit }, { organization }, { agents }) {
-    const wanted = (await agents.list(organization.name))
-      .map(showAgent)
-      .filter(
-        ({ revokedAt }) => status === undefined || (status === 'revoked') === (revokedAt !== null),
-      )
-      .filter(({ name }) => name.includes(text.toLowerCase()));
-    const way = order === 'desc' ? -1 : 1;
-    const value = { created_at: 'createdAt', name: 'name', last_used_at: 'lastUsedAt' } as const;
-    const sorted = wanted.toSorted((one, other) => {
-      const [a, b] = [one[value[sort]] ?? 0, other[value[sort]] ?? 0];
-      return a === b ? 0 : a < b ? -way : way;
-    });
-    const items = sorted.slice((page - 1) * limit, page * limit);
-    return { items, total: sorted.length, page, limit };
+  async run(input, { organization }, { agentDirectory }) {
+    const query = { ...pageQuery(input), sort: sorts[input.sort], status: input.status };
+    const page = await agentDirectory.page({ ...query, organizationId: organization.id });
+    return shownPage(page, input, showAgent);
   },
 });
 

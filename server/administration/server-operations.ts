@@ -36,7 +36,7 @@ export const serverList = organizationOperation({
   async run(input, { organization }, ports) {
     const query = { ...pageQuery(input), sort: sorts[input.sort], status: input.status };
     const page = await ports.serverDirectory.page({ ...query, organizationId: organization.id });
-    const names = await agentNamesOf(organization.name, ports);
+    const names = await agentNamesOf(page.items, ports);
     return shownPage(page, input, (server) => showServer(server, names));
   },
 });
@@ -77,7 +77,7 @@ export const serverCreate = organizationOperation({
       throw new AdministrationRefusal('conflict', why);
     }
     const made = await ownServer(organization.name, name, ports);
-    return showServer(made, await agentNamesOf(organization.name, ports));
+    return showServer(made, await agentNamesOf([made], ports));
   },
 });
 
@@ -93,7 +93,7 @@ export const serverRead = organizationOperation({
   async run({ server: name }, { organization }, ports) {
     const server = await ownServer(organization.name, name, ports);
     const dependents = await ports.serverDirectory.dependents(server.id, ports.clock.now());
-    const names = await agentNamesOf(organization.name, ports);
+    const names = await agentNamesOf([server], ports);
     return { ...showServer(server, names), ...dependents };
   },
 });
@@ -128,7 +128,7 @@ export const serverUpdate = organizationOperation({
       ...(upstream && { upstream }),
     });
     const changed = await ownServer(organization.name, input.server, ports);
-    return showServer(changed, await agentNamesOf(organization.name, ports));
+    return showServer(changed, await agentNamesOf([changed], ports));
   },
 });
 
@@ -149,7 +149,7 @@ function switching(verb: 'disable' | 'enable', doc: string, off: boolean) {
       const since = off ? (disabledAt ?? ports.clock.now()) : null;
       await ports.serverDirectory.update(id, { disabledAt: since });
       const changed = await ownServer(organization.name, name, ports);
-      return showServer(changed, await agentNamesOf(organization.name, ports));
+      return showServer(changed, await agentNamesOf([changed], ports));
     },
   });
 }

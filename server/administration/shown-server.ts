@@ -30,7 +30,7 @@ export const shownServer = z
 
 export type ShownServer = z.output<typeof shownServer>;
 
-/** `agentNames` are those of the organization, by their id. */
+/** `agentNames` are those of the agents that serve it, by their id. */
 export function showServer(
   server: ServerRecord,
   agentNames: ReadonlyMap<string, string>,
@@ -65,12 +65,15 @@ function showUpstream(
   }
 }
 
-/** The names of an organization's agents by their id. */
+/** The names of the agents that serve these servers, by their id. */
 export async function agentNamesOf(
-  organization: string,
-  { agents }: Pick<AdministrationPorts, 'agents'>,
+  servers: readonly Pick<ServerRecord, 'upstream'>[],
+  { agentDirectory }: Pick<AdministrationPorts, 'agentDirectory'>,
 ): Promise<ReadonlyMap<string, string>> {
-  return new Map((await agents.list(organization)).map(({ id, name }) => [id, name]));
+  const ids = servers.flatMap(({ upstream }) =>
+    upstream.kind === 'agent' ? [upstream.agentId] : [],
+  );
+  return agentDirectory.names([...new Set(ids)]);
 }
 
 /** @throws {AdministrationRefusal} `not_found` */

@@ -21,8 +21,6 @@ export interface AgentStore {
 
   byId(id: string): Promise<(Agent & { readonly organization: string }) | undefined>;
 
-  list(organization: string): Promise<Agent[]>;
-
   /** Revokes the agent and every key of it; `false` when there is none, or it was revoked before. */
   revoke(id: string, now: EpochSeconds): Promise<boolean>;
 }

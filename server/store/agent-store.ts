@@ -5,26 +5,7 @@ import type { Schema } from './schema.ts';
 
 /** Agents in SQL. An agent was last used when one of its keys was. */
 export function agentStore(db: Kysely<Schema>): AgentStore {
-  const agents = db
-    .selectFrom('agent')
-    .innerJoin('organization', 'organization.id', 'agent.organization_id')
-    .selectAll('agent')
-    .select((select) =>
-      select
-        .selectFrom('api_key')
-        .select(({ fn }) => fn.max('api_key.last_used_at').as('at'))
-        .whereRef('api_key.agent_id', '=', 'agent.id')
-        .as('last_used_at'),
-    )
-    .select((select) =>
-      select
-        .selectFrom('api_key')
-        .select('api_key.hint')
-        .whereRef('api_key.agent_id', '=', 'agent.id')
-        .orderBy('api_key.created_at', 'desc')
-        .limit(1)
-        .as('key_hint'),
-    );
+  const agents = agentsWithKeys(db);
 
   return {
     async add({ id, organizationId, name, createdAt }) {
@@ -58,15 +39,6 @@ export function agentStore(db: Kysely<Schema>): AgentStore {
       return row && { ...readAgent(row), organization: row.organization };
     },
 
-    async list(organization) {
-      const rows = await agents
-        .where('organization.name', '=', organization)
-        .orderBy('agent.created_at')
-        .orderBy('agent.name')
-        .execute();
-      return rows.map(readAgent);
-    },
-
     async revoke(id, now) {
       return db.transaction().execute(async (transaction) => {
         const { numUpdatedRows } = await transaction
@@ -87,7 +59,31 @@ export function agentStore(db: Kysely<Schema>): AgentStore {
   };
 }
 
-function readAgent(row: {
+/** Agents, each with what its keys say of it. */
+export function agentsWithKeys(db: Kysely<Schema>) {
+  return db
+    .selectFrom('agent')
+    .innerJoin('organization', 'organization.id', 'agent.organization_id')
+    .selectAll('agent')
+    .select((select) =>
+      select
+        .selectFrom('api_key')
+        .select(({ fn }) => fn.max('api_key.last_used_at').as('at'))
+        .whereRef('api_key.agent_id', '=', 'agent.id')
+        .as('last_used_at'),
+    )
+    .select((select) =>
+      select
+        .selectFrom('api_key')
+        .select('api_key.hint')
+        .whereRef('api_key.agent_id', '=', 'agent.id')
+        .orderBy('api_key.created_at', 'desc')
+        .limit(1)
+        .as('key_hint'),
+    );
+}
+
+export function readAgent(row: {
   id: string;
   organization_id: string;
   name: string;

@@ -1,7 +1,18 @@
-import type { Kysely } from 'kysely';
+import { sql, type Kysely } from 'kysely';
 
 import type { GroupStore } from '#people/group-store';
 import type { Schema } from './schema.ts';
+
+/** Whom somebody put there, which an index counts, and whom the provider alone did. */
+const memberCount = sql<number | string>`(
+  (select count(*) from group_member m where m.group_id = person_group.id)
+  + (select count(distinct i.person_id)
+      from group_mapping g
+      join provider_group p on p.external_name = g.external_name
+      join identity i on i.issuer = p.issuer and i.subject = p.subject
+      join membership b on b.person_id = i.person_id and b.organization_id = g.organization_id
+      where g.group_id = person_group.id and not exists (select 1 from group_member m
+        where m.group_id = g.group_id and m.person_id = i.person_id)))`;
 
 /** Groups in SQL. */
 export function groupStore(db: Kysely<Schema>): GroupStore {
@@ -58,13 +69,7 @@ export function groupStore(db: Kysely<Schema>): GroupStore {
       const groups = await db
         .selectFrom('person_group')
         .selectAll()
-        .select((select) =>
-          select
-            .selectFrom('group_person')
-            .select(({ fn }) => fn.count('person_id').distinct().as('count'))
-            .whereRef('group_person.group_id', '=', 'person_group.id')
-            .as('member_count'),
-        )
+        .select(memberCount.as('member_count'))
         .where('organization_id', '=', organizationId)
         .orderBy('name')
         .execute();
@@ -80,7 +85,7 @@ export function groupStore(db: Kysely<Schema>): GroupStore {
         organizationId,
         name: row.name,
         createdAt: row.created_at,
-        memberCount: Number(row.member_count ?? 0),
+        memberCount: Number(row.member_count),
         servers: opened.filter(({ group_id: id }) => id === row.id).map(({ name }) => name),
       }));
     },

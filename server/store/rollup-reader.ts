@@ -84,13 +84,9 @@ function stepOf({ stepSeconds }: RollupSpan) {
 }
 
 function ofAny(query: ReturnType<typeof summed>, subjects: readonly CallSubject[]) {
-  return query.where((where) =>
-    where.or(
-      subjects.map(({ serverId, subject }) =>
-        where('server_id', '=', serverId).and('subject', '=', subject),
-      ),
-    ),
-  );
+  // One look into a list for each row, where fifty alternatives would be tried in turn.
+  const wanted = subjects.map(({ serverId, subject }) => sql`(${serverId}, ${subject})`);
+  return query.where(sql<boolean>`(server_id, subject) in (values ${sql.join(wanted)})`);
 }
 
 function countsOf(row: Sums): CallCounts {

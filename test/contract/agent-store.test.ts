@@ -31,18 +31,34 @@ describe.each(storeAdapters)('an AgentStore in $name', ({ open }) => {
     expect(await database.agents.add({ ...hq, id: 'agent_2' })).toBe(false);
   });
 
-  test('lists the agents of an organization, oldest first', async () => {
+  test('is listed in pages, sorted, by status and a part of its name, and named by its id', async () => {
     await using database = await open();
-    await makeOrganization(database, 'acme');
+    await makeOrganization(database);
     await makeOrganization(database, 'other');
     await database.agents.add({ ...hq, id: 'agent_2', name: 'branch', createdAt: madeAt + 1 });
     await database.agents.add(hq);
     await database.agents.add({ ...hq, id: 'agent_3', organizationId: 'org_other' });
+    const acme = { organizationId: 'org_acme', descending: false, limit: 50, offset: 0 } as const;
+    const page = async (but = {}) => {
+      const query = { ...acme, sort: 'createdAt', ...but } as const;
+      const { items, total } = await database.agentDirectory.page(query);
+      return [total, ...items.map(({ id }) => id)];
+    };
 
-    expect((await database.agents.list('acme')).map(({ id }) => id)).toEqual([
-      'agent_1',
-      'agent_2',
-    ]);
+    expect(await page()).toEqual([2, 'agent_1', 'agent_2']);
+    expect(await page({ sort: 'name' })).toEqual([2, 'agent_2', 'agent_1']);
+    expect(await page({ descending: true, limit: 1, offset: 1 })).toEqual([2, 'agent_1']);
+    expect(await page({ text: 'RANCH' })).toEqual([1, 'agent_2']);
+    await database.agents.revoke('agent_2', now);
+    expect(await page({ status: 'revoked' })).toEqual([1, 'agent_2']);
+    expect(await page({ status: 'active' })).toEqual([1, 'agent_1']);
+    expect(await database.agentDirectory.names(['agent_1', 'agent_3', 'agent_9'])).toEqual(
+      new Map([
+        ['agent_1', 'hq'],
+        ['agent_3', 'hq'],
+      ]),
+    );
+    expect(await database.agentDirectory.names([])).toEqual(new Map());
   });
 
   test('says that an agent was last used when any of its keys was', async () => {

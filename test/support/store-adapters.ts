@@ -17,6 +17,7 @@ export interface Connection extends Pick<
   | 'organizationDirectory'
   | 'serverDirectory'
   | 'agents'
+  | 'agentDirectory'
   | 'clients'
   | 'clientDirectory'
   | 'clientSecrets'

@@ -30,7 +30,7 @@ describe('server create', () => {
     await using admin = await administration();
     await admin.run('organization', 'create', 'acme');
     await admin.run('agent', 'create', 'acme/hq');
-    const [agent] = await admin.stores.agents.list('acme');
+    const agent = await admin.stores.agents.byName('acme', 'hq');
     const url = 'https://mcp.example.com/mcp?tenant=1';
 
     expect(await admin.json('server', 'create', 'acme/web', '--http-url', url)).toEqual({
