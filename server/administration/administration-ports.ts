@@ -23,6 +23,8 @@ import type {
 } from '#people/group-store';
 import type { InvitationStore } from '#people/invitation-store';
 import type { MembershipStore } from '#people/membership-store';
+import type { OneTimeLinkStore } from '#people/one-time-link-store';
+import type { PasswordStore } from '#people/password-store';
 import type { SessionStore } from '#people/session-store';
 import type { TotpStore } from '#people/totp-store';
 import type { UserStore } from '#people/user';
@@ -41,6 +43,8 @@ export interface AdministrationPorts {
   readonly keyDirectory: KeyDirectory;
   readonly personalTokens: PersonalTokenStore;
   readonly users: UserStore;
+  readonly passwords: Pick<PasswordStore, 'set'>;
+  readonly links: Pick<OneTimeLinkStore, 'add'>;
   readonly memberships: MembershipStore;
   readonly groups: GroupStore;
   readonly groupMembers: Pick<GroupMemberStore, 'list' | 'add' | 'remove'>;

@@ -66,6 +66,21 @@ export const auditRead = organizationOperation({
   },
 });
 
+/** What leaves is streamed by whoever asks, from `exportAudit`; this says that it may, and writes it down. */
+export const auditExport = organizationOperation({
+  name: 'audit.export',
+  doc: 'Take the record of an organization away as a file',
+  permission: 'audit.read',
+  input: z.strictObject({
+    organization: fields.organization,
+    ...auditFilter,
+    format: z.enum(['csv', 'jsonl']),
+  }),
+  output: z.object({}),
+  target: ({ format }) => format,
+  run: async () => ({}),
+});
+
 function show(event: KeptEvent): z.output<typeof shownEvent> {
   const { id, at, actor, action, target, address, requestId, outcome, times } = event;
   return {

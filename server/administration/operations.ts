@@ -8,7 +8,7 @@ import {
   clientUpdate,
 } from './client-operations.ts';
 import { clientRotate, clientSecretList, clientSecretRevoke } from './client-secret-operations.ts';
-import { auditRead } from './audit-operations.ts';
+import { auditExport, auditRead } from './audit-operations.ts';
 import { grantList, grantRead, grantWithdraw } from './grant-operations.ts';
 import {
   groupAddMember,
@@ -53,6 +53,7 @@ import {
   serverUpdate,
 } from './server-operations.ts';
 import { tokenCreate, tokenList, tokenRevoke } from './token-operations.ts';
+import { userCreate, userRemove, userResetLink } from './user-operations.ts';
 
 /** Every operation, in the order of the API's document. */
 export const operations: readonly Operation[] = [
@@ -116,4 +117,8 @@ export const operations: readonly Operation[] = [
   grantRead,
   grantWithdraw,
   auditRead,
+  auditExport,
+  userCreate,
+  userRemove,
+  userResetLink,
 ];

@@ -4,14 +4,10 @@ import type { Clock } from '#clock/clock';
 import type { Input } from '#config/read-options';
 import type { Option } from '#config/option';
 import type { SigningKeyRotation, SigningKeyStore } from '#signing/signing-key';
-import type { OneTimeLinkStore } from '#people/one-time-link-store';
 import type { PasswordHashing } from '#people/password-hashing';
-import type { PasswordStore } from '#people/password-store';
 
 /** The stores that administrative commands work on, beside a running server or without one. */
 export interface Stores extends Omit<AdministrationPorts, 'clock'> {
-  readonly passwords: PasswordStore;
-  readonly links: OneTimeLinkStore;
   readonly audit: AuditLog;
   readonly signingKeys: SigningKeyStore & SigningKeyRotation;
   /** Writes everything to a new file, `EEXIST` where there is one. */

@@ -1,9 +1,33 @@
 import { agentCreate, agentCreateKey, agentList, agentRevoke } from './agent-commands.ts';
 import { clientCreate, clientList, clientRevoke, clientRotate } from './client-commands.ts';
+import { auditExport, auditList } from './audit-commands.ts';
 import { backup, restore } from './backup-commands.ts';
 import type { Command, FolderCommand } from './command.ts';
+import { consentList, consentWithdraw } from './consent-commands.ts';
+import {
+  groupAdd,
+  groupCreate,
+  groupDelete,
+  groupList,
+  groupMap,
+  groupTakeOut,
+  groupUnmap,
+  serverSetGroups,
+} from './group-commands.ts';
+import { invitationCreate, invitationList, invitationRevoke } from './invitation-commands.ts';
 import { keyCreate, keyList, keyRevoke } from './key-commands.ts';
-import { organizationCreate, organizationList } from './organization-commands.ts';
+import {
+  organizationCreate,
+  organizationList,
+  organizationUpdate,
+} from './organization-commands.ts';
+import {
+  userEndSessions,
+  userLeave,
+  userMembers,
+  userResetSecondFactor,
+  userSetRole,
+} from './person-commands.ts';
 import {
   serverCreate,
   serverDelete,
@@ -21,12 +45,14 @@ import { userCreate, userList, userRemove, userResetLink } from './user-commands
 export const commands: readonly (Command | FolderCommand)[] = [
   organizationCreate,
   organizationList,
+  organizationUpdate,
   serverCreate,
   serverList,
   serverUpdate,
   serverHideTools,
   serverDisable,
   serverEnable,
+  serverSetGroups,
   serverDelete,
   clientCreate,
   clientList,
@@ -41,11 +67,30 @@ export const commands: readonly (Command | FolderCommand)[] = [
   agentRevoke,
   userCreate,
   userList,
+  userMembers,
+  userSetRole,
+  userLeave,
+  userEndSessions,
+  userResetSecondFactor,
   userResetLink,
   userRemove,
+  invitationCreate,
+  invitationList,
+  invitationRevoke,
+  groupCreate,
+  groupList,
+  groupAdd,
+  groupTakeOut,
+  groupMap,
+  groupUnmap,
+  groupDelete,
+  consentList,
+  consentWithdraw,
   tokenCreate,
   tokenList,
   tokenRevoke,
+  auditList,
+  auditExport,
   signingKeyRotate,
   backup,
   restore,

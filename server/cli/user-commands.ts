@@ -1,14 +1,16 @@
-import type { Clock } from '#clock/clock';
+import {
+  userCreate as create,
+  userRemove as remove,
+  userResetLink as resetLink,
+} from '#administration/user-operations';
 import { checkBaseUrl } from '#config/base-url';
-import { json } from '#config/option';
+import { baseUrl, json } from '#config/option';
 import { CommandError, UsageError } from '#config/usage-error';
 import { isEmail } from '#people/email';
-import { makeLink } from '#people/one-time-link';
 import { passwordProblem } from '#people/password-problem';
 import { isRole, roles } from '#people/role';
-import { newUserId } from '#people/set-up';
-import type { User } from '#people/user';
-import type { Command, Stores } from './command.ts';
+import { administer } from './administer.ts';
+import type { Command } from './command.ts';
 import { findUser } from './find-user.ts';
 import { findOrganization } from './named-server.ts';
 import { printMade, printRows } from './print.ts';
@@ -22,7 +24,8 @@ export const userCreate: Command = {
     json,
   ],
   doc: 'make a person who can sign in; the password comes from the terminal or stdin',
-  async run(input, { stores, clock, out, readPassword, hashing }) {
+  async run(input, { out, readPassword, hashing, ...ports }) {
+    const { stores } = ports;
     const email = input.positionals[0] ?? '';
     if (!isEmail(email)) throw new UsageError(`'${email}' is not an e-mail address`);
     const role = input.must('role');
@@ -31,12 +34,8 @@ export const userCreate: Command = {
     const organization = await findOrganization(input.must('organization'), stores);
     const known = await stores.users.byEmail(email);
     const hash = known ? undefined : await newPasswordHash(email, { readPassword, hashing });
-    const user = known ?? { id: newUserId(), email, createdAt: clock.now() };
-    if (!(await stores.users.add(user, { organizationId: organization.id, role }))) {
-      throw new CommandError(`${email} belongs to ${organization.name} already`);
-    }
-    if (hash !== undefined) await stores.passwords.set(user.id, hash);
-    await note('user.create', user, organization.name, { stores, clock });
+    const place = { organization: organization.name, email, role };
+    const user = await administer(create, { ...place, ...(hash && { passwordHash: hash }) }, ports);
     const facts = { id: user.id, email: user.email, organization: organization.name, role };
     printMade(facts, { json: input.flag('json'), out });
   },
@@ -63,23 +62,13 @@ export const userList: Command = {
 export const userResetLink: Command = {
   words: 'user reset-link',
   positionals: ['EMAIL'],
-  options: [
-    {
-      name: 'base-url',
-      value: 'URL',
-      fallback: 'http://127.0.0.1:8787',
-      doc: 'the public URL of the server',
-    },
-    json,
-  ],
+  options: [baseUrl, json],
   doc: 'make a link that sets a new password, once, within an hour',
-  async run(input, { stores, clock, out }) {
+  async run(input, { out, ...ports }) {
     const base = checkBaseUrl(input.must('base-url'));
-    const user = await findUser(input.positionals[0] ?? '', stores);
-    const purpose = { type: 'reset', userId: user.id } as const;
-    const path = await makeLink(purpose, { links: stores.links, clock });
-    await note('user.reset-link', user, undefined, { stores, clock });
-    const facts = { email: user.email, link: base + path };
+    const { id: userId } = await findUser(input.positionals[0] ?? '', ports.stores);
+    const { email, path } = await administer(resetLink, { userId }, ports);
+    const facts = { email, link: base + path };
     printMade(facts, { json: input.flag('json'), secret: 'link', out });
   },
 };
@@ -89,11 +78,10 @@ export const userRemove: Command = {
   positionals: ['EMAIL'],
   options: [json],
   doc: 'remove a person, and everything they allowed, at once',
-  async run(input, { stores, clock, out }) {
-    const user = await findUser(input.positionals[0] ?? '', stores);
-    await stores.users.remove(user.id);
-    await note('user.remove', user, undefined, { stores, clock });
-    const facts = { id: user.id, email: user.email, removed_at: clock.now() };
+  async run(input, { out, ...ports }) {
+    const user = await findUser(input.positionals[0] ?? '', ports.stores);
+    const { id, email } = await administer(remove, { userId: user.id }, ports);
+    const facts = { id, email, removed_at: ports.clock.now() };
     printMade(facts, { json: input.flag('json'), out });
   },
 };
@@ -113,21 +101,3 @@ async function newPasswordHash(
 
 type PasswordReader = () => Promise<{ password: string; repeated: string }>;
 type PasswordMaker = { hash(password: string): Promise<string> };
-
-async function note(
-  action: string,
-  user: User,
-  organization: string | undefined,
-  { stores, clock }: { stores: Pick<Stores, 'audit'>; clock: Clock },
-): Promise<void> {
-  await stores.audit.append({
-    at: clock.now(),
-    actor: 'operator',
-    organization,
-    action,
-    target: `user:${user.id}`,
-    address: undefined,
-    requestId: undefined,
-    outcome: 'done',
-  });
-}

@@ -23,6 +23,13 @@ export const masterKeyFile: Option = {
   doc: 'the key that signing keys are encrypted under (default: master.key in the data directory)',
 };
 
+export const baseUrl: Option = {
+  name: 'base-url',
+  value: 'URL',
+  fallback: 'http://127.0.0.1:8787',
+  doc: 'the public URL of the server',
+};
+
 export const json: Option = { name: 'json', doc: 'print one JSON document' };
 
 export const startOptions: readonly Option[] = [

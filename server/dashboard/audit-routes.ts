@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 
-import { auditRead } from '#administration/audit-operations';
+import { auditExport, auditRead } from '#administration/audit-operations';
 import { perform } from '#administration/perform';
 import { exportAudit } from '#audit/export-audit';
 import { queryText } from '#http/query-text';
@@ -145,19 +145,10 @@ export function auditRoutes(door: DashboardDoor, { ports }: DashboardOptions): v
     return sendDashboardPage(reply, visit, auditPage, data, { crumbs: [{ text: 'Audit log' }] });
   });
 
-  door.get('/audit/export', needs, async ({ organization, person }, request, reply) => {
+  door.get('/audit/export', needs, async ({ organization, actor }, request, reply) => {
     const format = queryText(request, 'format') === 'csv' ? 'csv' : 'jsonl';
     const filter = await asked(request);
-    await ports.audit.append({
-      at: ports.clock.now(),
-      actor: `user:${person.user.id}`,
-      organization,
-      action: 'audit.export',
-      target: format,
-      address: request.ip,
-      requestId: request.id,
-      outcome: 'done',
-    });
+    await perform(auditExport, { organization, ...filter, format }, actor, ports);
     const day = new Date(ports.clock.now() * 1000).toISOString().slice(0, 10);
     const type = format === 'csv' ? 'text/csv' : 'application/jsonl';
     return reply

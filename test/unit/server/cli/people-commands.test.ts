@@ -1,0 +1,124 @@
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+
+import { administrationWithServer, type Administration } from '#support/administration';
+
+const made = z.object({ id: z.string() });
+const link = z.object({ id: z.string(), link: z.string() });
+
+async function withPeople(): Promise<Administration> {
+  const admin = await administrationWithServer();
+  for (const [email, role] of [
+    ['dana@example.com', 'owner'],
+    ['eli@example.com', 'member'],
+  ] as const) {
+    await admin.run('user', 'create', email, '--organization', 'acme', '--role', role);
+  }
+  return admin;
+}
+const at = ['--organization', 'acme'] as const;
+
+test('a person’s role is changed, and the last owner stays one', async () => {
+  await using admin = await withPeople();
+  const change = ['user', 'set-role', 'eli@example.com', ...at, '--role'] as const;
+
+  expect(await admin.json(...change, 'viewer')).toMatchObject({ role: 'viewer' });
+  await expect(
+    admin.run('user', 'set-role', 'dana@example.com', ...at, '--role', 'member'),
+  ).rejects.toThrow('keeps an owner');
+  await expect(admin.run(...change, 'king')).rejects.toMatchObject({ name: 'UsageError' });
+  expect(await admin.json('user', 'members', 'acme')).toMatchObject([
+    { email: 'dana@example.com', role: 'owner', groups: [], second_factor: 'no' },
+    { email: 'eli@example.com', role: 'viewer', groups: [], second_factor: 'no' },
+  ]);
+});
+
+test('a person leaves one organization and keeps the account', async () => {
+  await using admin = await withPeople();
+
+  await admin.run('user', 'end-sessions', 'eli@example.com', ...at);
+  await admin.run('user', 'leave', 'eli@example.com', ...at);
+
+  expect(await admin.json('user', 'list')).toContainEqual(
+    expect.objectContaining({ email: 'eli@example.com', roles: [] }),
+  );
+  await expect(
+    admin.run('user', 'reset-second-factor', 'eli@example.com', ...at),
+  ).rejects.toMatchObject({ name: 'CommandError', message: 'there is no such person' });
+});
+
+test('a group is made, filled, mapped, opens a server, and is named by its name or id', async () => {
+  await using admin = await withPeople();
+  const { id } = made.parse(await admin.json('group', 'create', 'acme', 'Sales team'));
+
+  await admin.run('group', 'add', 'acme', 'Sales team', 'eli@example.com');
+  await admin.run('group', 'map', 'acme', id, 'idp-sales');
+  await admin.run('server', 'set-groups', 'acme/web', '--group', 'Sales team');
+
+  expect(await admin.json('group', 'list', 'acme')).toMatchObject([
+    { id, name: 'Sales team', members: 1, servers: ['web'] },
+  ]);
+  await expect(admin.run('group', 'delete', 'acme', id)).rejects.toThrow('kept to this group');
+  await expect(admin.run('group', 'add', 'acme', 'Nobody', 'eli@example.com')).rejects.toThrow(
+    "there is no group 'Nobody' in acme",
+  );
+  await admin.run('server', 'set-groups', 'acme/web');
+  await admin.run('group', 'unmap', 'acme', id, 'idp-sales');
+  await admin.run('group', 'take-out', 'acme', id, 'eli@example.com');
+  expect(await admin.json('group', 'delete', 'acme', id)).toMatchObject({ id });
+});
+
+test('an invitation is a link that is shown once, listed without it, and taken back', async () => {
+  await using admin = await withPeople();
+  await admin.run('group', 'create', 'acme', 'Sales');
+  const words = ['acme', '--role', 'viewer', '--group', 'Sales', '--note', 'Zoe'] as const;
+  const invitation = link.parse(await admin.json('invitation', 'create', ...words));
+
+  expect(invitation.link).toMatch(/^http:\/\/127\.0\.0\.1:8787\/invitation\/[\w-]{32}$/);
+  const listed = await admin.run('invitation', 'list', 'acme');
+  expect(listed.join('\n')).toContain('Zoe');
+  expect(listed.join('\n')).not.toContain(invitation.link.slice(-32));
+  await admin.run('invitation', 'revoke', 'acme', invitation.id);
+  expect(await admin.json('invitation', 'list', 'acme')).toEqual([]);
+});
+
+test('an organization asks for a second factor, and keeps strangers’ applications out', async () => {
+  await using admin = await withPeople();
+  const words = ['--title', 'Acme', '--second-factor', 'yes', '--open-clients', 'no'] as const;
+
+  expect(await admin.json('organization', 'update', 'acme', ...words)).toEqual({
+    name: 'acme',
+    title: 'Acme',
+    second_factor: 'yes',
+    open_clients: 'no',
+  });
+  await expect(
+    admin.run('organization', 'update', 'acme', '--second-factor', 'maybe'),
+  ).rejects.toThrow('neither yes nor no');
+});
+
+test('the record is shown narrowed down, and leaves as lines or as a table', async () => {
+  await using admin = await withPeople();
+  const listed = await admin.json('audit', 'list', 'acme', '--action', 'user.create');
+  const lines = await admin.run('audit', 'export', 'acme');
+  const table = await admin.run('audit', 'export', 'acme', '--csv', '--action', 'audit.export');
+
+  expect(listed).toMatchObject([
+    { actor: 'operator', action: 'user.create', outcome: 'done' },
+    { actor: 'operator', action: 'user.create', outcome: 'done' },
+  ]);
+  const [newest] = lines.join('\n').split('\n');
+  expect(JSON.parse(newest ?? '')).toMatchObject({ action: 'audit.export', target: 'jsonl' });
+  expect(table.join('\n').split(/\r?\n/)[0]).toContain('time,actor,organization');
+  await expect(admin.run('audit', 'list', 'acme', '--outcome', 'odd')).rejects.toThrow('unknown');
+  await expect(admin.run('audit', 'list', 'acme', '--from', 'soon')).rejects.toThrow('not a day');
+});
+
+test('what people allowed applications is listed, and nothing is taken back that is not there', async () => {
+  await using admin = await withPeople();
+
+  expect(await admin.json('consent', 'list', 'acme', '--user', 'eli@example.com')).toEqual([]);
+  await expect(admin.run('consent', 'withdraw', 'acme', 'grant_none')).rejects.toThrow(
+    'there is no such grant',
+  );
+});
