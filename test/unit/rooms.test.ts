@@ -102,6 +102,9 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/tools': { enters: ['upstream', 'jsonrpc', 'clock', 'log'] },
   'proxy/token': { enters: ['keychain', 'clock', 'log'] },
   'proxy/oauth': { enters: ['http', 'clock', 'log'] },
+  'proxy/local-server': {
+    enters: ['bridge', 'clock', 'http', 'jsonrpc', 'log', 'tools', 'upstream'],
+  },
   'proxy/loopback': {},
   'proxy/single-executable': {},
   'proxy/keychain': { packages: ['@napi-rs/keyring'] },
@@ -239,7 +242,10 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
 };
 
 /** The one door between packages. */
-const doors: Record<string, string[]> = { 'tray-app': ['latchkey/accounts'] };
+const doors: Record<string, string[]> = {
+  server: ['latchkey/agent'],
+  'tray-app': ['latchkey/accounts'],
+};
 
 type Import = { from: string; room: string; specifier: string };
 

@@ -1,0 +1,226 @@
+import { randomBytes } from 'node:crypto';
+import type { Clock } from '#clock/clock';
+import { errorAnswer } from '#jsonrpc/answer';
+import { MessageError, readMessage, type Message } from '#jsonrpc/message';
+import { modernVersion } from '#jsonrpc/modern-version';
+import type { Log } from '#log/log';
+import type { Child } from './child.ts';
+import { childSession, type ChildSession } from './child-session.ts';
+import {
+  LocalServerError,
+  type LocalAnswer,
+  type LocalRequest,
+  type LocalServer,
+} from './local-server.ts';
+import { plainAnswer } from './plain-answer.ts';
+
+export type StdioLocalServerOptions = {
+  /** Starts one more child. @throws {LocalServerError} */
+  start: () => Promise<Child>;
+  clock: Clock;
+  log: Log;
+  maxMessageBytes: number;
+  /** A session that nobody used for so long ends. */
+  sessionIdleSeconds?: number;
+  /** The same for the child behind requests without a session. */
+  childIdleSeconds?: number;
+  maxSessions?: number;
+  maxSessionsPerCaller?: number;
+};
+
+/** 192 bits, so that nobody guesses one. */
+const sessionIdBytes = 24;
+const discoverTimeoutMs = 15_000;
+
+/**
+ * A command that speaks MCP over its standard input and output, presented as Streamable HTTP. Every
+ * session has a child of its own; requests of the modern era, which have none, share one a caller. Children are
+ * started when they are needed and end when nobody used them for a while.
+ *
+ * MCP 2025-11-25 and 2026-07-28 transports
+ */
+export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer {
+  const { start, clock, log, maxMessageBytes } = options;
+  const { sessionIdleSeconds = 1_800, childIdleSeconds = 300 } = options;
+  const { maxSessions = 256, maxSessionsPerCaller = 32 } = options;
+  /** By session id. */
+  const sessions = new Map<string, ChildSession>();
+  /** By caller. */
+  const children = new Map<string, Promise<ChildSession>>();
+  /** All that run, also those that nobody can find any more. */
+  const running = new Set<ChildSession>();
+  let starting = 0;
+  let closed = false;
+  /** Whether a child has refused `server/discover`, as those of the older era do. */
+  let isLegacy = false;
+
+  async function open(caller: string, asksBack: boolean): Promise<ChildSession> {
+    if (closed) throw new LocalServerError('unreachable', 'the server is being closed');
+    makeRoom(caller);
+    starting += 1;
+    const child = await start().finally(() => (starting -= 1));
+    const session = childSession(child, { caller, asksBack, maxMessageBytes, clock, log });
+    running.add(session);
+    void session.ended.then(() => running.delete(session));
+    void endWhenIdle(session, asksBack ? sessionIdleSeconds : childIdleSeconds);
+    if (closed) await session.end();
+    return session;
+  }
+
+  /** @throws {LocalServerError} `busy` */
+  function makeRoom(caller: string): void {
+    const own = [...running].filter((session) => session.caller === caller);
+    if (own.length >= maxSessionsPerCaller) {
+      const idle = own.filter(({ isBusy }) => !isBusy);
+      const [oldest] = idle.sort((a, b) => a.usedAt() - b.usedAt());
+      if (!oldest) throw new LocalServerError('busy', 'the caller has as many sessions as it may');
+      void oldest.end();
+    }
+    if (running.size + starting >= maxSessions)
+      throw new LocalServerError('busy', `there are ${maxSessions} sessions already`);
+  }
+
+  async function endWhenIdle(session: ChildSession, idleSeconds: number): Promise<void> {
+    const over = new AbortController();
+    void session.ended.then(() => over.abort());
+    while (!over.signal.aborted) {
+      const left = session.usedAt() + idleSeconds - clock.now();
+      if (left <= 0) return session.end();
+      await clock.sleep(left * 1_000, over.signal);
+    }
+  }
+
+  /** @throws {LocalServerError} `unreachable` when the child ends before it has answered */
+  async function openSession(message: Message, request: LocalRequest): Promise<LocalAnswer> {
+    const session = await open(request.caller, true);
+    const answer = await session.request(message, askingOf(request));
+    // Whoever made a child that nobody can use any more gets no session.
+    if (session.endedHow !== undefined)
+      throw new LocalServerError('unreachable', `the MCP server ${session.endedHow}`);
+    if (request.signal.aborted) {
+      void session.end();
+      return answer;
+    }
+    const id = randomBytes(sessionIdBytes).toString('base64url');
+    sessions.set(id, session);
+    void session.ended.then(() => sessions.delete(id));
+    return { ...answer, headers: { ...answer.headers, 'mcp-session-id': id } };
+  }
+
+  /** The child of that caller's requests without a session. */
+  async function childOf(caller: string): Promise<ChildSession> {
+    const known = children.get(caller);
+    if (known) return known;
+    const opening = open(caller, false);
+    children.set(caller, opening);
+    const forget = () => {
+      if (children.get(caller) === opening) children.delete(caller);
+    };
+    opening.then(async ({ ended }) => ended).then(forget, forget);
+    return opening;
+  }
+
+  async function modern(message: Message, request: LocalRequest): Promise<LocalAnswer> {
+    if (message.kind !== 'request') {
+      (await children.get(request.caller))?.tell(message);
+      return plainAnswer(202);
+    }
+    if (isLegacy) return plainAnswer(404, refusal(message, -32601, 'Method not found'));
+    const session = await childOf(request.caller);
+    if (message.method !== 'server/discover') return session.request(message, askingOf(request));
+    return discover(session, message, request);
+  }
+
+  /** Children of the older era refuse this, say nothing, or die of it. */
+  async function discover(
+    session: ChildSession,
+    message: Message,
+    request: LocalRequest,
+  ): Promise<LocalAnswer> {
+    const patience = new AbortController();
+    const signal = AbortSignal.any([request.signal, patience.signal]);
+    const asked = session.request(message, { accept: 'application/json', signal });
+    const silent = clock.sleep(discoverTimeoutMs, patience.signal).then(() => undefined);
+    const answer = await Promise.race([asked, silent]);
+    patience.abort();
+    const body = answer && (await bytesOf(answer));
+    if (body && readMessage(body).members.has('result')) return plainAnswer(200, body);
+    isLegacy = body !== undefined;
+    children.delete(request.caller);
+    void session.end();
+    return plainAnswer(404, refusal(message, -32601, 'Method not found'));
+  }
+
+  async function post(request: LocalRequest): Promise<LocalAnswer> {
+    let message: Message;
+    try {
+      message = readMessage(request.body ?? Buffer.alloc(0));
+    } catch (error) {
+      if (!(error instanceof MessageError)) throw error;
+      return plainAnswer(400, errorAnswer('null', error).bytes);
+    }
+    const id = request.headers['mcp-session-id'];
+    if (id !== undefined) {
+      const session = find(id, request.caller);
+      if (!session) return unknownSession(message);
+      if (message.kind === 'request') return session.request(message, askingOf(request));
+      session.tell(message);
+      return plainAnswer(202);
+    }
+    if (message.method === 'initialize' && message.kind === 'request')
+      return openSession(message, request);
+    if (modernVersion(message) !== undefined) return modern(message, request);
+    return plainAnswer(400, refusal(message, -32600, 'no session: initialize first'));
+  }
+
+  function find(id: string, caller: string): ChildSession | undefined {
+    const session = sessions.get(id);
+    return session?.caller === caller ? session : undefined;
+  }
+
+  async function reset(): Promise<void> {
+    sessions.clear();
+    children.clear();
+    isLegacy = false;
+    await Promise.all([...running].map(async (session) => session.end()));
+  }
+
+  return {
+    async send(request) {
+      const { method, headers, caller, signal } = request;
+      if (method === 'POST') return post(request);
+      const id = headers['mcp-session-id'];
+      if (id === undefined) return plainAnswer(405);
+      const session = find(id, caller);
+      if (!session) return unknownSession();
+      if (method === 'GET') return session.listen(signal);
+      sessions.delete(id);
+      void session.end();
+      return plainAnswer(204);
+    },
+    reset,
+    async close() {
+      closed = true;
+      await reset();
+    },
+  };
+}
+
+function askingOf({ headers, signal }: LocalRequest): { accept: string; signal: AbortSignal } {
+  return { accept: headers['accept'] ?? '', signal };
+}
+
+function refusal(message: Message, code: number, text: string): Buffer {
+  return errorAnswer(message.id ?? 'null', { code, message: text }).bytes;
+}
+
+function unknownSession(message?: Message): LocalAnswer {
+  const id = message?.kind === 'request' ? (message.id ?? 'null') : 'null';
+  return plainAnswer(404, errorAnswer(id, { code: -32001, message: 'Session not found' }).bytes);
+}
+
+async function bytesOf({ body }: LocalAnswer): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of body) chunks.push(chunk);
+  return chunks.length === 0 ? undefined : Buffer.concat(chunks);
+}

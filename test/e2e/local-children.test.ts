@@ -1,0 +1,158 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { systemClock } from '#proxy/clock/clock';
+import { jsonLinesLog } from '#proxy/log/log';
+import { localServers } from '#proxy/local-server/local-servers';
+import { localCaller, modernMeta, saidIn, textOf } from '#support/local-server/local-caller';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const script = join(import.meta.dirname, '../support/local-server/stdio-child.ts');
+const everything = join(
+  import.meta.dirname,
+  '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
+);
+
+async function serverOf({ args = [script], env = {} } = {}) {
+  const folder = await temporaryFolder('children');
+  const events = join(folder.path, 'events');
+  const open = localServers({
+    env: { ...process.env, LATCHKEY_AGENT_KEY: 'pk_live_secret', AWS_SECRET: 'of ours' },
+    platform: process.platform,
+    node: process.execPath,
+    clock: systemClock(),
+    log: jsonLinesLog('error', () => undefined),
+    maxMessageBytes: 1024 * 1024,
+  });
+  const server = open({
+    kind: 'stdio',
+    command: process.execPath,
+    args,
+    env: { CHILD_EVENTS: events, ...env },
+  });
+  return {
+    server,
+    told: () => readFileSync(events, 'utf8').split('\n'),
+    async [Symbol.asyncDispose]() {
+      await server.close();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+test('a child gets its own environment and nothing of ours', async () => {
+  await using opened = await serverOf({ env: { CRM_TOKEN: 'its own' } });
+  const dana = localCaller(opened.server);
+  await dana.initialize();
+
+  const environment: Record<string, string> = JSON.parse(textOf(await dana.call('environment')));
+
+  expect(environment).toMatchObject({ CRM_TOKEN: 'its own', PATH: process.env['PATH'] });
+  expect(Object.keys(environment)).not.toContain('AWS_SECRET');
+  expect(JSON.stringify(environment)).not.toContain('pk_live_');
+});
+
+test('a child that dies answers what is open with one error; the next session has another', async () => {
+  await using opened = await serverOf();
+  const dana = localCaller(opened.server);
+  await dana.initialize();
+
+  const [died, slow] = await Promise.all([dana.call('die'), dana.call('slow', { ms: 60_000 })]);
+  const after = await dana.open('tools/list');
+  const again = localCaller(opened.server);
+  await again.initialize();
+
+  expect(died.error?.message).toBe('the MCP server ended with code 3');
+  expect(slow.error?.message).toBe('the MCP server ended with code 3');
+  expect(after.status).toBe(404);
+  expect(textOf(await again.call('echo', { text: 'new' }))).toBe('new');
+});
+
+test('a child sees within a second that its asker has gone', async () => {
+  await using opened = await serverOf();
+  const dana = localCaller(opened.server);
+  await dana.initialize();
+  const gone = new AbortController();
+  const params = { name: 'slow', arguments: { ms: 60_000 } };
+  const answer = dana.open('tools/call', params, gone.signal);
+  await expect.poll(opened.told, { timeout: 10_000 }).toContain('slow started');
+
+  gone.abort();
+  const said = await saidIn(await answer);
+
+  await expect.poll(opened.told, { timeout: 10_000 }).toContain('slow cancelled');
+  expect(said).toEqual([]);
+});
+
+test('garbage, lines over the limit and endless stderr are survived', async () => {
+  await using opened = await serverOf();
+  const dana = localCaller(opened.server);
+  await dana.initialize();
+
+  const shouted = await dana.call('shout', { line: 'this is no JSON' });
+  const long = await dana.call('shout', { line: 'x'.repeat(1024 * 1024 - 500) });
+  const tooLong = await dana.call('big', { bytes: 2_000_000 });
+  const after = await dana.call('echo', { text: 'fine' });
+
+  expect([shouted, long, after].map(textOf)).toEqual(['shouted', 'shouted', 'fine']);
+  expect(tooLong.error?.message).toContain('over 1048576 bytes');
+});
+
+test('a child that does not want to end is ended, with all that it started', async () => {
+  await using opened = await serverOf();
+  const dana = localCaller(opened.server);
+  await dana.initialize();
+  const grandchild = Number(textOf(await dana.call('stubborn')));
+  const child = Number(/started (\d+)/.exec(opened.told().join('\n'))?.[1]);
+  const alive = [isAlive(child), isAlive(grandchild)];
+
+  await opened.server.close();
+  // Its parent is gone, so it may take init a moment to sweep it up.
+  for (let turn = 0; turn < 100 && isAlive(grandchild); turn += 1) await setTimeout(20);
+
+  expect(alive).toEqual([true, true]);
+  expect([isAlive(child), isAlive(grandchild)]).toEqual([false, false]);
+});
+
+test('a server of the modern era is asked without a session', async () => {
+  await using opened = await serverOf({ args: [script, 'modern'] });
+  const dana = localCaller(opened.server);
+
+  const discovered = await dana.ask('server/discover', { _meta: modernMeta });
+  const params = { name: 'progress', arguments: { steps: 2 } };
+  const meta = { ...modernMeta, progressToken: 'p' };
+  const said = await saidIn(await dana.open('tools/call', { ...params, _meta: meta }));
+  const unknown = await dana.open('no/such', { _meta: modernMeta });
+
+  expect(discovered.result).toMatchObject({ supportedVersions: ['2026-07-28'] });
+  expect(said.map(({ params: of }) => of?.['progress'])).toEqual([1, 2, undefined]);
+  expect(unknown.status).toBe(404);
+  expect(opened.told().filter((line) => line.startsWith('started'))).toHaveLength(1);
+});
+
+test('the reference server works, roots and progress included', async () => {
+  await using opened = await serverOf({ args: [everything] });
+  const dana = localCaller(opened.server);
+  const greeted = await dana.initialize();
+
+  const echoed = await dana.call('echo', { message: 'hello' });
+  const params = {
+    name: 'trigger-long-running-operation',
+    arguments: { duration: 0.2, steps: 2 },
+    _meta: { progressToken: 7 },
+  };
+  const said = await saidIn(await dana.open('tools/call', params));
+
+  expect(greeted.result).toBeDefined();
+  expect(textOf(echoed)).toContain('hello');
+  expect(said.filter(({ method }) => method === 'notifications/progress')).toHaveLength(2);
+});
