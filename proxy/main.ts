@@ -16,7 +16,7 @@ import { httpClient } from '#http/http-client';
 import type { NetworkSettings } from '#http/network-settings';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
 import { redact } from '#log/redact';
-import { openAccount, openSecretStore, type Place } from './open-account.ts';
+import { keptDirectory, openAccount, openSecretStore, type Place } from './open-account.ts';
 
 const stopping = new AbortController();
 /** The connection that a command is about, for the words of its errors. */
@@ -70,7 +70,13 @@ const machine: Machine & Pick<Place, 'keyring' | 'parentPid'> = {
     return options;
   },
   readConnection: async (target, { config }, given) =>
-    readConnection(target, config, machine, (path) => machine.readText(path), given),
+    readConnection(target, config, machine, (path) => machine.readText(path), {
+      ...(given && { given }),
+      async readWords(written, env) {
+        const { typedEntry } = await import('#cli/typed-entry');
+        return typedEntry(written, { ...machine, env: { ...machine.env, ...env } });
+      },
+    }),
   async connection(target, options) {
     subject = await machine.readConnection(target, options);
     return subject;
@@ -81,6 +87,10 @@ const machine: Machine & Pick<Place, 'keyring' | 'parentPid'> = {
   },
   account: async (connection, options) => openAccount(connection, options, machine),
   store: async (options) => openSecretStore(options, machine),
+  async forgetKept(url, options) {
+    const { fileAnswers } = await import('#kept/file-answers');
+    await fileAnswers(keptDirectory(options, machine), { url, account: '' }).forget();
+  },
   async exclusively(name, options, work) {
     const { sqliteRefreshLock } = await import('#token/sqlite-refresh-lock');
     const locks = join(options.stateDir ?? defaultStateDirectory(machine), 'locks');

@@ -22,10 +22,12 @@ export async function accountStatus(
   { name, url, source, credentials }: Connection,
   vault: TokenVault | undefined,
   now: EpochSeconds,
+  /** Whether the keychain has the secrets that the configuration leaves to it. */
+  complete = true,
 ): Promise<AccountStatus> {
   const what = { name, url, source };
   if (credentials.kind === 'api_key' || !vault)
-    return { ...what, state: 'ready', as: 'api_key', renewable: false };
+    return { ...what, state: complete ? 'ready' : 'signed_out', as: 'api_key', renewable: false };
   const token = await vault.access();
   const refresh = token && (await vault.refresh(token.issuer));
   const client = credentials.kind === 'client_credentials';

@@ -64,6 +64,26 @@ export async function dropSecrets(
     if (value === inKeychain) await store.remove(headerAccount(connection, name));
 }
 
+/** Whether the keychain has the key and the headers that the configuration leaves to it. */
+export async function hasKeptSecrets(
+  connection: Connection,
+  store: () => Promise<SecretStore>,
+): Promise<boolean> {
+  const { credentials, headers = {} } = connection;
+  const places = [
+    ...(credentials.kind === 'api_key' && credentials.apiKeySecret === inKeychain
+      ? [apiKeyAccount(connection)]
+      : []),
+    ...Object.entries(headers)
+      .filter(([, value]) => value === inKeychain)
+      .map(([name]) => headerAccount(connection, name)),
+  ];
+  if (places.length === 0) return true;
+  const from = await store();
+  for (const place of places) if ((await from.get(place)) === undefined) return false;
+  return true;
+}
+
 /**
  * The connection with its key and headers from the keychain in their places.
  *

@@ -73,6 +73,9 @@ export interface Machine {
 
   store(options: Options): Promise<SecretStore>;
 
+  /** Forgets what the server at `url` has answered. */
+  forgetKept(url: string, options: Options): Promise<void>;
+
   /** Does `work` while no other process of this machine does work of that name. */
   exclusively<T>(name: string, options: Options, work: () => Promise<T>): Promise<T>;
 

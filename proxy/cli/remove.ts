@@ -25,6 +25,7 @@ export async function remove(input: CommandInput, machine: Machine): Promise<boo
   await setRegistered(name, undefined, options, machine);
   const shared = await sharesClient(connection, options, machine);
   await dropSecrets(connection, shared, await machine.store(options));
+  await machine.forgetKept(connection.url, options);
   const startedBy = await startingAssistants(name, machine);
   if (input.flags.has('json'))
     machine.say(JSON.stringify({ name, url: connection.url, revoked: !notRevoked, startedBy }));

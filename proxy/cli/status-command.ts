@@ -16,13 +16,19 @@ server.`,
   examples: ['latchkey status', 'latchkey status acme --json'],
   async run({ operands: [target], flags, options: given }, machine) {
     const options = machine.options(given);
-    const [{ status }, { userFiles }, { signedInUrls }, { defaultStateDirectory }] =
-      await Promise.all([
-        import('./status.ts'),
-        import('#config/user-files'),
-        import('#accounts/signed-in-urls'),
-        import('#config/default-state-directory'),
-      ]);
+    const [
+      { status },
+      { hasKeptSecrets },
+      { userFiles },
+      { signedInUrls },
+      { defaultStateDirectory },
+    ] = await Promise.all([
+      import('./status.ts'),
+      import('#accounts/kept-secrets'),
+      import('#config/user-files'),
+      import('#accounts/signed-in-urls'),
+      import('#config/default-state-directory'),
+    ]);
     const state = options.stateDir ?? defaultStateDirectory(machine);
     const urls = options.config === undefined ? await signedInUrls(join(state, 'sign-ins')) : [];
     const files = options.config === undefined ? userFiles(machine) : [options.config];
@@ -32,6 +38,8 @@ server.`,
         read: async (name) => machine.readConnection(name, options),
         vaultOf: async (connection) =>
           signsIn(connection) ? (await machine.account(connection, options)).vault : undefined,
+        complete: async (connection) =>
+          hasKeptSecrets(connection, async () => machine.store(options)),
         readText: (path) => machine.readText(path),
         clock: machine.clock,
       },

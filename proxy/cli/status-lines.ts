@@ -20,12 +20,12 @@ export function statusLines(
   const blocks = statuses.map((status) => {
     const { name, url, state, as, issuer, scope, expiresAt, renewable } = status;
     const facts = [
-      `${name}: ${state === 'ready' ? `ready, ${words[as]}` : 'signed out'}`,
+      `${name}: ${state === 'ready' ? `ready, ${words[as]}` : missing(as)}`,
       `  server ${url}`,
       issuer && `  issuer ${issuer}`,
       scope && `  scopes ${scope}`,
       expiresAt !== undefined && `  token ${tokenWords(expiresAt - now, renewable)}`,
-      state === 'signed_out' && `  hint: latchkey login ${name}`,
+      state === 'signed_out' && `  hint: ${remedy(status)}`,
     ];
     return facts.filter(Boolean).join('\n');
   });
@@ -44,6 +44,14 @@ export function statusJson(
     ...(expiresAt !== undefined && { expires_at: expiresAt }),
   }));
   return `${JSON.stringify({ connections, problems })}\n`;
+}
+
+function missing(as: AccountStatus['as']): string {
+  return as === 'api_key' ? 'its API key is not in the keychain' : 'signed out';
+}
+
+function remedy({ as, name, url }: AccountStatus): string {
+  return as === 'api_key' ? `latchkey add ${name} ${url} --replace` : `latchkey login ${name}`;
 }
 
 function tokenWords(seconds: number, renewable: boolean): string {

@@ -19,6 +19,8 @@ export type StatusInput = {
 export type StatusPorts = {
   read: (name: string) => Promise<Connection>;
   vaultOf: (connection: Connection) => Promise<TokenVault | undefined>;
+  /** Whether the secrets that the configuration leaves to the keychain are there. */
+  complete: (connection: Connection) => Promise<boolean>;
   readText: ReadText;
   clock: Clock;
 };
@@ -26,7 +28,7 @@ export type StatusPorts = {
 /** `latchkey status`: how connections stand, read from this machine alone. */
 export async function status(
   { target, json, files, urls }: StatusInput,
-  { read, vaultOf, readText, clock }: StatusPorts,
+  { read, vaultOf, complete, readText, clock }: StatusPorts,
 ): Promise<string> {
   const names = target === undefined ? await connectionNames(files, readText) : [target];
   const statuses: AccountStatus[] = [];
@@ -37,7 +39,8 @@ export async function status(
     const vault = await vaultOf(connection);
     if (!again && vault && listed.has(vault.account)) return;
     if (vault) listed.add(vault.account);
-    statuses.push(await accountStatus(connection, vault, clock.now()));
+    const whole = await complete(connection);
+    statuses.push(await accountStatus(connection, vault, clock.now(), whole));
   };
   for (const name of names) {
     try {

@@ -13,6 +13,13 @@ export type GivenEntry = Partial<
   Pick<Entry, 'oauth' | 'apiKey' | 'headers' | 'denyTools' | 'transport'>
 >;
 
+export type ReadConnectionOptions = {
+  /** What was typed for this run. */
+  given?: GivenEntry;
+  /** What the words of an entry that starts us say, mcp-remote's flags among them. */
+  readWords?: (words: readonly string[], env: Record<string, string>) => Promise<GivenEntry>;
+};
+
 /**
  * The connection that `target` means: a URL, or the name of an entry in a configuration file. The
  * environment (`LATCHKEY_OAUTH`, `LATCHKEY_CLIENT_ID`, `LATCHKEY_CLIENT_SECRET`, `LATCHKEY_SCOPES`,
@@ -25,13 +32,14 @@ export async function readConnection(
   configFile: string | undefined,
   machine: Machine,
   readText: ReadText,
-  given: GivenEntry = {},
+  { given = {}, readWords }: ReadConnectionOptions = {},
 ): Promise<Connection> {
   const problems: Problem[] = [];
   const found: Entry = /^[a-z][a-z0-9+.-]*:\/\//i.test(target)
     ? { source: 'command line', key: 'URL', url: target, oauthKey: 'oauth', env: {} }
     : await findEntry(target, { configFile, userFiles: userFiles(machine) }, readText);
-  const entry = { ...found, ...given };
+  const typed = found.words && (await readWords?.(found.words, found.env));
+  const entry = { ...found, ...typed, ...given };
   if (!webUrl(entry.url))
     problems.push({
       source: entry.source,

@@ -18,6 +18,8 @@ export type Entry = {
   /** Unread. */
   headers?: unknown;
   transport?: unknown;
+  /** What an entry that starts us says besides the URL: command and arguments, where there is more. */
+  words?: readonly string[];
   /** What the assistant puts in the environment of the program it starts. */
   env: Record<string, string>;
 } & ToolTexts;
@@ -51,9 +53,10 @@ export function readEntry(
       return undefined;
     }
     const url = args.find((arg) => /^https?:\/\//i.test(arg));
-    return url === undefined
-      ? undefined
-      : { source, key, url, oauthKey: `${key}.oauth`, env, ...tools };
+    if (url === undefined) return undefined;
+    const words = [value['command'], ...args].filter(isString);
+    const flags = args.some((arg) => /^(?:--|\d+$)/.test(arg));
+    return { source, key, url, oauthKey: `${key}.oauth`, env, ...tools, ...(flags && { words }) };
   }
   const urlKey = ['url', 'httpUrl', 'serverUrl'].find((name) => value[name] !== undefined) ?? 'url';
   const url = value[urlKey];

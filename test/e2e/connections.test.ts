@@ -1,4 +1,4 @@
-import { cp, mkdir, stat, symlink } from 'node:fs/promises';
+import { cp, mkdir, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
@@ -8,7 +8,9 @@ import { keychainSession } from '#support/keychain-session';
 import { latchkeyHome } from '#support/latchkey-home';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront } from '#support/oauth-front';
+import { launcher } from '#support/proxy-process';
 import { suite } from '#support/suite';
+import { temporaryFolder } from '#support/temporary-folder';
 
 const apiKey = `mcp_${'k'.repeat(36)}`;
 const registry = '.config/latchkey/connections.json';
@@ -41,6 +43,39 @@ function entryIn(text: string | undefined, servers: string, name: string): Launc
   const { type, env, command = '', args = [] } = entry ?? {};
   return { command, args, ...(type && { type }), ...(env && { env }) };
 }
+
+test('status sees that a key is gone, and remove forgets what the server answered', async () => {
+  await using server = await oauthFront(legacyMcp().handle);
+  await using keys = await temporaryFolder();
+  const keyFile = join(keys.path, 'key');
+  await writeFile(keyFile, 'k'.repeat(44), { mode: 0o600 });
+  const state = join(keys.path, 'state');
+  const store = ['--secret-store', 'file', '--secret-store-key-file', keyFile];
+  const place = [...store, '--state-dir', state];
+  await using home = await latchkeyHome({});
+  await home.json(['add', 'sales', server.url, '--api-key', ...place], `${apiKey}\n`);
+  await using proxy = home.start({
+    command: process.execPath,
+    args: [launcher, 'sales', ...place],
+  });
+  await proxy.handshake();
+  proxy.hangUp();
+  await proxy.ended;
+  const kept = await readdir(join(state, 'kept'));
+  const before = await home.json(['status', ...place]);
+
+  await rm(join(state, 'secrets'), { recursive: true });
+  const after = await home.json(['status', ...place]);
+  const words = await home.run(['status', ...place]);
+  await home.json(['remove', 'sales', ...place]);
+
+  expect(kept).toHaveLength(1);
+  expect(before).toMatchObject({ connections: [{ name: 'sales', state: 'ready' }] });
+  expect(after).toMatchObject({ connections: [{ name: 'sales', state: 'signed_out' }] });
+  expect(words.stdout).toContain('its API key is not in the keychain');
+  expect(words.stdout).toContain(`latchkey add sales ${server.url} --replace`);
+  expect(await readdir(join(state, 'kept'))).toEqual([]);
+});
 
 await suite('keychain', 'a connection of one’s own', () => {
   test('is added, installed, started from exactly what was written, called, and taken back', async () => {

@@ -34,6 +34,20 @@ test('an entry that started mcp-remote with a header starts us by another name a
   expect(careless.stderr()).not.toContain(apiKey);
 });
 
+test('an entry that starts us with those flags is the same connection by its name', async () => {
+  await using server = await oauthFront(legacyMcp().handle);
+  await using home = await latchkeyHome({});
+  const args = [launcher, server.url, '--header', 'X-API-Key:${KEY}', '--transport', 'http-only'];
+  const sales = { command: 'node', args, env: { KEY: apiKey } };
+  await home.write(cursor, JSON.stringify({ mcpServers: { sales } }));
+  await using proxy = home.start({ command: process.execPath, args: [launcher, 'sales'] });
+
+  const { result } = await proxy.handshake();
+
+  expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
+  expect(server.seen.every(({ headers }) => headers['x-api-key'] === apiKey)).toBe(true);
+});
+
 await suite('keychain', 'import', () => {
   test('takes over what the real mcp-remote signed in to, and it never has to sign in again', async () => {
     await using keyring = await keychainSession();

@@ -10,7 +10,18 @@ const root = join(import.meta.dirname, '../..');
  */
 const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/main': {
-    enters: ['cli', 'clock', 'config', 'errors', 'http', 'keychain', 'log', 'loopback', 'token'],
+    enters: [
+      'cli',
+      'clock',
+      'config',
+      'errors',
+      'http',
+      'kept',
+      'keychain',
+      'log',
+      'loopback',
+      'token',
+    ],
   },
   'proxy/check-connection': {
     enters: ['cli', 'config', 'jsonrpc', 'log', 'oauth', 'upstream'],
