@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { z } from 'zod';
 import { browserHandover } from '#support/browser-handover';
 import { bodyOf } from '#support/counted-server';
 import { desktop } from '#support/desktop';
@@ -21,6 +22,10 @@ function filesBelow(folder: string) {
     .filter((path) => statSync(path).isFile())
     .map((path) => ({ mode: statSync(path).mode & 0o777, text: readFileSync(path, 'latin1') }));
 }
+
+const inputRequests = z.object({
+  inputRequests: z.object({ sign_in: z.object({ params: z.object({ url: z.url() }) }) }),
+});
 
 async function machineWith(origin: string) {
   const folder = await temporaryFolder();
@@ -155,6 +160,61 @@ test('an assistant of the stateless era has its answers from the last run, too',
   expect(keptTools.result).toMatchObject({ tools: tools.result?.['tools'] });
   expect(call.error?.message).toContain('ECONNREFUSED');
   expect(after.result).toMatchObject({ content: [{ text: 'hi' }] });
+});
+
+test('a modern server is answered for to an older assistant, and translated again once it is back', async () => {
+  await using server = await movableServer(statelessMcp({ legacy: 'reject' }).handle);
+  await using machine = await machineWith(server.origin);
+  await using first = machine.proxy();
+  const handshake = await first.handshake();
+  const tools = await first.request('tools/list');
+  await left(first);
+  await server.stop();
+
+  await using proxy = machine.proxy();
+  const kept = await proxy.handshake();
+  const keptTools = await proxy.request('tools/list');
+  const call = await proxy.request('tools/call', echo);
+  await server.start();
+  await told(proxy, 'notifications/tools/list_changed');
+  const after = await proxy.request('tools/call', echo);
+
+  expect(handshake.result).toMatchObject({ serverInfo: { name: 'stateless modern' } });
+  expect(kept.result).toMatchObject({ serverInfo: { name: 'stateless modern' } });
+  expect(names(tools)).toContain('echo');
+  expect(keptTools.result).toEqual(tools.result);
+  expect(call.error?.message).toMatch(/ECONNREFUSED/);
+  expect(after.result).toMatchObject({ content: [{ text: 'hi' }] });
+});
+
+test('an assistant of the stateless era is handed the page as input that the tool requires', async () => {
+  await using server = await signInFront(statelessMcp().handle);
+  await using browser = await browserHandover();
+  await using machine = await desktop(browser.env);
+  await using first = machine.proxy(server, '--sign-in', 'never');
+  const _meta = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+    'io.modelcontextprotocol/clientCapabilities': { elicitation: { url: {} } },
+  };
+
+  const before = await first.request('tools/list', { _meta });
+  const params = { name: 'sign_in', arguments: {}, _meta };
+  const required = await first.request('tools/call', params);
+  const { sign_in: shown } = inputRequests.parse(required.result).inputRequests;
+  const accepted = { sign_in: { action: 'accept' } };
+  const again = first.request('tools/call', { ...params, inputResponses: accepted });
+  await fetch(shown.params.url);
+  const answer = await again;
+  const after = await first.request('tools/list', { _meta });
+  const call = await first.request('tools/call', { ...echo, _meta });
+
+  expect(names(before)).toEqual(['sign_in']);
+  expect(required.result).toMatchObject({ resultType: 'input_required' });
+  expect(JSON.stringify(answer.result)).toContain('You are signed in');
+  expect(names(after)).toContain('echo');
+  expect(call.result).toMatchObject({ content: [{ text: 'hi' }] });
+  expect(browser.left).toBe(0);
 });
 
 test('nobody signed in: the tool brings the page, and the proxy becomes the server', async () => {

@@ -8,8 +8,8 @@ export type StatelessMcp = {
   events: string[];
 };
 
-/** A server of both eras without sessions, built on the SDK's v2. */
-export function statelessMcp(): StatelessMcp {
+/** A server of both eras without sessions, built on the SDK's v2; of the modern one alone, if told so. */
+export function statelessMcp({ legacy }: { legacy?: 'reject' } = {}): StatelessMcp {
   const events: string[] = [];
   const handler = createMcpHandler(({ era }) => {
     const server = new McpServer(
@@ -26,7 +26,7 @@ export function statelessMcp(): StatelessMcp {
       return text('too late');
     });
     return server;
-  });
+  }, legacy && { legacy });
   const node = toNodeHandler(handler);
   return {
     events,
