@@ -5,6 +5,7 @@ import { isSea } from 'node:sea';
 import type { Machine } from '#cli/machine';
 import { parseCommandLine } from '#cli/parse-command-line';
 import { systemClock } from '#clock/clock';
+import { wakeWatch } from '#clock/wake-watch';
 import type { Connection } from '#config/connection';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import { readOptions } from '#config/options';
@@ -24,13 +25,21 @@ let subject: Connection | undefined;
 /** Known once the command line is read; nothing is sent before. */
 let network: NetworkSettings = { env: process.env };
 
+const watch = wakeWatch(
+  () => Date.now(),
+  () => performance.now(),
+);
+
 const machine: Machine & Pick<Place, 'keyring' | 'parentPid'> = {
   platform: process.platform,
   home: homedir(),
   env: process.env,
   parentPid: process.ppid,
   clock: systemClock(),
-  http: httpClient(() => network),
+  http: httpClient(
+    () => network,
+    () => watch.wokeWithin(1),
+  ),
   launcher: isSea()
     ? packagedLauncher(process.execPath, process.env)
     : { node: process.execPath, script: launcherPath() },

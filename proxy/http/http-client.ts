@@ -38,8 +38,14 @@ const idleTimeoutMs = 30_000;
  * required, not imported: the import of `node:http` reads all its exports, among them WebSocket,
  * and so loads the whole of undici, which would double the time that this program takes to start.
  * Proxies and more trust than Node's own are loaded by the first request that needs them, too.
+ *
+ * Once the machine has `slept`, idle connections are not used again: whatever stood in between may have
+ * forgotten them, and a request over one would wait for a quarter of an hour.
  */
-export function httpClient(settings: () => NetworkSettings): HttpClient {
+export function httpClient(
+  settings: () => NetworkSettings,
+  slept: () => boolean = () => false,
+): HttpClient {
   const require = createRequire(import.meta.url);
   const agents = new Map<string, Agent>();
   /** By origin, as the way there is the same for every request. */
@@ -86,7 +92,13 @@ export function httpClient(settings: () => NetworkSettings): HttpClient {
     return tunnelAgent(route, { secureContext, idleTimeoutMs, connectTimeoutMs });
   }
 
+  function dropIdle(): void {
+    for (const { freeSockets } of agents.values())
+      for (const socket of Object.values(freeSockets).flat()) socket?.destroy();
+  }
+
   async function request(asked: HttpRequest): Promise<IncomingMessage> {
+    if (slept()) dropIdle();
     try {
       return await exchange(asked, ways.get(asked.url.origin) ?? (await findWay(asked.url)));
     } catch (error) {
