@@ -42,6 +42,8 @@ export async function patientRequest(
   options: PatientRequestOptions,
 ): Promise<{ response: IncomingMessage; attempts: number }> {
   const { patientUntil, signal, clock, log, random = Math.random } = options;
+  // Counted besides, as a clock that is set back would make the patience endless.
+  let leftMs = (patientUntil - clock.now()) * 1000;
   for (let attempt = 1; ; attempt += 1) {
     const pauseMs = backOffMs(attempt, random());
     let waitMs: number;
@@ -52,7 +54,7 @@ export async function patientRequest(
       const isWorthIt =
         comesAgain || (isPassing(response) && options.repeatable && attempt < unaskedAttempts);
       waitMs = Math.max(asked ?? 0, 0) + pauseMs;
-      if (!isWorthIt || clock.now() + waitMs / 1000 > patientUntil)
+      if (!isWorthIt || waitMs > leftMs || clock.now() + waitMs / 1000 > patientUntil)
         return { response, attempts: attempt };
       log.debug('asked to come again', { status: response.statusCode, waitMs });
       response.resume();
@@ -63,6 +65,7 @@ export async function patientRequest(
       log.debug('connection broke', { reason: String(error) });
       waitMs = pauseMs;
     }
+    leftMs -= waitMs;
     await clock.sleep(waitMs, signal);
     if (signal.aborted) throw new UpstreamError('aborted', 'aborted');
   }

@@ -77,6 +77,21 @@ test('waits add up to the patience and no further', async () => {
   expect(await run.outcome).toMatchObject({ response: { statusCode: 503 }, attempts: 3 });
 });
 
+test('a clock that is set back does not make the patience endless', async () => {
+  let now = 1_800_000_000;
+  const setBack = () => Promise.resolve(void (now -= 3_600));
+  const outcome = patientRequest(() => Promise.resolve(response(503, '25')), {
+    repeatable: false,
+    patientUntil: now + 60,
+    signal: new AbortController().signal,
+    clock: { now: () => now, sleep: setBack },
+    log: jsonLinesLog('error', () => undefined),
+    random: () => 0.5,
+  });
+
+  expect(await outcome).toMatchObject({ response: { statusCode: 503 }, attempts: 3 });
+});
+
 test.each([429, 502, 503, 504])(
   '%s alone is asked again only what may run twice',
   async (status) => {
