@@ -2,7 +2,7 @@ import { ConfigurationError } from '#config/configuration-error';
 import type { Connection } from '#config/connection';
 import type { SignInMode } from '#config/options';
 import { UsageError } from '#config/usage-error';
-import { HttpError } from '#http/http-error';
+import { HttpError, platformCode } from '#http/http-error';
 import type { Failure } from '#jsonrpc/answer';
 import { KeptError } from '#kept/kept-error';
 import { SecretStoreError } from '#keychain/secret-store';
@@ -32,6 +32,11 @@ export function words(error: unknown, connection?: Connection): Words {
   if (error instanceof SecretStoreError) {
     switch (error.code) {
       case 'unavailable':
+        if (isOfDisk(error.cause))
+          return {
+            message: `secrets cannot be kept in files: ${error.message}`,
+            hint: 'look at permissions and room on the disk, or name others with --state-dir and --secret-store-key-file',
+          };
         return {
           message: `no keychain is available: ${error.message}`,
           hint: 'start one (gnome-keyring, KWallet), or use --secret-store file with LATCHKEY_SECRET_STORE_KEY_FILE',
@@ -172,6 +177,11 @@ export function words(error: unknown, connection?: Connection): Words {
     }
   }
   throw error;
+}
+
+/** Whether it is the directory that files stand in, not a keychain, that cannot be used. */
+function isOfDisk(cause: unknown): boolean {
+  return /^(EACCES|EPERM|EROFS|ENOTDIR|ENOSPC|EDQUOT|EFBIG)$/.test(platformCode(cause));
 }
 
 function later(seconds: number | undefined): string {
