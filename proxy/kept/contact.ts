@@ -2,8 +2,8 @@ import type { Clock, EpochSeconds } from '#clock/clock';
 import { readMessage, stringAt, type Message } from '#jsonrpc/message';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#upstream/upstream';
-import { backOffMs } from './back-off.ts';
-import { KeptError } from './kept-error.ts';
+import { firstAnswer } from './first-answer.ts';
+import { keepTrying } from './keep-trying.ts';
 import type { Presence } from './presence.ts';
 import type { SignInDoor } from './sign-in-door.ts';
 
@@ -42,15 +42,6 @@ export class RefusedError extends Error {
     this.answer = answer;
   }
 }
-
-const offline = { firstMs: 1_000, longestMs: 30_000 };
-const signedOut = { firstMs: 2_000, longestMs: 30_000 };
-
-/** How long one attempt may take, a person's part aside. */
-const attemptMs = 60_000;
-
-/** A server that was back for less is waited for as long as if it had been away all the time. */
-const steadySeconds = 60;
 
 const ping = readMessage(
   Buffer.from('{"jsonrpc":"2.0","id":"latchkey-are-you-there","method":"ping"}'),
@@ -91,34 +82,28 @@ export function contact(options: ContactOptions): Contact {
   let harmless: Message | undefined;
   let trouble: Trouble | undefined;
   let reaching: Promise<Message | undefined> | undefined;
-  let trying = false;
-  let attempts = 0;
-  let backAt = 0;
+
+  const trying = keepTrying({
+    trouble: () => trouble?.kind,
+    reach,
+    nudged: async (signal) => heard('nudge', signal),
+    door,
+    life: life.signal,
+    clock,
+    log,
+    random,
+  });
 
   const unmet = () => handshake !== undefined && !met;
 
-  const silence = (message: string) => new KeptError('stalled', message, { sinceAt: clock.now() });
-
-  /** Resolves with the answer, whether or not the server goes on talking behind it. */
-  async function exchange(request: Message): Promise<Message> {
-    const answer = Promise.withResolvers<Message>();
-    const answered = new AbortController();
-    const stalled = new AbortController();
-    const signal = AbortSignal.any([life.signal, stalled.signal]);
-    const take: Deliver = async (message) =>
-      message.kind === 'response' ? answer.resolve(message) : options.deliver(message);
-    upstream
-      .send(request, take, signal)
-      .then(() => answer.reject(silence('the server said nothing')), answer.reject);
-    void (async () => {
-      do await clock.sleep(attemptMs, answered.signal);
-      while (door?.page() && !answered.signal.aborted);
-      if (answered.signal.aborted) return;
-      stalled.abort();
-      answer.reject(silence(`no answer within ${attemptMs / 1000} s`));
-    })();
-    return answer.promise.finally(() => answered.abort());
-  }
+  const exchange = async (request: Message) =>
+    firstAnswer(request, {
+      upstream,
+      deliver: options.deliver,
+      page: () => door?.page(),
+      signal: life.signal,
+      clock,
+    });
 
   async function shake(initialize: Message): Promise<Message> {
     const answer = await exchange(initialize);
@@ -149,7 +134,7 @@ export function contact(options: ContactOptions): Contact {
     if (!trouble) return;
     log.info('server is there', { awaySeconds: clock.now() - trouble.sinceAt });
     trouble = undefined;
-    backAt = clock.now();
+    trying.succeeded();
     presence?.changed({ state: 'online' });
     changes.dispatchEvent(new Event('back'));
     options.onBack();
@@ -159,7 +144,7 @@ export function contact(options: ContactOptions): Contact {
     const before = trouble;
     const now = { kind, sinceAt: before?.sinceAt ?? clock.now(), error };
     trouble = now;
-    void keepTrying();
+    void trying.begin();
     if (before?.kind === kind) return now;
     const reason = error instanceof Error ? error.message : String(error);
     log.warn(kind === 'offline' ? 'server is not there' : 'nobody is signed in', { reason });
@@ -175,46 +160,6 @@ export function contact(options: ContactOptions): Contact {
     });
     reaching = mine;
     return mine;
-  }
-
-  async function keepTrying(): Promise<void> {
-    if (trying) return;
-    trying = true;
-    if (clock.now() - backAt > steadySeconds) attempts = 0;
-    for (;;) {
-      if (!trouble || life.signal.aborted) break;
-      const pace = trouble.kind === 'offline' ? offline : signedOut;
-      await pause(backOffMs(attempts, pace, random));
-      attempts += 1;
-      if (!trouble || life.signal.aborted) break;
-      // Without a person there is nothing to be tried; whether one has come is asked at no server.
-      if (trouble.kind === 'signed_out' && !(await signedIn())) continue;
-      await reach().catch((error: unknown) => {
-        log.debug('server is not there yet', { reason: String(error) });
-      });
-    }
-    trying = false;
-  }
-
-  async function signedIn(): Promise<boolean> {
-    return door === undefined || door.signedIn().catch(() => false);
-  }
-
-  async function pause(ms: number): Promise<void> {
-    const enough = new AbortController();
-    const signal = AbortSignal.any([enough.signal, life.signal]);
-    await Promise.race([
-      clock.sleep(ms, signal),
-      heard('nudge', signal),
-      ...(trouble?.kind === 'signed_out' ? [signedInWithPage(signal)] : []),
-    ]);
-    enough.abort();
-  }
-
-  async function signedInWithPage(signal: AbortSignal): Promise<void> {
-    await door?.shown(signal);
-    const page = door?.page();
-    if (!page || !(await page.done)) await heard('nudge', signal);
   }
 
   /** Resolves at the next event of that name, and when `signal` aborts. */
