@@ -250,6 +250,8 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/openid': { enters: ['people'], packages: ['openid-client'] },
   'server/pages': { enters: ['clock', 'credentials'], packages: ['d3-scale', 'd3-shape', 'eta'] },
   'server/demo': { packages: ['@modelcontextprotocol/server', 'zod'] },
+
+  'tray-app/electron-builder': {},
 };
 
 /** The one door between packages. */

@@ -1,0 +1,56 @@
+import { chmod, copyFile, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { temporaryFolder } from '#support/temporary-folder';
+import configuration from '../../../tray-app/electron-builder.ts';
+
+const packaging = join(import.meta.dirname, '../../../tray-app/packaging');
+
+test('the packaged app runs no code but its own', () => {
+  expect(configuration.electronFuses).toMatchObject({
+    runAsNode: false,
+    enableNodeOptionsEnvironmentVariable: false,
+    enableNodeCliInspectArguments: false,
+    enableEmbeddedAsarIntegrityValidation: true,
+    onlyLoadAppFromAsar: true,
+    grantFileProtocolExtraPrivileges: false,
+  });
+});
+
+test('macOS goes on validating libraries, in the app and in the proxy it carries', async () => {
+  const { entitlements, entitlementsInherit, hardenedRuntime, binaries } = configuration.mac;
+  const plist = await readFile(join(packaging, '..', entitlements), 'utf8');
+
+  expect(hardenedRuntime).toBe(true);
+  expect(entitlementsInherit).toBe(entitlements);
+  expect(binaries).toEqual(['Contents/Resources/latchkey']);
+  expect([...plist.matchAll(/<key>(.*)<\/key>/g)].map(([, key]) => key)).toEqual([
+    'com.apple.security.cs.allow-jit',
+  ]);
+});
+
+test('no package has a version in its name, as assistants start it by that path', () => {
+  expect(configuration.artifactName).not.toContain('version');
+});
+
+test('nothing is packaged without the proxy for its system', () => {
+  const pack = () => configuration.beforePack({ electronPlatformName: 'aix', arch: 3 });
+
+  expect(pack).toThrow(/aix-arm64.latchkey with npm run sea/);
+});
+
+test('an AppImage with another way in than ours is refused', async () => {
+  await using folder = await temporaryFolder();
+  const image = join(folder.path, 'Latchkey.AppImage');
+  const inside = join(folder.path, 'inside');
+  const unpack = `#!/bin/sh\nmkdir squashfs-root && cp '${inside}' "squashfs-root/$2"\n`;
+  await writeFile(image, unpack);
+  await chmod(image, 0o755);
+
+  await copyFile(join(packaging, 'AppRun'), inside);
+  configuration.artifactBuildCompleted({ file: image });
+  configuration.artifactBuildCompleted({ file: join(folder.path, 'Latchkey.deb') });
+  await writeFile(inside, '#!/bin/sh\n');
+
+  expect(() => configuration.artifactBuildCompleted({ file: image })).toThrow('AppRun');
+});
