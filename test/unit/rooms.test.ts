@@ -101,7 +101,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'token',
     ],
   },
-  'proxy/open-accounts': { enters: ['accounts'] },
+  'proxy/open-accounts': { enters: ['accounts', 'config'] },
   'proxy/presence': { enters: ['clock'] },
   'proxy/config': { enters: ['http', 'log'] },
   'proxy/mcp-remote': { enters: ['config'] },
@@ -252,6 +252,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/demo': { packages: ['@modelcontextprotocol/server', 'zod'] },
 
   'tray-app/electron-builder': {},
+  'tray-app/entry-point': {},
 };
 
 /** The one door between packages. */

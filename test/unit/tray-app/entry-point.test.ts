@@ -1,0 +1,58 @@
+import { expect, test } from 'vitest';
+import { launchEntry } from '#proxy/config/launch-entry';
+import { entryPoint } from '../../../tray-app/entry-point.ts';
+
+const sources = { node: '/usr/bin/node', script: '/src/proxy/bin/latchkey.js' };
+const installed = { packaged: true, env: {}, sources };
+
+test.each([
+  ['darwin', '/Applications/Latchkey.app/Contents/Resources', '/latchkey'],
+  ['linux', '/opt/Latchkey/resources', '/latchkey'],
+  ['win32', 'C:\\Users\\dana\\AppData\\Local\\Programs\\Latchkey\\resources', '\\latchkey.exe'],
+] as const)(
+  'the packaged app has assistants start the proxy it carries, on %s',
+  (platform, resourcesPath, name) => {
+    const launcher = entryPoint({ ...installed, platform, resourcesPath });
+
+    expect(launcher).toEqual({ program: resourcesPath + name });
+  },
+);
+
+test('an AppImage has them start the image, which keeps its place when its content moves', () => {
+  const env = {
+    APPDIR: '/tmp/.mount_LatchkX',
+    APPIMAGE: '/home/dana/Latchkey-linux-x86_64.AppImage',
+  };
+
+  const launcher = entryPoint({
+    ...installed,
+    platform: 'linux',
+    resourcesPath: '/tmp/.mount_LatchkX/resources',
+    env,
+  });
+
+  expect(launcher).toEqual({ program: env.APPIMAGE });
+});
+
+test('a translocated macOS app writes no entry, and says where to move it', () => {
+  const launcher = entryPoint({
+    ...installed,
+    platform: 'darwin',
+    resourcesPath: '/private/var/folders/z/T/AppTranslocation/5C/d/Latchkey.app/Contents/Resources',
+  });
+
+  expect(() => launchEntry(launcher, 'sales', { typed: false })).toThrow(
+    expect.objectContaining({ hint: expect.stringContaining('Applications') }),
+  );
+});
+
+test('from the sources they start what the sources are started with', () => {
+  const launcher = entryPoint({
+    ...installed,
+    packaged: false,
+    platform: 'linux',
+    resourcesPath: '/node_modules/electron/dist/resources',
+  });
+
+  expect(launcher).toBe(sources);
+});
