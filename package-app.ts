@@ -9,8 +9,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { layOutApp } from './lay-out-app.ts';
+import { buildApp } from './build-app.ts';
 
 type Manifest = { version: string; devDependencies?: Record<string, string> };
 
@@ -20,8 +19,7 @@ const app = join(tray, 'dist/app');
 const packaging = join(tray, 'packaging');
 
 execFileSync(process.execPath, [join(root, 'sea.ts')], { stdio: 'inherit' });
-await buildApp();
-layOutApp(app, { homepage: process.env['LATCHKEY_HOMEPAGE'] });
+await buildApp(app, { homepage: process.env['LATCHKEY_HOMEPAGE'] });
 const builder = electronBuilder();
 const electron = manifest(tray).devDependencies?.['electron'];
 const ours = ['--config=electron-builder.ts', `-c.electronVersion=${electron}`, '--publish=never'];
@@ -31,12 +29,6 @@ execFileSync(process.execPath, [builder, `--project=${tray}`, ...ours, ...proces
 
 function manifest(folder: string): Manifest {
   return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
-}
-
-async function buildApp(): Promise<void> {
-  const script = pathToFileURL(join(root, 'build-tray.ts')).href;
-  const build: { buildTray: (this: void, folder: string) => Promise<void> } = await import(script);
-  await build.buildTray(app);
 }
 
 /** Its command, installed from its own lock where it is not there yet. */
