@@ -186,7 +186,7 @@ async function open(
       grantsOf: accountGrantsOf(stores.grants, clock),
       clock,
     },
-    administration: { ...stores, clock },
+    administration: { ...stores, clock, refusals },
     agents: {
       directory,
       clock,
@@ -214,6 +214,7 @@ async function open(
           ports: {
             ...stores,
             clock,
+            refusals,
             changes: sqliteChanges(stores.connection),
             callServer: consoleCalls(gateway),
           },

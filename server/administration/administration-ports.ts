@@ -1,4 +1,5 @@
 import type { AuditLog, AuditReader } from '#audit/audit-log';
+import type { RefusalLog } from '#audit/counted-refusals';
 import type { Clock } from '#clock/clock';
 import type { ApiKeyStore } from '#credentials/api-key';
 import type { ClientDirectory } from '#credentials/client-directory';
@@ -59,5 +60,7 @@ export interface AdministrationPorts {
   readonly consents: Pick<ConsentStore, 'forget'>;
   readonly auditReader: AuditReader;
   readonly audit: Pick<AuditLog, 'append'>;
+  /** For what can be tried without end. */
+  readonly refusals: RefusalLog;
   readonly clock: Clock;
 }

@@ -31,27 +31,27 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
   const named: unknown = Reflect.get(data, 'organization');
   const name = typeof named === 'string' ? named : undefined;
   const place = name === undefined ? undefined : await placeOf(name, actor, ports);
-  const note = async (outcome: 'done' | 'refused', output?: z.output<Output>) =>
-    ports.audit.append({
-      at: ports.clock.now(),
-      actor: actorName(actor),
-      // Whoever is elsewhere writes nothing into the record of an organization that is not theirs.
-      organization: place?.organization.name,
-      action: operation.name,
-      target: safe(
-        name !== undefined && !place ? `organization:${name}` : operation.target?.(data, output),
-      ),
-      address: actor.address,
-      requestId: actor.requestId,
-      outcome,
-    });
+  const happened = (output?: z.output<Output>) => ({
+    actor: actorName(actor),
+    // Whoever is elsewhere writes nothing into the record of an organization that is not theirs.
+    organization: place?.organization.name,
+    action: operation.name,
+    target: safe(
+      name !== undefined && !place ? `organization:${name}` : operation.target?.(data, output),
+    ),
+    address: actor.address,
+    requestId: actor.requestId,
+  });
   try {
     const output = await run(operation, data, { actor, place }, ports);
-    if (operation.route?.method !== 'GET') await note('done', output);
+    if (operation.route?.method !== 'GET') {
+      const at = ports.clock.now();
+      await ports.audit.append({ ...happened(output), at, outcome: 'done' });
+    }
     return output;
   } catch (refusal) {
     if (refusal instanceof AdministrationRefusal && refusal.code !== 'invalid') {
-      await note('refused');
+      await ports.refusals.note(happened());
     }
     throw refusal;
   }

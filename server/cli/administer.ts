@@ -4,6 +4,7 @@ import { operator } from '#administration/actor';
 import { AdministrationRefusal } from '#administration/administration-refusal';
 import type { Operation } from '#administration/operation';
 import { perform } from '#administration/perform';
+import { everyRefusal } from '#audit/every-refusal';
 import type { Clock } from '#clock/clock';
 import { CommandError, UsageError } from '#config/usage-error';
 import type { Stores } from './command.ts';
@@ -25,7 +26,11 @@ export async function administer<Input extends z.ZodObject, Output extends z.Zod
   { stores, clock }: Ports,
 ): Promise<z.output<Output>> {
   try {
-    return await perform(operation, input, operator, { ...stores, clock });
+    return await perform(operation, input, operator, {
+      ...stores,
+      clock,
+      refusals: everyRefusal({ audit: stores.audit, clock }),
+    });
   } catch (refusal) {
     if (!(refusal instanceof AdministrationRefusal)) throw refusal;
     if (refusal.code === 'invalid') throw new UsageError(refusal.message);

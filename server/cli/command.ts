@@ -7,7 +7,7 @@ import type { SigningKeyRotation, SigningKeyStore } from '#signing/signing-key';
 import type { PasswordHashing } from '#people/password-hashing';
 
 /** The stores that administrative commands work on, beside a running server or without one. */
-export interface Stores extends Omit<AdministrationPorts, 'clock'> {
+export interface Stores extends Omit<AdministrationPorts, 'clock' | 'refusals'> {
   readonly audit: AuditLog;
   readonly signingKeys: SigningKeyStore & SigningKeyRotation;
   /** Writes everything to a new file, `EEXIST` where there is one. */

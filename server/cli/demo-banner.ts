@@ -1,8 +1,9 @@
 import { clientCreate } from '#administration/client-operations';
 import { keyCreate } from '#administration/key-operations';
+import { organizationCreate } from '#administration/organization-operations';
+import { serverCreate } from '#administration/server-operations';
 import type { Clock } from '#clock/clock';
 import { ordinaryScopes } from '#credentials/scope';
-import { randomBase62 } from '#credentials/secret-format';
 import { administer } from './administer.ts';
 import type { Stores } from './command.ts';
 
@@ -23,21 +24,19 @@ export async function demoBanner(
   place: DemoPlace,
   { stores, clock }: { stores: Stores; clock: Clock },
 ): Promise<string[]> {
-  const createdAt = clock.now();
+  const ports = { stores, clock };
   const { organizations } = stores;
-  await organizations.add({ id: `org_${randomBase62(16)}`, name: organization, createdAt });
-  const owner = await organizations.byName(organization);
-  if (!owner) throw new Error('the organization demo was removed while it was made');
-  const serverId = `srv_${randomBase62(16)}`;
-  const upstream = { kind: 'demo' } as const;
-  const server = { id: serverId, organizationId: owner.id, name, upstream, createdAt };
-  if (!(await organizations.addServer(server))) return knownLines(place);
+  if (!(await organizations.byName(organization))) {
+    await administer(organizationCreate, { name: organization }, ports);
+  }
+  if (await organizations.serverByName(organization, name)) return knownLines(place);
+  await administer(serverCreate, { organization, name, upstream: { kind: 'demo' } }, ports);
 
   const at = { organization, server: name };
   const chosen = { name: 'Demo assistant', scopes: ordinaryScopes };
-  const made = await administer(clientCreate, { ...at, ...chosen }, { stores, clock });
+  const made = await administer(clientCreate, { ...at, ...chosen }, ports);
   const client = { id: made.clientId, secret: made.clientSecret ?? '' };
-  const { key } = await administer(keyCreate, { ...at, name: 'Demo key' }, { stores, clock });
+  const { key } = await administer(keyCreate, { ...at, name: 'Demo key' }, ports);
   return firstLines(place, client, key);
 }
 

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor } from '#administration/actor';
 import { AdministrationRefusal, notFound } from '#administration/administration-refusal';
 import { mayDo, type Permission } from '#administration/permission';
-import type { AuditLog } from '#audit/audit-log';
+import type { RefusalLog } from '#audit/counted-refusals';
 import { currentPersonOf, type CurrentPerson, type CurrentPersonPorts } from '#http/current-person';
 import { readPageForm } from '#http/page-form';
 import { signedIn } from '#http/signed-in';
@@ -65,7 +65,7 @@ export interface DashboardDoorOptions {
   readonly ports: CurrentPersonPorts & {
     readonly users: Pick<UserStore, 'byId' | 'memberships'>;
     readonly settings: Pick<OrganizationSettingsStore, 'of'>;
-    readonly audit: Pick<AuditLog, 'append'>;
+    readonly refusals: RefusalLog;
   };
 }
 
@@ -78,7 +78,7 @@ export function dashboardDoor(
   app: FastifyInstance,
   { base, ports }: DashboardDoorOptions,
 ): DashboardDoor {
-  const { users, settings, audit, clock } = ports;
+  const { users, settings, refusals } = ports;
   const currentPerson = currentPersonOf(base, ports);
 
   const enter = async (
@@ -99,13 +99,7 @@ export function dashboardDoor(
       const actor = `user:${person.user.id}`;
       const target = request.routeOptions.url;
       const where = { organization, target, address, requestId };
-      await audit.append({
-        at: clock.now(),
-        actor,
-        action: permission,
-        ...where,
-        outcome: 'refused',
-      });
+      await refusals.note({ actor, action: permission, ...where });
       throw new AdministrationRefusal(
         'forbidden',
         `as ${role} of ${organization} you may not do this`,

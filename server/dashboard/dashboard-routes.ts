@@ -24,6 +24,7 @@ import { serverAccessRoutes } from './server-access-routes.ts';
 import { serverRoutes } from './server-routes.ts';
 import { serverSettingsRoutes } from './server-settings-routes.ts';
 import { overviewRoutes } from './overview-routes.ts';
+import { tokenRoutes } from './token-routes.ts';
 import { tryRoutes } from './try-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
 import { settingsRoutes } from './settings-routes.ts';
@@ -42,6 +43,7 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
     failed: (err) => app.log.error({ err }, 'live pages not told'),
   });
   organizationRoutes(app, options);
+  tokenRoutes(app, options);
   serverRoutes(door, options);
   serverSettingsRoutes(door, options);
   clientRoutes(door, options);

@@ -1,19 +1,18 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 
-import type { Actor } from '#administration/actor';
 import { organizationCreate } from '#administration/organization-operations';
 import { perform } from '#administration/perform';
 import { currentPersonOf, type CurrentPerson } from '#http/current-person';
 import { readPageForm } from '#http/page-form';
 import { sendPage } from '#http/send-page';
 import { signedIn } from '#http/signed-in';
-import { visitOf } from '#http/visit';
 import { pageAssets } from '#pages/assets';
 import { dashboardPath } from '#pages/dashboard-frame';
 import type { FieldError } from '#pages/page';
 import type { DashboardOptions } from './dashboard-ports.ts';
 import { organizationFormPage } from './organization-form-page.ts';
 import { organizationsPage } from './organizations-page.ts';
+import { personActor } from './person-actor.ts';
 import { refusedForm } from './refused-form.ts';
 
 const labels = {
@@ -79,15 +78,15 @@ export function organizationRoutes(app: FastifyInstance, { base, ports }: Dashbo
     const sent = readPageForm(request, base, person);
     const typed = { name: sent.get('name')?.trim() ?? '', title: sent.get('title') ?? '' };
     try {
-      const { name } = await perform(organizationCreate, typed, actorOf(person, request), ports);
+      const { name } = await perform(
+        organizationCreate,
+        typed,
+        personActor(person, request),
+        ports,
+      );
       return onward(reply, dashboardPath(name));
     } catch (refusal) {
       return form(reply, person, typed, refusedForm(refusal, labels, 'name'));
     }
   });
-}
-
-function actorOf({ user, session }: CurrentPerson, request: FastifyRequest): Actor {
-  const { address, requestId } = visitOf(request);
-  return { type: 'person', userId: user.id, provedAt: session.createdAt, address, requestId };
 }

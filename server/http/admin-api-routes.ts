@@ -103,8 +103,15 @@ async function callerOf(
   return failedAttempts.guard({ address, clientId: undefined }, async () => {
     const from = { address: request.ip, requestId: request.id };
     const actor = await tokenActor(token ?? '', from, administration);
-    if (!actor) throw unproved();
-    return actor;
+    if (actor) return actor;
+    await administration.refusals.note({
+      ...from,
+      actor: 'nobody',
+      organization: undefined,
+      action: 'token.refused',
+      target: undefined,
+    });
+    throw unproved();
   });
 }
 

@@ -68,6 +68,11 @@ ${accountPasskeys}
 <% } %>
 </section>
 ${accountSecondFactor}
+<section class="section" aria-labelledby="tokens-heading">
+<h2 id="tokens-heading">Personal tokens</h2>
+<p class="help">With one, a program administers what you may, by the admin API.</p>
+<p><a class="button" href="/account/tokens">Personal tokens</a></p>
+</section>
 <% if (it.provider) { %>
 <section class="section" aria-labelledby="provider-heading">
 <h2 id="provider-heading"><%= it.provider.name %></h2>

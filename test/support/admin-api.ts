@@ -8,6 +8,7 @@ import { groupAddMember, groupCreate, groupMap } from '#server/administration/gr
 import { invitationCreate } from '#server/administration/invitation-operations';
 import { keyCreate } from '#server/administration/key-operations';
 import type { Operation } from '#server/administration/operation';
+import { everyRefusal } from '#server/audit/every-refusal';
 import { organizationCreate } from '#server/administration/organization-operations';
 import { perform } from '#server/administration/perform';
 import { serverCreate } from '#server/administration/server-operations';
@@ -43,7 +44,7 @@ export interface AdminApi extends AsyncDisposable {
 export async function adminApi(): Promise<AdminApi> {
   const app = await pageApp();
   const { stores, clock } = app.server;
-  const ports = { ...stores, clock };
+  const ports = { ...stores, clock, refusals: everyRefusal({ ...stores, clock }) };
   let count = 0;
 
   async function thingsOf(organization: string): Promise<Record<string, string>> {

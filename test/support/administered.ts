@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import { operator, type Actor } from '#server/administration/actor';
 import type { AdministrationPorts } from '#server/administration/administration-ports';
 import type { Operation } from '#server/administration/operation';
+import { everyRefusal } from '#server/audit/every-refusal';
 import { organizationCreate } from '#server/administration/organization-operations';
 import { perform } from '#server/administration/perform';
 import { serverCreate } from '#server/administration/server-operations';
@@ -30,7 +31,7 @@ export interface Administered extends AsyncDisposable {
 export async function administered(): Promise<Administered> {
   const stores = await openDatabase();
   const clock = stillClock();
-  const ports = { ...stores, clock };
+  const ports = { ...stores, clock, refusals: everyRefusal({ ...stores, clock }) };
   let people = 0;
   const act: Administered['perform'] = (operation, input, actor = operator) =>
     perform(operation, input, actor, ports);

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 
+import { everyRefusal } from '#server/audit/every-refusal';
 import { dashboardRoutes } from '#server/dashboard/dashboard-routes';
 import { consoleCalls } from '#server/console/call-server';
 import { Gateway } from '#server/gateway/gateway';
@@ -84,7 +85,7 @@ export async function pageApp(): Promise<PageApp> {
   const unused = async () => {
     throw new Error('no test comes here');
   };
-  const refusals = { note: async () => {} };
+  const refusals = everyRefusal({ ...stores, clock });
   const gateway = new Gateway({
     base,
     endpointUrl: ports.endpointUrl,
@@ -125,7 +126,7 @@ export async function pageApp(): Promise<PageApp> {
       findClient: findClient({ ...stores, base, clock, fetchDocument: unused }),
       isAdmitted: async () => true,
     },
-    administration: { ...stores, clock },
+    administration: { ...stores, clock, refusals },
     agents: {
       directory: sqliteAgentDirectory(stores.connection),
       clock,
@@ -147,6 +148,7 @@ export async function pageApp(): Promise<PageApp> {
           ports: {
             ...stores,
             clock,
+            refusals,
             changes: sqliteChanges(stores.connection),
             callServer: consoleCalls(gateway),
           },

@@ -153,3 +153,18 @@ describe('no operation is done without a personal token that counts', () => {
     expect(kept()).toEqual(before);
   });
 });
+
+test('88: a personal token that does not count is written down, with where it came from', async () => {
+  const [first] = routed;
+  if (!first) throw new TypeError('no operation has a route');
+  await api.ask(first, {}, bearer(mintSecret('pat_')), '198.51.100.200');
+  const [event] = await api.app.server.stores.audit.newest(1);
+
+  expect(event).toMatchObject({
+    actor: 'nobody',
+    action: 'token.refused',
+    address: '198.51.100.200',
+    requestId: expect.any(String),
+    outcome: 'refused',
+  });
+});

@@ -42,6 +42,7 @@ beforeAll(async () => {
   await stores.agents.add(agent);
   const agentOwner = { type: 'agent', agentId: 'agent_1' } as const;
   agentKeyId = (await createKey({ ...made, owner: agentOwner }, ports)).id;
+  await app.server.redeem(await app.server.code());
   const [secret] = await stores.clientSecrets.list(client.id);
   ids = {
     organization: 'acme',
@@ -53,6 +54,7 @@ beforeAll(async () => {
     agent: 'office',
     userId: 'user_mel',
     groupId: 'group_1',
+    grantId: (await stores.grants.list('user_dana', createdAt))[0]?.id ?? '',
     invitationId: 'invitation_1',
   };
   await app.browser('user_mel', { organizationId: 'org_acme', role: 'member' });
@@ -92,7 +94,8 @@ const plain = (text: string) => text.replaceAll(/<footer[\s\S]*<\/footer>/g, '')
 const kept = () => {
   const { connection } = app.server.stores;
   const kinds = ['mcp_server', 'oauth_client', 'client_secret', 'api_key', 'agent'];
-  const tables = [...kinds, 'membership', 'person_group', 'invitation'];
+  const people = ['membership', 'person_group', 'group_member', 'server_group', 'invitation'];
+  const tables = [...kinds, ...people, 'group_mapping', 'oauth_grant'];
   return tables.map((name) => connection.prepare(`select * from "${name}"`).all());
 };
 const statuses = async (

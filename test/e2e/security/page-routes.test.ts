@@ -33,6 +33,14 @@ const passkey: Foreign = async ({ userId }) => {
   await app.server.stores.passkeys.add({ ...made, id, createdAt, lastUsedAt: undefined });
   return { id };
 };
+const personalToken: Foreign = async ({ userId }) => {
+  const { clock, stores } = app.server;
+  const createdAt = clock.now();
+  const id = `token-of-${userId}`;
+  const made = { id, userId, hash: id, hint: 'pat_…aaaa', name: 'script', createdAt };
+  await stores.personalTokens.add({ ...made, expiresAt: createdAt + 3600 }, 1);
+  return { id };
+};
 const grant: Foreign = async ({ userId }) => {
   const { client, clock, stores } = app.server;
   await app.server.redeem(await app.server.code());
@@ -81,6 +89,8 @@ const pages: Record<string, Route> = {
   'POST /account/provider': { guard: 'person', body: 'form' },
   'POST /account/provider/unlink': { guard: 'person', body: 'form' },
   'POST /account/grants/:id/withdraw': { guard: 'person', body: 'form', foreign: grant },
+  'POST /account/tokens': { guard: 'person', body: 'form' },
+  'POST /account/tokens/:id/revoke': { guard: 'person', body: 'form', foreign: personalToken },
   'POST /new-organization': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/access': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/people/invite': { guard: 'person', body: 'form' },
