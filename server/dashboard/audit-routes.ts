@@ -45,8 +45,8 @@ const auditPage: Page<AuditPageData> = {
 <input id="target" name="target" value="<%= it.typed.target %>" placeholder="On what, exactly" autocomplete="off">
 <label class="unseen" for="outcome">How it ended</label>
 <select id="outcome" name="outcome"><% for (const { value, text, isChosen } of it.outcomes) { %><option value="<%= value %>" <% if (isChosen) { %>selected<% } %>><%= text %></option><% } %></select>
-<label class="unseen" for="from">From</label><input id="from" name="from" type="date" value="<%= it.typed.from %>">
-<label class="unseen" for="until">To</label><input id="until" name="until" type="date" value="<%= it.typed.until %>">
+<label class="day" for="from">From <input id="from" name="from" type="date" value="<%= it.typed.from %>"></label>
+<label class="day" for="until">to <input id="until" name="until" type="date" value="<%= it.typed.until %>"></label>
 <button>Show</button>
 </form>
 <%~ include('@table', it.table) %>

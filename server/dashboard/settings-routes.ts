@@ -12,7 +12,7 @@ import { sendDashboardPage } from './send-dashboard-page.ts';
 
 interface SettingsPageData {
   readonly action: string;
-  readonly title: string;
+  readonly called: string;
   readonly rules: readonly object[];
   readonly mayManage: boolean;
   readonly notice: string | undefined;
@@ -28,7 +28,7 @@ const settingsPage: Page<SettingsPageData> = {
 <%~ include('@summary', it) %>
 <form method="post" action="<%= it.action %>" novalidate>
 <%~ include('@guard', it.frame) %>
-<%~ include('@field', { name: 'title', label: 'Title', value: it.title, error: wrong('title'), attributes: 'maxlength="200" autocomplete="off"', help: 'What people call the organization. Its name in addresses stays.', focus: false }) %>
+<%~ include('@field', { name: 'title', label: 'Title', value: it.called, error: wrong('title'), attributes: 'maxlength="200" autocomplete="off"', help: 'What people call the organization. Its name in addresses stays.', focus: false }) %>
 <%~ include('@checks', { name: 'rule', legend: 'Rules', options: it.rules, error: wrong('rule'), help: '' }) %>
 <% if (it.mayManage) { %><div class="actions"><button class="primary">Save</button></div><% } %>
 </form>
@@ -49,7 +49,7 @@ export function settingsRoutes(door: DashboardDoor, { ports }: DashboardOptions)
     const rules = await perform(settingsRead, { organization }, actor, ports);
     const data = {
       action: `${dashboardPath(organization)}/settings`,
-      title,
+      called: title,
       rules: [
         {
           value: 'secondFactorRequired',

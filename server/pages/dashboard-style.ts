@@ -65,11 +65,13 @@ tbody th { min-width: 160px; max-width: 420px; }
 tbody th a, tbody th > span:first-child { font-weight: 600; }
 tbody td { color: var(--ink-soft); }
 td.cell-time, td.cell-id, td.cell-hint { white-space: nowrap; }
-td.cell-actions { text-align: end; white-space: nowrap; }
+td.cell-text > span { display: inline-block; min-width: 9ch; }
+td.cell-actions { text-align: end; }
+td.cell-actions a { margin: 2px 0; }
 tr.over th a, tr.over th > span:first-child { color: var(--ink-soft); font-weight: 400; text-decoration-line: line-through; }
 .badge.good { border-color: var(--good); color: var(--good); }
 .badge.bad { border-color: var(--bad); color: var(--bad); }
-.small-button { min-height: 32px; padding: 0 var(--space-3); font-weight: 400; }
+.small-button { min-height: 32px; padding: 0 var(--space-3); font-weight: 400; white-space: nowrap; }
 a.danger, button.danger { color: var(--bad); }
 button.strong { border-color: var(--bad); background: var(--bad); color: var(--ground); }
 .id { display: inline-flex; gap: var(--space-1); align-items: center; }
@@ -87,6 +89,7 @@ button.strong { border-color: var(--bad); background: var(--bad); color: var(--g
   .scroll tbody tr:first-child { border-top: 0; }
   .scroll tbody th, .scroll tbody td { max-width: none; padding: 2px 0; text-align: start; white-space: normal; }
   .scroll tbody td[data-label]:not(.cell-actions)::before { content: attr(data-label) ': '; font-size: var(--size-1); }
+  .scroll td.cell-text > span { display: inline; }
   .scroll td.cell-actions { display: flex; flex-wrap: wrap; gap: var(--space-2); padding-top: var(--space-2); }
   .scroll td.none, .scroll td.cell-actions:not(:has(a)) { display: none; }
   .small-button { min-height: var(--target); }
@@ -98,6 +101,7 @@ button.strong { border-color: var(--bad); background: var(--bad); color: var(--g
 .pager { display: flex; flex-wrap: wrap; gap: var(--space-3); align-items: center; color: var(--ink-soft); }
 
 textarea, select { width: 100%; min-height: 40px; padding: var(--space-2) var(--space-3); border: 1px solid var(--edge); border-radius: var(--radius); background: var(--surface); color: var(--ink); font: inherit; }
+.filter .day { display: flex; flex: 0 1 auto; gap: var(--space-2); align-items: center; color: var(--ink-soft); font-weight: 400; white-space: nowrap; }
 .filter select { width: auto; min-height: var(--target); }
 textarea { resize: vertical; }
 textarea.code-like { font-family: var(--mono); font-size: 13px; }

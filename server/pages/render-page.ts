@@ -45,8 +45,11 @@ export function renderPage<Data extends object>(
   const { width } = page;
   const { path: stylesheet } = pageAssets().stylesheet;
   const navigation = frame.dashboard && dashboardNavigation(frame.dashboard);
-  const around = { frame, mark, stylesheet, width, navigation, integrityOf };
-  return render({ ...data, ...around, title: page.title(data) });
+  const title = page.title(data);
+  const around = { frame, mark, stylesheet, width, navigation, integrityOf, title };
+  const taken = Object.keys(around).find((name) => name in data);
+  if (taken !== undefined) throw new TypeError(`a page's own data may not be called ${taken}`);
+  return render({ ...data, ...around });
 }
 
 function integrityOf(script: string): string {

@@ -38,3 +38,10 @@ test('every page has its title, its request id and our stylesheet', () => {
   expect(html).toContain('<code>r1</code>');
   expect(html).toMatch(/href="\/assets\/latchkey\.[0-9a-f]{16}\.css"/);
 });
+
+test('data of a page that would be hidden by what surrounds every page is a mistake', () => {
+  const page = { title: () => 'Settings', width: 'text', template: '<%= it.title %>' } as const;
+  const frame = { requestId: 'r', scripts: [], csrfToken: undefined, email: undefined };
+
+  expect(() => renderPage(page, { title: 'Acme' }, frame)).toThrow('may not be called title');
+});
