@@ -41,7 +41,6 @@ test('every page has its title, its request id and our stylesheet', () => {
 
 test('data of a page that would be hidden by what surrounds every page is a mistake', () => {
   const page = { title: () => 'Settings', width: 'text', template: '<%= it.title %>' } as const;
-  const frame = { requestId: 'r', scripts: [], csrfToken: undefined, email: undefined };
 
   expect(() => renderPage(page, { title: 'Acme' }, frame)).toThrow('may not be called title');
 });
