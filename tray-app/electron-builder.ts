@@ -20,6 +20,7 @@ export default {
   productName: 'Latchkey',
   copyright: 'The Latchkey authors, MIT',
   directories: { app: 'dist/app', output: 'dist/packages', buildResources: 'packaging' },
+  icon: 'icon.png',
   // Without a version, so that an update takes the place that assistants start it from.
   artifactName: 'Latchkey-${os}-${arch}.${ext}',
   asar: true,
