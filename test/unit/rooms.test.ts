@@ -61,6 +61,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/open-accepted-tools': { enters: ['config', 'tools'] },
   'proxy/errors': {
     enters: [
+      'agent',
       'config',
       'http',
       'jsonrpc',
@@ -76,6 +77,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/cli': {
     enters: [
       'accounts',
+      'agent',
       'clock',
       'config',
       'doctor',
@@ -115,6 +117,23 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/oauth': { enters: ['http', 'clock', 'log'] },
   'proxy/local-server': {
     enters: ['bridge', 'clock', 'http', 'jsonrpc', 'log', 'tools', 'upstream'],
+  },
+  'proxy/tunnel': { enters: ['clock', 'http', 'log'], packages: ['ws'] },
+  'proxy/agent': {
+    enters: ['clock', 'config', 'http', 'keychain', 'local-server', 'log', 'tunnel'],
+  },
+  'proxy/open-agent': {
+    enters: [
+      'agent',
+      'cli',
+      'clock',
+      'config',
+      'http',
+      'keychain',
+      'local-server',
+      'log',
+      'tunnel',
+    ],
   },
   'proxy/loopback': {},
   'proxy/single-executable': {},

@@ -1,0 +1,38 @@
+import { readFrame, type Frame } from '#proxy/tunnel/frame';
+import type { TunnelError } from '#proxy/tunnel/tunnel-error';
+import type { Dial, SocketHears, TunnelSocket } from '#proxy/tunnel/tunnel-socket';
+
+export type FakeSocket = TunnelSocket & {
+  readonly hears: SocketHears;
+  readonly sent: Frame[];
+  /** How it was let go. */
+  ended: number | 'terminated' | undefined;
+};
+
+/** Connections that a test holds the other end of; an error instead of a socket refuses a dial. */
+export function fakeDial(): { dial: Dial; sockets: FakeSocket[]; refusals: TunnelError[] } {
+  const sockets: FakeSocket[] = [];
+  const refusals: TunnelError[] = [];
+  return {
+    sockets,
+    refusals,
+    async dial(hears) {
+      const refusal = refusals.shift();
+      if (refusal) throw refusal;
+      const sent: Frame[] = [];
+      const socket: FakeSocket = {
+        hears,
+        sent,
+        ended: undefined,
+        async send(frame) {
+          const read = readFrame(frame);
+          if (read) sent.push(read);
+        },
+        close: (code) => (socket.ended ??= code),
+        terminate: () => (socket.ended ??= 'terminated'),
+      };
+      sockets.push(socket);
+      return socket;
+    },
+  };
+}
