@@ -1,3 +1,4 @@
+import { AgentError } from '#agent/agent-error';
 import { ConfigurationError } from '#config/configuration-error';
 import type { Connection } from '#config/connection';
 import type { SignInMode } from '#config/options';
@@ -28,6 +29,7 @@ const refusals: Record<string, (who: string) => string> = {
 export function words(error: unknown, connection?: Connection): Words {
   const who = connection ? `${connection.name} (${connection.source})` : 'the connection';
   if (error instanceof UsageError) return { message: error.message, hint: error.hint };
+  if (error instanceof AgentError) return { message: error.message, hint: error.remedy };
   if (error instanceof ConfigurationError) return { message: error.message, hint: '' };
   if (error instanceof SecretStoreError) {
     switch (error.code) {

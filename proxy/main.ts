@@ -122,6 +122,23 @@ const machine: Machine & Pick<Place, 'keyring' | 'parentPid'> = {
       stop: machine.stop(),
     });
   },
+  async agent(plan, options, { json }) {
+    const { openAgent } = await import('./open-agent.ts');
+    const ending = new AbortController();
+    // A second Ctrl-C does not wait.
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => ending.abort());
+    process.stdout.on('error', () => ending.abort());
+    await openAgent(plan, options, network, {
+      ...machine,
+      node: process.execPath,
+      form: json ? 'json' : process.stdout.isTTY ? 'live' : 'plain',
+      write: (text) => void process.stdout.write(text),
+      writeLog: (line) => process.stderr.write(line),
+      store: async () => machine.store(options),
+      stop: ending.signal,
+      onReload: (reload) => process.on('SIGHUP', reload),
+    });
+  },
   async bridge(connection, options) {
     const { connect } = await import('./connect.ts');
     await connect(connection, options, {

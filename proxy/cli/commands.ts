@@ -1,4 +1,5 @@
 import { addCommand } from './add-command.ts';
+import { agentCommand } from './agent-command.ts';
 import type { Command } from './command.ts';
 import { completionCommand } from './completion-command.ts';
 import { connectCommand } from './connect-command.ts';
@@ -26,6 +27,7 @@ export const commands: readonly Command[] = [
   statusCommand,
   toolsCommand,
   doctorCommand,
+  agentCommand,
   completionCommand,
   namesCommand,
 ];

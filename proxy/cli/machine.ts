@@ -18,6 +18,14 @@ export type Checked = {
   published?: boolean;
 };
 
+/** What an agent serves, and to whom. */
+export type AgentPlan = {
+  /** The server's URL, without a slash at its end. */
+  base: string;
+  configurationFile: string;
+  keyFile?: string;
+};
+
 export type DoctorHears = Pick<ExaminePorts, 'progress' | 'found'>;
 export type Examined = { findings: readonly Finding[]; bundle: () => Promise<Uint8Array> };
 
@@ -87,4 +95,7 @@ export interface Machine {
 
   /** Carries MCP between standard input and output and `connection`, until the assistant hangs up. */
   bridge(connection: Connection, options: Options): Promise<void>;
+
+  /** Serves local MCP servers to the cloud, until somebody wants us gone. */
+  agent(plan: AgentPlan, options: Options, how: { json: boolean }): Promise<void>;
 }

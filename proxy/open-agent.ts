@@ -1,0 +1,97 @@
+import { randomUUID } from 'node:crypto';
+import { open as openFile } from 'node:fs/promises';
+import { networkInterfaces } from 'node:os';
+import { readAgentConfiguration } from '#agent/agent-configuration';
+import { readAgentKey } from '#agent/agent-key';
+import { agentStatus, type StatusForm } from '#agent/agent-status';
+import { AgentError } from '#agent/agent-error';
+import { runAgent } from '#agent/run-agent';
+import { tunnelUrl } from '#agent/server-base';
+import type { AgentPlan } from '#cli/machine';
+import type { Clock } from '#clock/clock';
+import type { Options } from '#config/options';
+import type { NetworkSettings } from '#http/network-settings';
+import type { SecretStore } from '#keychain/secret-store';
+import { localServers } from '#local-server/local-servers';
+import { jsonLinesLog } from '#log/log';
+import { dialWebSocket } from '#tunnel/dial-web-socket';
+import { TunnelError } from '#tunnel/tunnel-error';
+
+/** The process that an agent runs in. */
+export type AgentPlace = {
+  platform: NodeJS.Platform;
+  env: NodeJS.ProcessEnv;
+  node: string;
+  clock: Clock;
+  form: StatusForm;
+  write: (text: string) => void;
+  writeLog: (line: string) => void;
+  readText: (path: string) => string | undefined;
+  store: () => Promise<SecretStore>;
+  stop: AbortSignal;
+  onReload: (reload: () => void) => void;
+};
+
+/** Marries an agent to this machine, and runs it until it is told to stop. */
+export async function openAgent(
+  { base, configurationFile, keyFile }: AgentPlan,
+  { logLevel, maxMessageBytes }: Options,
+  network: NetworkSettings,
+  place: AgentPlace,
+): Promise<void> {
+  const { env, platform, node, clock, form, write, writeLog, readText, store } = place;
+  const log = jsonLinesLog(logLevel, writeLog);
+  const keyPorts = { env, platform, store, readFile: readWithMode };
+  // At the start a missing key is the person's to know at once; later a new one may yet come.
+  await readAgentKey(base, keyFile, keyPorts);
+  const { default: manifest } = await import('./package.json', { with: { type: 'json' } });
+  const readKeySecret = async () => {
+    try {
+      return await readAgentKey(base, keyFile, keyPorts);
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      throw new TunnelError('refused', error.message, { remedy: error.remedy, cause: error });
+    }
+  };
+  await runAgent(
+    {
+      base,
+      version: manifest.version,
+      instance: randomUUID(),
+      dial: dialWebSocket({ url: tunnelUrl(base), readKeySecret, settings: network }),
+      open: localServers({ env, platform, node, clock, log, maxMessageBytes }),
+      readConfiguration: () => readAgentConfiguration(configurationFile, { env, readText }),
+      onReload: place.onReload,
+      network: addresses,
+      random: Math.random,
+      status: agentStatus(form, write, () => clock.now()),
+      clock,
+      log,
+      maxMessageBytes,
+    },
+    place.stop,
+  );
+}
+
+/** What changes when a cable is pulled, a network joined or a tunnel of a company's opened. */
+function addresses(): string {
+  return Object.values(networkInterfaces())
+    .flatMap((all) => all ?? [])
+    .filter(({ internal }) => !internal)
+    .map(({ cidr }) => cidr)
+    .join();
+}
+
+/** Text and mode of the same file, whoever replaces it meanwhile. */
+async function readWithMode(path: string): Promise<{ text: string; mode: number } | undefined> {
+  const file = await openFile(path).catch((error: unknown) => {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw new AgentError('key', `${path} cannot be read (${String(Object(error).code)})`);
+  });
+  if (!file) return undefined;
+  try {
+    return { text: await file.readFile('utf8'), mode: (await file.stat()).mode };
+  } finally {
+    await file.close();
+  }
+}

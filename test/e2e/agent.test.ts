@@ -1,0 +1,292 @@
+import { readFileSync } from 'node:fs';
+import { chmod, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { localCaller, messagesIn, saidIn, textOf } from '#support/local-server/local-caller';
+import { startProgram, type Program } from '#support/processes';
+import { launcher } from '#support/proxy-process';
+import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
+import { agentCloud, type AgentCloud, type CloudTunnel } from '#support/tunnel/agent-cloud';
+
+const script = join(import.meta.dirname, '../support/local-server/stdio-child.ts');
+const modules = join(import.meta.dirname, '../../node_modules/@modelcontextprotocol');
+const keySecret = `pk_live_${'a'.repeat(36)}`;
+const limit = { timeoutMs: 30_000 };
+
+let folder: TemporaryFolder;
+let cloud: AgentCloud;
+let agent: Program;
+beforeAll(async () => {
+  folder = await temporaryFolder('agent');
+  await writeFile(join(folder.path, 'note.txt'), 'in the network');
+  cloud = await agentCloud();
+  agent = await started('main', cloud, configuration());
+  await cloud.tunnel(1);
+});
+afterAll(async () => {
+  await agent.end();
+  await cloud[Symbol.asyncDispose]();
+  await folder[Symbol.asyncDispose]();
+});
+
+const configuration = (more: object = {}) => ({
+  servers: {
+    legacy: {
+      command: process.execPath,
+      args: [script],
+      env: { CHILD_EVENTS: join(folder.path, 'events') },
+      denyTools: ['environment'],
+    },
+    files: {
+      command: process.execPath,
+      args: [join(modules, 'server-filesystem/dist/index.js'), folder.path],
+    },
+    everything: {
+      command: process.execPath,
+      args: [join(modules, 'server-everything/dist/index.js')],
+    },
+    ...more,
+  },
+});
+
+/** A running agent with a configuration of its own. */
+async function started(name: string, { base }: AgentCloud, value: object): Promise<Program> {
+  const file = join(folder.path, `${name}.json`);
+  await writeFile(file, `// of the test\n${JSON.stringify(value)}`);
+  return startProgram(process.execPath, {
+    args: [launcher, 'agent', '--server-url', base, '--config', file],
+    env: { LATCHKEY_AGENT_KEY: keySecret, HOME: folder.path },
+    endLimitMs: 20_000,
+  });
+}
+
+/** Somebody who speaks to one of the agent's servers through its tunnel. */
+function callerOf(tunnel: CloudTunnel, server: string) {
+  return localCaller({
+    async send({ method, headers, body, caller, signal }) {
+      const given = { server, method, headers, caller, signal, ...(body && { body }) };
+      const answer = await tunnel.send(given);
+      return { ...answer, status: answer.status ?? 0 };
+    },
+    reset: async () => undefined,
+    close: async () => undefined,
+  });
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+const events = () => readFileSync(join(folder.path, 'events'), 'utf8');
+
+test('what is bound and configured is served, and nothing else', async () => {
+  const tunnel = await cloud.tunnel(1);
+  tunnel.bind('files', 'elsewhere');
+  await agent.line(/serving files$/m, limit);
+  const before = await tunnel.send({ server: 'everything' });
+  tunnel.bind('legacy', 'files', 'everything', 'elsewhere');
+  await agent.line(/serving legacy, files, everything/, limit);
+  const after = await tunnel.send({ server: 'elsewhere' });
+
+  expect(cloud.keys[0]).toBe(keySecret);
+  expect(tunnel.hellos[0]).toMatchObject({
+    servers: [
+      { name: 'legacy', kind: 'stdio' },
+      { name: 'files', kind: 'stdio' },
+      { name: 'everything', kind: 'stdio' },
+    ],
+  });
+  expect([before.reset?.code, after.reset?.code]).toEqual(['unknown_server', 'unknown_server']);
+  expect(agent.stdout).toContain('bound to this agent, but not configured here: elsewhere');
+  expect(agent.stdout + agent.stderr).not.toContain(keySecret);
+});
+
+test('the reference servers answer through the tunnel', async () => {
+  const tunnel = await cloud.tunnel(1);
+  const files = callerOf(tunnel, 'files');
+  const everything = callerOf(tunnel, 'everything');
+  await files.initialize();
+  await everything.initialize();
+
+  const read = await files.call('read_text_file', { path: join(folder.path, 'note.txt') });
+  const tools = await everything.ask('tools/list');
+
+  expect(textOf(read)).toBe('in the network');
+  expect(tools.result?.['tools']).toBeInstanceOf(Array);
+});
+
+test('10 MB, progress and sampling pass, and a tool that is denied here is not there', async () => {
+  const dana = callerOf(await cloud.tunnel(1), 'legacy');
+  await dana.initialize();
+
+  const big = await dana.call('big', { bytes: 10_000_000 });
+  const params = { name: 'progress', arguments: { steps: 3 }, _meta: { progressToken: 1 } };
+  const progress = await saidIn(await dana.open('tools/call', params));
+  const messages = messagesIn(
+    await dana.open('tools/call', { name: 'ask', arguments: { question: 'why' } }),
+  );
+  const asked = (await messages.next()).value;
+  const content = { type: 'text', text: 'because' };
+  await dana.send({ id: asked?.id, result: { role: 'assistant', model: 'm', content } });
+  const denied = await dana.call('environment');
+
+  expect(textOf(big)).toHaveLength(10_000_000);
+  expect(progress).toHaveLength(4);
+  expect(textOf((await messages.next()).value ?? {})).toBe('because');
+  expect(denied.error?.message).toBe('Unknown tool: environment');
+});
+
+test('without credit no more comes than the window, and other streams go on', async () => {
+  const tunnel = await cloud.tunnel(1);
+  const dana = callerOf(tunnel, 'legacy');
+  await dana.initialize();
+  const call = { jsonrpc: '2.0', id: 5, method: 'tools/call' };
+  const params = { name: 'big', arguments: { bytes: 1_000_000 } };
+  const gone = new AbortController();
+  const { body } = await tunnel.send({
+    server: 'legacy',
+    headers: { 'mcp-session-id': dana.session() ?? '', accept: 'application/json' },
+    body: Buffer.from(JSON.stringify({ ...call, params })),
+    stingy: true,
+    signal: gone.signal,
+  });
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes >= 256 * 1024) break;
+  }
+  const beside = await dana.call('echo', { text: 'beside' });
+  gone.abort();
+
+  expect(bytes).toBe(256 * 1024);
+  expect(textOf(beside)).toBe('beside');
+});
+
+test('a call that is reset is cancelled at the child', async () => {
+  const tunnel = await cloud.tunnel(1);
+  const dana = callerOf(tunnel, 'legacy');
+  await dana.initialize();
+  const gone = new AbortController();
+  void dana.open('tools/call', { name: 'slow', arguments: { ms: 60_000 } }, gone.signal);
+  await expect.poll(events, { timeout: 30_000 }).toContain('slow started');
+
+  gone.abort();
+
+  await expect.poll(events, { timeout: 30_000 }).toContain('slow cancelled');
+});
+
+test('a reload takes new servers over and drops no call', async () => {
+  const tunnel = await cloud.tunnel(1);
+  const dana = callerOf(tunnel, 'legacy');
+  await dana.initialize();
+  const call = dana.call('slow', { ms: 1_500 });
+  const more = { another: { command: process.execPath, args: [script, 'modern'] } };
+  const changed = configuration({ ...more });
+  changed.servers.legacy.denyTools = [];
+  await writeFile(join(folder.path, 'main.json'), JSON.stringify(changed));
+
+  agent.kill('SIGHUP');
+  await agent.line(/configuration read again: .*another/, limit);
+  const said = await call;
+  await writeFile(join(folder.path, 'main.json'), '{"servers": {"legacy": {}}}');
+  agent.kill('SIGHUP');
+  await agent.line(/not taken over: .*servers\.legacy: needs either/, limit);
+
+  expect(textOf(said)).toBe('done');
+  expect(tunnel.hellos.at(-1)?.servers.map(({ name }) => name)).toContain('another');
+});
+
+test('a session is found again after the tunnel broke, and after the server drained it', async () => {
+  const first = await cloud.tunnel(1);
+  cloud.bound = ['legacy'];
+  const dana = callerOf(first, 'files');
+  await dana.initialize();
+  const session = dana.session() ?? '';
+  first.drain();
+  const second = await cloud.tunnel(2);
+  second.bind('files');
+  const beside = await dana.ask('tools/list');
+  second.socket.terminate();
+  first.socket.terminate();
+  const third = await cloud.tunnel(3);
+  third.bind('files');
+  const again = await callerOf(third, 'files').send(
+    { id: 9, method: 'tools/list' },
+    { id: session },
+  );
+
+  expect(beside.result).toBeDefined();
+  expect((await saidIn(again))[0]?.result).toBeDefined();
+  expect(new Set(cloud.tunnels.map(({ hellos }) => hellos[0]?.instance)).size).toBe(1);
+});
+
+test('an agent that is killed leaves no child, however stubborn', async () => {
+  await using own = await agentCloud();
+  own.bound = ['legacy'];
+  const told = join(folder.path, 'killed');
+  const legacy = { command: process.execPath, args: [script], env: { CHILD_EVENTS: told } };
+  await using killed = await started('killed', own, { servers: { legacy } });
+  const dana = callerOf(await own.tunnel(1), 'legacy');
+  await dana.initialize();
+  const grandchild = Number(textOf(await dana.call('stubborn')));
+  const child = Number(/started (\d+)/.exec(readFileSync(told, 'utf8'))?.[1]);
+  const before = [isAlive(child), isAlive(grandchild)];
+
+  killed.kill('SIGKILL');
+  await killed.exited;
+
+  expect(before).toEqual([true, true]);
+  await expect
+    .poll(() => [isAlive(child), isAlive(grandchild)], { timeout: 30_000 })
+    .toEqual([false, false]);
+});
+
+test('told to end, it lets a call finish, takes nothing new and exits 0', async () => {
+  await using own = await agentCloud();
+  own.bound = ['legacy'];
+  const legacy = { command: process.execPath, args: [script] };
+  await using ending = await started('ending', own, { servers: { legacy } });
+  const tunnel = await own.tunnel(1);
+  const dana = callerOf(tunnel, 'legacy');
+  await dana.initialize();
+  const call = dana.call('slow', { ms: 1_500 });
+  await dana.call('echo', { text: 'so the call is under way' });
+
+  ending.kill('SIGTERM');
+  await ending.line(/stopping, once 1 calls have ended/, limit);
+  const said = await call;
+  const exit = await ending.exited;
+
+  expect(textOf(said)).toBe('done');
+  expect(tunnel.hellos.at(-1)?.servers).toEqual([]);
+  expect(exit).toEqual({ code: 0, signal: null });
+});
+
+test('a refused key, a readable key file and a wrong configuration are said with their remedy', async () => {
+  await using own = await agentCloud();
+  own.refuse = 401;
+  await using refused = await started('refused', own, configuration());
+  await refused.line(/does not accept the agent's key.*\n.*latchkey agent login/, limit);
+  const keyFile = join(folder.path, 'key');
+  await writeFile(keyFile, keySecret);
+  await chmod(keyFile, 0o644);
+  const bad = join(folder.path, 'bad.json');
+  await writeFile(bad, '{"servers": {"A": {"url": "nowhere"}, "b": {"command": "x", "arg": []}}}');
+  const run = (...args: string[]) =>
+    startProgram(process.execPath, {
+      args: [launcher, 'agent', '--server-url', own.base, ...args],
+      env: { HOME: folder.path, LATCHKEY_AGENT_KEY: keySecret },
+    });
+  await using open = run('--key-file', keyFile);
+  await using wrong = run('--config', bad);
+
+  expect(await open.exited).toMatchObject({ code: 1 });
+  expect(open.stderr).toContain(`hint: make it yours alone: chmod 600 ${keyFile}`);
+  expect(await wrong.exited).toMatchObject({ code: 1 });
+  for (const problem of ['servers.A: ', 'servers.A.url: ', 'servers.b.arg: '])
+    expect(wrong.stderr).toContain(`${bad}: ${problem}`);
+});
