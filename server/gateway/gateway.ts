@@ -20,6 +20,7 @@ import { modernMessage } from './modern-message.ts';
 import { countedFor, OpenAnswers } from './open-answers.ts';
 import { PlainLinks } from './plain-links.ts';
 import { presentedCredential } from './presented-credential.ts';
+import { toldEnd } from './told-end.ts';
 import type { Upstream } from './upstream.ts';
 
 const maxOpenPerCredential = 1024;
@@ -74,11 +75,15 @@ export class Gateway {
       const refusal =
         cause instanceof GatewayRefusal ? cause : new GatewayRefusal('fault', { cause });
       metering.failed(refusal);
-      this.#ports.refused(refusal, request, seen.principal);
-      const serverPath = `${request.organization}/${request.server}`;
-      const { id, era } = seen;
-      return errorAnswer(refusal, { base: this.#ports.base, serverPath, id, era });
+      return this.#refuse(refusal, request, seen);
     }
+  }
+
+  #refuse(refusal: GatewayRefusal, request: GatewayRequest, seen: Seen): GatewayAnswer {
+    this.#ports.refused(refusal, request, seen.principal);
+    const serverPath = `${request.organization}/${request.server}`;
+    const { id, era } = seen;
+    return errorAnswer(refusal, { base: this.#ports.base, serverPath, id, era });
   }
 
   /** Ends the answers that would go on for ever, as a server that drains must. */
@@ -134,7 +139,14 @@ export class Gateway {
       const owner = `${principal} ${server.id}`;
       const upstream = upstreamOf(server, owner);
       const call = { request, admission, upstream, ending, owner, endless, afterwards };
-      return whenOver(await this.#route(call, seen), finish, seen.metering);
+      const answer = whenOver(await this.#route(call, seen), finish, seen.metering);
+      // Nobody waits for the response to what only listens.
+      if (seen.id === 'null') return answer;
+      return toldEnd(answer, (cause) => {
+        const lost = { detail: 'its answer broke off', cause };
+        const { body } = this.#refuse(new GatewayRefusal('upstream_failed', lost), request, seen);
+        return typeof body === 'string' ? body : '';
+      });
     } catch (error) {
       finish();
       const wasEnded = ending.signal.aborted;

@@ -1,0 +1,37 @@
+import type { GatewayAnswer } from './exchange.ts';
+import { UpstreamError } from './upstream.ts';
+
+const eventStream = 'text/event-stream';
+const longestGap = 4;
+
+/**
+ * The same answer, whose stream of events does not just stop when its upstream is lost: a last event says so,
+ * with the response that `words` makes. Inside an event nothing can be said, as it would be taken for a
+ * part of it; the connection breaks off then, as it does for every other failure.
+ */
+export function toldEnd(
+  answer: GatewayAnswer,
+  words: (error: UpstreamError) => string,
+): GatewayAnswer {
+  const { headers, body } = answer;
+  if (headers['Content-Type'] !== eventStream) return answer;
+  if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) return answer;
+  return { ...answer, body: told(body, words) };
+}
+
+async function* told(
+  chunks: AsyncIterable<Uint8Array>,
+  words: (error: UpstreamError) => string,
+): AsyncGenerator<Uint8Array> {
+  let tail = Buffer.from('\n\n');
+  try {
+    for await (const chunk of chunks) {
+      tail = Buffer.concat([tail, chunk.subarray(-longestGap)]).subarray(-longestGap);
+      yield chunk;
+    }
+  } catch (error) {
+    const isBetween = /(?:\n\n|\r\n\r\n)$/.test(tail.toString('latin1'));
+    if (!(error instanceof UpstreamError) || !isBetween) throw error;
+    yield Buffer.from(`event: message\ndata: ${words(error)}\n\n`);
+  }
+}
