@@ -11,6 +11,7 @@ import type { AdmissionStore } from '#gateway/admission';
 import { auditedRefusal } from '#gateway/audited-refusal';
 import { Gateway } from '#gateway/gateway';
 import type { OidcOptions } from '#config/oidc-options';
+import { changesWithAgents } from '#dashboard/changes-with-agents';
 import { dashboardRoutes } from '#dashboard/dashboard-routes';
 import { accountGrantsOf } from '#http/account-grants';
 import { consoleCalls } from '#console/call-server';
@@ -215,7 +216,8 @@ async function open(
             ...stores,
             clock,
             refusals,
-            changes: sqliteChanges(stores.connection),
+            changes: changesWithAgents(sqliteChanges(stores.connection), tunnels),
+            presenceOf: (agentId) => tunnels.presenceOf(agentId),
             callServer: consoleCalls(gateway),
           },
         }),
@@ -233,10 +235,13 @@ async function open(
         tunnels.close();
         app.server.closeAllConnections();
       }, drainMs);
+      // A connection that becomes idle while others finish is nobody's reason to wait.
+      const idle = setInterval(() => app.server.closeIdleConnections(), 200);
       gateway.endEndless();
       tunnels.drain();
       await closeAll(closers);
       clearTimeout(late);
+      clearInterval(idle);
     },
   };
 }

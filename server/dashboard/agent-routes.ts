@@ -5,6 +5,7 @@ import { perform } from '#administration/perform';
 import { queryText } from '#http/query-text';
 import { dashboardPath } from '#pages/dashboard-frame';
 import type { FieldError } from '#pages/page';
+import { agentFacts, offerWords } from './agent-facts.ts';
 import { agentFormPage } from './agent-form-page.ts';
 import { agentPage } from './agent-page.ts';
 import { counted } from './counted.ts';
@@ -37,6 +38,8 @@ const shape = {
   ],
   usual: { sort: 'name', order: 'asc' },
 } as const;
+const online = { text: 'online', tone: 'good' } as const;
+const offline = { text: 'offline', tone: 'plain' } as const;
 const labels = { name: { field: 'name', label: 'The name' } };
 const notices: Readonly<Record<string, string>> = {
   made: 'The agent may connect with its key.',
@@ -69,7 +72,10 @@ export function agentRoutes(door: DashboardDoor, { ports }: DashboardOptions): v
         { text: 'Rotate key', href: `${path}/rotate`, of },
         { text: 'Revoke', href: `${path}/revoke`, of, danger: true },
       ];
-      const badges = isOver ? [{ text: 'revoked', tone: 'plain' } as const] : [];
+      const { isOnline } = ports.presenceOf(agent.id);
+      const badges = isOver
+        ? [{ text: 'revoked', tone: 'plain' } as const]
+        : [isOnline ? online : offline];
       return {
         id: agent.id,
         isOver,
@@ -149,11 +155,14 @@ export function agentRoutes(door: DashboardDoor, { ports }: DashboardOptions): v
     const may = visit.may('agent.manage') && !isOver;
     const active = agent.keys.filter(({ status }) => status === 'active').length;
     const now = clock.now();
+    const presence = ports.presenceOf(agent.id);
+    const bound = agent.servers.map(({ name }) => name);
     const data = {
       heading: agent.name,
       badges: isOver ? [{ text: 'revoked', tone: 'plain' } as const] : [],
       notice: notices[queryText(request, 'done') ?? ''],
       facts: [
+        ...(isOver ? [] : agentFacts(presence, bound)),
         {
           label: 'Last connected',
           cell: { kind: 'time', at: agent.lastUsedAt ?? undefined, otherwise: 'never' } as const,
@@ -177,12 +186,13 @@ export function agentRoutes(door: DashboardDoor, { ports }: DashboardOptions): v
       },
       servers: {
         caption: `Servers of ${agent.name}`,
-        columns: [{ text: 'Name' }, { text: 'Title' }],
+        columns: [{ text: 'Name' }, { text: 'Title' }, { text: 'At the agent' }],
         rows: agent.servers.map((server) => ({
           id: server.id,
           cells: [
             { kind: 'name', text: server.name, href: serverPath(organization, server.name) },
             { kind: 'text', text: server.title },
+            { kind: 'text', text: offerWords(presence, server.name) },
           ] as const,
         })),
         empty: { text: 'None yet. A server is bound to an agent in its settings.' },

@@ -1,5 +1,6 @@
 import type { AdministrationPorts } from '#administration/administration-ports';
 import type { AuditLog, AuditReader } from '#audit/audit-log';
+import type { AgentPresence } from '#tunnel/agent-presence';
 import type { SessionStore } from '#people/session-store';
 import type { ChangeStore } from './change-store.ts';
 import type { ClientUseStore } from './client-use-store.ts';
@@ -14,6 +15,8 @@ export interface DashboardPorts
   readonly audit: Pick<AuditLog, 'append'>;
   readonly auditReader: AuditReader;
   readonly changes: ChangeStore;
+  /** How an agent stands now, by its id. */
+  readonly presenceOf: (agentId: string) => AgentPresence;
   readonly clientUse: ClientUseStore;
 }
 

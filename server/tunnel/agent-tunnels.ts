@@ -6,6 +6,8 @@ import { ConnectedAgent } from './connected-agent.ts';
 import { closeCode, Tunnel, type TunnelSocket } from './tunnel.ts';
 
 const lookEveryMs = 500;
+/** Pages of a busy agent are not asked for more often than this. */
+const showEveryMs = 2000;
 const maxTunnelsOfOne = 32;
 const maxTunnels = 20_000;
 
@@ -29,6 +31,8 @@ export class AgentTunnels {
   readonly #organizations = new Map<string, number>();
   readonly #timer: NodeJS.Timeout;
   #count = 0;
+  #revision = 0;
+  #shownAtMs = 0;
   #written: string | undefined;
   #isChecking = false;
   #isDraining = false;
@@ -89,8 +93,12 @@ export class AgentTunnels {
     return this.#agents.get(agentId)?.presence() ?? absent;
   }
 
-  /** Another number than before, once an agent of the organization came, left or ran into trouble. */
-  revision(organization: string): number {
+  /**
+   * Another number than before, once an agent of the organization, or of any, came, left, ran into trouble or has
+   * more or fewer calls.
+   */
+  revision(organization?: string): number {
+    if (organization === undefined) return this.#revision;
     return this.#organizations.get(organization) ?? 0;
   }
 
@@ -106,6 +114,7 @@ export class AgentTunnels {
     this.#lookedAtMs = nowMs;
     if (overslept) for (const tunnel of this.#tunnels()) tunnel.heard();
     for (const agent of this.#agents.values()) agent.look(nowMs);
+    if (nowMs - this.#shownAtMs >= showEveryMs) this.#show(nowMs);
     void this.check();
   }
 
@@ -151,6 +160,14 @@ export class AgentTunnels {
     for (const tunnel of this.#tunnels()) tunnel.end(closeCode.goingAway, 'the server stops');
   }
 
+  #show(nowMs: number): void {
+    this.#shownAtMs = nowMs;
+    for (const agent of this.#agents.values()) {
+      const [tunnel] = agent.tunnels;
+      if (tunnel && agent.hasMoved()) this.#touch(tunnel.agent.organization);
+    }
+  }
+
   #tunnels(): Tunnel[] {
     return [...this.#agents.values()].flatMap(({ tunnels }) => tunnels);
   }
@@ -166,6 +183,7 @@ export class AgentTunnels {
   }
 
   #touch(organization: string): void {
-    this.#organizations.set(organization, this.revision(organization) + 1);
+    this.#revision += 1;
+    this.#organizations.set(organization, this.#revision);
   }
 }

@@ -26,6 +26,7 @@ export class ConnectedAgent {
   #made = 0;
   #calls = 0;
   #failed = 0;
+  #shown = '';
   #trouble: { readonly at: number; readonly words: string } | undefined;
 
   constructor(ports: ConnectedAgentPorts) {
@@ -62,6 +63,14 @@ export class ConnectedAgent {
   look(nowMs: number): void {
     for (const tunnel of this.tunnels) tunnel.look(nowMs);
     this.#waiting.look(nowMs);
+  }
+
+  /** Whether there are more or fewer calls than when this was asked last. */
+  hasMoved(): boolean {
+    const before = this.#shown;
+    const { callsUnderWay, listening, waiting, calls } = this.presence();
+    this.#shown = [callsUnderWay, listening, waiting, calls].join();
+    return before !== this.#shown;
   }
 
   presence(): AgentPresence {

@@ -17,6 +17,7 @@ import { startSession } from '#server/people/start-session';
 import { masterKey } from '#server/signing/master-key';
 import { readSigningKeys } from '#server/signing/signing-key';
 import { sqliteChanges } from '#server/store/sqlite/change-store';
+import { absent } from '#server/tunnel/agent-presence';
 import { sqliteAgentDirectory } from '#server/store/sqlite/agent-directory';
 import { sqliteAdmissions } from '#server/store/sqlite/admission-store';
 import { authorizationServer, type AuthorizationServer } from './authorization-server.ts';
@@ -149,6 +150,7 @@ export async function pageApp(): Promise<PageApp> {
             ...stores,
             clock,
             refusals,
+            presenceOf: () => absent,
             changes: sqliteChanges(stores.connection),
             callServer: consoleCalls(gateway),
           },

@@ -262,6 +262,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'organizations',
       'pages',
       'people',
+      'tunnel',
       'usage',
     ],
     packages: ['fastify', 'zod'],

@@ -1,0 +1,157 @@
+import { readFileSync } from 'node:fs';
+import { request, type IncomingMessage } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { agentServer, type AgentServer } from '#support/agent-server';
+import { modern } from '#support/mcp-call';
+import { head, types, wireFrame, type WireFrame } from '#support/wire-frames';
+import type { RawAgent } from '#support/raw-agent';
+
+let server: AgentServer;
+beforeAll(async () => {
+  server = await agentServer();
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+const megabyte = 1024 * 1024;
+const piece = Buffer.alloc(64 * 1024, 'x');
+
+/** Answers the first request with that many bytes, as the credit allows; counts what it sent. */
+function longAnswer(bytes: number) {
+  let left = bytes;
+  let allowed = 256 * 1024;
+  const flush = (stream: number, agent: RawAgent) => {
+    while (left > 0 && allowed >= piece.length) {
+      agent.say(wireFrame(types.data, stream, piece));
+      left -= piece.length;
+      allowed -= piece.length;
+    }
+    if (left === 0) agent.say(wireFrame(types.end, stream));
+  };
+  return {
+    sent: () => bytes - left,
+    onFrame({ type, stream, payload }: WireFrame, agent: RawAgent) {
+      if (type === types.credit) allowed += payload.readUInt32BE(0);
+      else if (type === types.end) agent.say(head(stream));
+      else return;
+      if (left > 0) flush(stream, agent);
+    },
+  };
+}
+
+function residentBytes(pid: number): number {
+  const kilobytes = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return Number(kilobytes) * 1024;
+}
+
+test('an answer of 64 MB waits for a caller who does not read it, and costs the server little', async () => {
+  const answer = longAnswer(64 * megabyte);
+  await using agent = await server.connect({ onFrame: (frame, to) => answer.onFrame(frame, to) });
+  const { headers, body } = modern('tools/call', { name: 'dump', arguments: {} });
+  const before = residentBytes(server.program.pid);
+  const call = request(server.endpoint, {
+    method: 'POST',
+    headers: { ...headers, 'Content-Type': 'application/json', 'X-API-Key': server.mcpKey },
+  });
+  call.end(body);
+  const response = await new Promise<IncomingMessage>((resolve) => {
+    call.once('response', resolve);
+  });
+  // Stands still once the buffers of both sockets are full.
+  let last = -1;
+  while (answer.sent() !== last) {
+    last = answer.sent();
+    await delay(300);
+  }
+
+  expect(last).toBeLessThan(24 * megabyte);
+  expect(residentBytes(server.program.pid) - before).toBeLessThan(64 * megabyte);
+  let received = 0;
+  for await (const chunk of response) received += Buffer.from(chunk).length;
+  expect(received).toBe(64 * megabyte);
+  expect(agent.socket.readyState).toBe(agent.socket.OPEN);
+});
+
+test('a caller that goes away frees its slot, and the agent is told within a second', async () => {
+  await using agent = await server.connect({ onFrame: () => undefined });
+  const leaving = new AbortController();
+  const { headers, body } = modern('tools/call', { name: 'slow', arguments: {} });
+  const call = fetch(server.endpoint, {
+    method: 'POST',
+    headers: { ...headers, 'Content-Type': 'application/json', 'X-API-Key': server.mcpKey },
+    body,
+    signal: leaving.signal,
+  });
+  const { stream } = await agent.frame(({ type }) => type === types.open);
+  leaving.abort();
+  await expect(call).rejects.toMatchObject({ name: 'AbortError' });
+
+  const reset = await agent.frame(({ type }) => type === types.reset);
+  expect([reset.stream, reset.json['code']]).toEqual([stream, 'cancelled']);
+});
+
+test('calls whose answers come in pieces between each other keep their nonces', async () => {
+  const waiting = new Map<number, string>();
+  await using _agent = await server.connect({
+    onFrame({ type, stream, payload }, agent) {
+      if (type === types.data) waiting.set(stream, payload.toString());
+      if (waiting.size < 50 || type !== types.end) return;
+      const answers = [...waiting].map(([of, asked]) => {
+        const { id, params } = JSON.parse(asked);
+        return [of, JSON.stringify({ jsonrpc: '2.0', id, result: params.arguments })] as const;
+      });
+      waiting.clear();
+      for (const [of] of answers.toReversed()) agent.say(head(of));
+      for (let at = 0; at < 200; at += 10) {
+        for (const [of, text] of answers) {
+          agent.say(wireFrame(types.data, of, text.slice(at, at + 10)));
+        }
+      }
+      for (const [of] of answers) agent.say(wireFrame(types.end, of));
+    },
+  });
+  const nonces = Array.from({ length: 50 }, (_, index) => `n${index}.`);
+  const texts = await Promise.all(nonces.map(async (nonce) => (await server.call(nonce)).text));
+
+  expect(texts).toEqual(
+    nonces.map((nonce) => JSON.stringify({ jsonrpc: '2.0', id: 1, result: { nonce } })),
+  );
+});
+
+test('an event stream whose agent is lost ends with a JSON-RPC error', async () => {
+  await using agent = await server.connect({
+    onFrame({ type, stream }, { say }) {
+      if (type !== types.end) return;
+      const progress = '{"jsonrpc":"2.0","method":"notifications/progress","params":{}}';
+      say(head(stream, { 'content-type': 'text/event-stream' }));
+      say(wireFrame(types.data, stream, `data: ${progress}\n\n`));
+    },
+  });
+  const { headers, body } = modern('tools/call', { name: 'slow', arguments: {} }, 77);
+  const answer = await fetch(server.endpoint, {
+    method: 'POST',
+    headers: { ...headers, 'Content-Type': 'application/json', 'X-API-Key': server.mcpKey },
+    body,
+  });
+  agent.socket.terminate();
+
+  const events = (await answer.text()).split('\n\n');
+  expect(events[0]).toContain('notifications/progress');
+  expect(events.at(-2)).toMatch(/^event: message\ndata: \{"jsonrpc":"2\.0","id":77,"error":/m);
+});
+
+test('a stopped server lets what is under way finish, and tells its agents', async () => {
+  await using alone = await agentServer();
+  await using agent = await alone.connect({ onFrame: () => undefined });
+  const call = alone.call('last words');
+  const { stream } = await agent.frame(({ type }) => type === types.open);
+  process.kill(alone.program.pid, 'SIGTERM');
+  await agent.frame(({ type }) => type === types.drain);
+  const text = '{"jsonrpc":"2.0","id":1,"result":{}}';
+  agent.say(head(stream), wireFrame(types.data, stream, text), wireFrame(types.end, stream));
+
+  expect((await call).text).toBe(text);
+  expect(await agent.closed).toBe(1001);
+  expect((await alone.program.exited).code).toBe(0);
+});
