@@ -48,6 +48,7 @@ describe('a list that cannot be understood is refused, rather than shown with ev
     ['that is cut short', list('drop').slice(0, -2)],
     ['that is a list of messages', `[${list('drop')}]`],
     ['whose tools are an object', '{"jsonrpc":"2.0","id":1,"result":{"tools":{"drop":1}}}'],
+    ['that names a tool twice', list('drop').replace('"name"', '"name":"read","name"')],
     ['whose tools have no names', '{"jsonrpc":"2.0","id":1,"result":{"tools":[{"title":"drop"}]}}'],
     ['whose tools are missing', '{"jsonrpc":"2.0","id":1,"result":{}}'],
     ['that is empty', ''],
@@ -56,4 +57,23 @@ describe('a list that cannot be understood is refused, rather than shown with ev
       code: 'upstream_failed',
     });
   });
+});
+
+test('ids and numbers beyond 2^53, their spelling and all other bytes stay as they came', async () => {
+  const read =
+    '{ "name": "read",\t"inputSchema": {"maximum": 9007199254740993, "multipleOf": 1.50} }';
+  const write = '{"name":"wr\\u0069te","_meta":{"a":[{"name":"drop"}]}}';
+  const around = (...tools: string[]) =>
+    `{"result": {"tools": [${tools.join(',')} ], "ttlMs": 1e3}, "id":12345678901234567890,"jsonrpc":"2.0"}`;
+  const text = around(read, '{"name":"drop","inputSchema":{}}', write);
+
+  const answer = await withoutTools(upstreamAnswer({ text }), ['drop']);
+
+  expect(await bodyText(answer)).toBe(around(read, write).replace(' ],', '],'));
+});
+
+test('a list whose tools are all hidden is empty', async () => {
+  const answer = await withoutTools(upstreamAnswer({ text: list('drop') }), ['drop']);
+
+  expect(await parsed(answer)).toEqual(JSON.parse(list()));
 });
