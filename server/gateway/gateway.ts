@@ -95,10 +95,10 @@ export class Gateway {
     this.#open.endAll();
   }
 
-  /** Ends all that is open, and the sessions that were made for plain requests. */
+  /** Ends all that is open, and the sessions at the upstreams. */
   async close(): Promise<void> {
     this.#open.close();
-    await this.#rooms.links.close();
+    await Promise.all([this.#rooms.links.close(), this.#rooms.sessions.endAll()]);
   }
 
   #checkTransport({ method, headers }: GatewayRequest): void {

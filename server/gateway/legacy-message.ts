@@ -9,6 +9,7 @@ import type { Envelope } from './json-scan.ts';
 import { sessionOf, type LegacySession, type LegacySessions } from './legacy-sessions.ts';
 import type { PlainLinks } from './plain-links.ts';
 import { plainRequest } from './plain-request.ts';
+import { endUpstreamSession } from './end-upstream-session.ts';
 import { discard, relay, send } from './relay.ts';
 
 const lostCallerGraceMs = 60_000;
@@ -75,7 +76,10 @@ async function inSession(
   const accepts = parseAccept(request.headers.accept);
   const opens = envelope.method === 'initialize' && answer.status === 200;
   if (!opens || answer.sessionId === undefined) return relay(answer, accepts, session);
-  const opened = sessions.open(admission.principal, serverId, answer.sessionId);
+  const { sessionId } = answer;
+  const opened = sessions.open(admission.principal, serverId, sessionId, () =>
+    endUpstreamSession(upstream, legacyHeaders(request.headers, sessionId)),
+  );
   const relayed = await relay(answer, accepts, opened);
   return { ...relayed, headers: { ...relayed.headers, 'Mcp-Session-Id': opened.id } };
 }

@@ -6,6 +6,7 @@ import { GatewayRefusal } from './gateway-refusal.ts';
 
 const sessionIdBytes = 24;
 const idleSeconds = 3600;
+const sweepEveryMs = 60_000;
 const maxSessions = 100_000;
 const maxSessionsPerPrincipal = 1000;
 
@@ -19,24 +20,37 @@ export interface LegacySession {
   readonly pending: Set<string>;
 }
 
+interface KeptSession extends LegacySession {
+  usedAt: EpochSeconds;
+  /** Tells the upstream that its session is over. */
+  readonly end: () => Promise<void>;
+}
+
 /**
  * The sessions of callers of the legacy era: an id of ours (192 random bits) stands for the upstream's
  * own, and opens it for the principal and the server it was made for, nobody else. One that nobody
  * used for an hour is forgotten. A principal who has too many loses the least recently used one, and
- * nobody else does.
+ * nobody else does. The upstream is told of every session that is given up here.
  *
  * MCP 2025-11-25 transports, "Session Management"
  */
 export class LegacySessions {
-  readonly #sessions = new Map<string, LegacySession & { usedAt: EpochSeconds }>();
+  readonly #sessions = new Map<string, KeptSession>();
   readonly #counts = new Map<string, number>();
   readonly #clock: Clock;
+  readonly #timer: NodeJS.Timeout;
 
   constructor(clock: Clock) {
     this.#clock = clock;
+    this.#timer = setInterval(() => this.#forgetOld(), sweepEveryMs).unref();
   }
 
-  open(principal: string, serverId: string, upstreamSessionId: string): LegacySession {
+  open(
+    principal: string,
+    serverId: string,
+    upstreamSessionId: string,
+    end: () => Promise<void> = () => Promise.resolve(),
+  ): LegacySession {
     this.#forgetOld();
     if (this.#count(principal) >= maxSessionsPerPrincipal) this.#forgetOldestOf(principal);
     const id = randomBytes(sessionIdBytes).toString('base64url');
@@ -48,6 +62,7 @@ export class LegacySessions {
       upstreamSessionId,
       pending: new Set<string>(),
       usedAt,
+      end,
     };
     this.#sessions.set(id, session);
     this.#counts.set(principal, this.#count(principal) + 1);
@@ -65,6 +80,7 @@ export class LegacySessions {
     return session;
   }
 
+  /** Forgets a session that the upstream knows to be over. */
   close(id: string): void {
     const session = this.#sessions.get(id);
     if (!session) return;
@@ -74,21 +90,36 @@ export class LegacySessions {
     else this.#counts.delete(session.principal);
   }
 
+  /** Ends all sessions, at their upstreams too. */
+  async endAll(): Promise<void> {
+    clearInterval(this.#timer);
+    const sessions = [...this.#sessions.values()];
+    this.#sessions.clear();
+    this.#counts.clear();
+    await Promise.allSettled(sessions.map(({ end }) => end()));
+  }
+
+  #forget(session: KeptSession): void {
+    this.close(session.id);
+    // An upstream that cannot be told forgets by itself.
+    session.end().catch(() => undefined);
+  }
+
   #count(principal: string): number {
     return this.#counts.get(principal) ?? 0;
   }
 
   #forgetOldestOf(principal: string): void {
     for (const session of this.#sessions.values()) {
-      if (session.principal === principal) return this.close(session.id);
+      if (session.principal === principal) return this.#forget(session);
     }
   }
 
   #forgetOld(): void {
     const oldest = this.#clock.now() - idleSeconds;
-    for (const [id, { usedAt }] of this.#sessions) {
-      if (usedAt >= oldest && this.#sessions.size < maxSessions) return;
-      this.close(id);
+    for (const session of this.#sessions.values()) {
+      if (session.usedAt >= oldest && this.#sessions.size < maxSessions) return;
+      this.#forget(session);
     }
   }
 }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { modernVersions, legacyVersions } from './era.ts';
+import { endUpstreamSession } from './end-upstream-session.ts';
 import { responseIn, wholeBody } from './event-stream.ts';
 import { postHeaders } from './forwarded-headers.ts';
 import { discard, failure, send } from './relay.ts';
@@ -150,9 +151,7 @@ async function endLink({
 }): Promise<void> {
   const made = await link;
   if (made.era === 'modern' || made.sessionId === undefined) return;
-  const signal = AbortSignal.timeout(2000);
-  const { body } = await upstream.send({ method: 'DELETE', headers: linkHeaders(made), signal });
-  await discard(body);
+  await endUpstreamSession(upstream, linkHeaders(made));
 }
 
 async function post(

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { LegacySessions } from '#server/gateway/legacy-sessions';
 import { stillClock } from '#support/still-clock';
 
@@ -70,4 +70,38 @@ test('of too many sessions of a principal the least recently used is forgotten',
 
   expect(sessions.find(first.id, 'key:a', 'srv_1')).toBeDefined();
   expect(sessions.find(second.id, 'key:a', 'srv_1')).toBeUndefined();
+});
+
+describe('the upstream is told of a session', () => {
+  test('that nobody used for an hour', () => {
+    const clock = stillClock();
+    const sessions = new LegacySessions(clock);
+    const end = vi.fn(() => Promise.reject(new Error('gone')));
+    sessions.open('key:a', 'srv_1', 'upstream-1', end);
+    clock.advance(3601);
+    sessions.open('key:b', 'srv_1', 'upstream-2');
+
+    expect(end).toHaveBeenCalledOnce();
+  });
+
+  test('that its principal loses to a newer one', () => {
+    const sessions = new LegacySessions(stillClock());
+    const end = vi.fn(() => Promise.resolve());
+    sessions.open('key:a', 'srv_1', 'upstream-0', end);
+    for (let n = 0; n < 1000; n++) sessions.open('key:a', 'srv_1', 'another');
+
+    expect(end).toHaveBeenCalledOnce();
+  });
+
+  test('that is open when the server stops, and not of one that it ended itself', async () => {
+    const sessions = new LegacySessions(stillClock());
+    const open = vi.fn(() => Promise.resolve());
+    const closed = vi.fn(() => Promise.resolve());
+    sessions.open('key:a', 'srv_1', 'upstream-1', open);
+    sessions.close(sessions.open('key:a', 'srv_1', 'upstream-2', closed).id);
+    await sessions.endAll();
+
+    expect(open).toHaveBeenCalledOnce();
+    expect(closed).not.toHaveBeenCalled();
+  });
 });
