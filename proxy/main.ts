@@ -20,6 +20,8 @@ import { redact } from '#log/redact';
 import { keptDirectory, openAccount, openSecretStore, type Place } from './open-account.ts';
 
 const stopping = new AbortController();
+/** What our executable of one file is told, to be the guard of an agent's children. */
+const guardWord = '__guard';
 /** The connection that a command is about, for the words of its errors. */
 let subject: Connection | undefined;
 /** Known once the command line is read; nothing is sent before. */
@@ -131,6 +133,7 @@ const machine: Machine & Pick<Place, 'keyring' | 'parentPid'> = {
     await openAgent(plan, options, network, {
       ...machine,
       node: process.execPath,
+      ...(isSea() && { guard: [process.execPath, guardWord] }),
       form: json ? 'json' : process.stdout.isTTY ? 'live' : 'plain',
       write: (text) => void process.stdout.write(text),
       writeLog: (line) => process.stderr.write(line),
@@ -164,6 +167,11 @@ function launcherPath(): string {
 }
 
 async function run(args: string[]): Promise<number> {
+  if (args[0] === guardWord) {
+    const { guardChildren } = await import('#local-server/guard-children');
+    await guardChildren(process);
+    return 0;
+  }
   const asked = parseCommandLine(args);
   switch (asked.ask) {
     case 'help': {

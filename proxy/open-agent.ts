@@ -22,6 +22,8 @@ export type AgentPlace = {
   platform: NodeJS.Platform;
   env: NodeJS.ProcessEnv;
   node: string;
+  /** How a guard of children is started, where `node` is no plain Node. */
+  guard?: readonly [string, ...string[]];
   clock: Clock;
   form: StatusForm;
   write: (text: string) => void;
@@ -39,7 +41,7 @@ export async function openAgent(
   network: NetworkSettings,
   place: AgentPlace,
 ): Promise<void> {
-  const { env, platform, node, clock, form, write, writeLog, readText, store } = place;
+  const { env, platform, clock, form, write, writeLog, readText, store } = place;
   const log = jsonLinesLog(logLevel, writeLog);
   const keyPorts = { env, platform, store, readFile: readWithMode };
   // At the start a missing key is the person's to know at once; later a new one may yet come.
@@ -59,7 +61,7 @@ export async function openAgent(
       version: manifest.version,
       instance: randomUUID(),
       dial: dialWebSocket({ url: tunnelUrl(base), readKeySecret, settings: network }),
-      open: localServers({ env, platform, node, clock, log, maxMessageBytes }),
+      open: localServers({ ...place, log, maxMessageBytes }),
       readConfiguration: () => readAgentConfiguration(configurationFile, { env, readText }),
       onReload: place.onReload,
       network: addresses,

@@ -3,7 +3,7 @@ import { httpClient } from '#http/http-client';
 import type { Log } from '#log/log';
 import type { ToolRules } from '#tools/tool-rules';
 import { childEnvironment } from './child-environment.ts';
-import { childGuard } from './child-guard.ts';
+import { childGuard, guardWords } from './child-guard.ts';
 import { httpLocalServer } from './http-local-server.ts';
 import { type LocalServer } from './local-server.ts';
 import { narrowedServer } from './narrowed-server.ts';
@@ -36,6 +36,8 @@ export type LocalServerPlace = {
   platform: NodeJS.Platform;
   /** This very Node, for the process that guards the children. */
   node: string;
+  /** The words that start it, where this program is no plain Node. */
+  guard?: readonly [string, ...string[]];
   clock: Clock;
   log: Log;
   maxMessageBytes: number;
@@ -49,7 +51,7 @@ export function localServers(
   place: LocalServerPlace,
 ): (settings: LocalServerSettings) => LocalServer {
   const { env, platform, node, clock, log, maxMessageBytes } = place;
-  const guard = childGuard(node);
+  const guard = childGuard(place.guard ?? guardWords(node));
 
   return (settings) => {
     if (settings.kind === 'http') {

@@ -18,6 +18,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'http',
       'kept',
       'keychain',
+      'local-server',
       'log',
       'loopback',
       'token',
