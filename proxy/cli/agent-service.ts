@@ -2,6 +2,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { AgentError } from '#agent/agent-error';
 import { serviceFile, serviceMark } from '#agent/service-file';
+import { lastingProgram } from '#config/lasting-program';
 import { UsageError } from '#config/usage-error';
 import { agentPlan } from './agent-plan.ts';
 import type { CommandInput } from './command.ts';
@@ -29,8 +30,9 @@ export async function agentService(
   const named = input.flags.has('config') || machine.options(input.options).config !== undefined;
   const file = user || named ? plan?.configurationFile : machineConfiguration;
   const command = [
-    launcher.node,
-    launcher.script,
+    ...('program' in launcher
+      ? [lastingProgram(launcher.program)]
+      : [launcher.node, launcher.script]),
     'agent',
     ...(plan && file ? ['--server-url', plan.base, '--config', file] : []),
     ...(user && keyFile !== undefined ? ['--key-file', keyFile] : []),
@@ -58,7 +60,7 @@ export async function agentService(
     throw unwritable(path, error);
   }
   machine.say(`written: ${path}`);
-  if (/[\\/]_npx[\\/]/.test(launcher.script))
+  if ('script' in launcher && /[\\/]_npx[\\/]/.test(launcher.script))
     machine.tell('hint: npx may throw this program away; npm install --global latchkey keeps it');
   for (const line of next) machine.tell(`next: ${line}`);
 }
