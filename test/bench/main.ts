@@ -1,12 +1,18 @@
 /**
- * `npm run bench -- [proxy|server|dashboard]`: what ours costs, as a ratio to a floor, in one interleaved run.
+ * `npm run bench -- [proxy|server|dashboard|agents]`: what ours costs, as a ratio to a floor, in one interleaved run.
  * Nothing is asserted: a table to read and to keep. See README.md beside this file.
  */
+import { benchAgents } from './agents.ts';
 import { benchDashboard } from './dashboard.ts';
 import { benchProxy } from './proxy.ts';
 import { benchServer } from './server.ts';
 
-const benches = { proxy: benchProxy, server: benchServer, dashboard: benchDashboard };
+const benches = {
+  proxy: benchProxy,
+  server: benchServer,
+  dashboard: benchDashboard,
+  agents: benchAgents,
+};
 const log = (line: string) => console.error(line);
 
 // Every child is killed as this process exits, so it must exit by itself, and in time.
