@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
@@ -12,6 +12,7 @@ import { checkBaseUrl, listeningUrl } from '#config/base-url';
 import { readOidcOptions } from '#config/oidc-options';
 import { dataDir, startOptions } from '#config/option';
 import { readOptions } from '#config/read-options';
+import { readStdioServers } from '#config/stdio-servers';
 import { CommandError, UsageError } from '#config/usage-error';
 import { batchedSink } from '#log/batched-sink';
 import { jsonLog, logLevels } from '#log/log';
@@ -82,6 +83,8 @@ async function start(argv: readonly string[]): Promise<void> {
   const port = await freePort(host, wholeNumber('port', input.must('port'), 65_535));
   const base = checkBaseUrl(input.text('base-url') ?? listeningUrl(host, port));
 
+  const stdioFile = input.text('stdio-servers');
+
   const server = await serve({
     dataDir: input.must('data-dir'),
     masterKeyFile: input.text('master-key-file'),
@@ -94,6 +97,9 @@ async function start(argv: readonly string[]): Promise<void> {
     allowedOrigins: input.list('allowed-origin'),
     dynamicRegistration: input.flag('dynamic-registration'),
     outboundHosts: input.list('outbound-host'),
+    ...(stdioFile !== undefined && { stdioServers: stdioServersIn(stdioFile) }),
+    env: process.env,
+    platform: process.platform,
     maxBodyBytes: wholeNumber('max-body-bytes', input.must('max-body-bytes'), 1024 ** 3),
     nodePath: process.execPath,
     clock,
@@ -118,6 +124,20 @@ async function start(argv: readonly string[]): Promise<void> {
     out('');
   }
   out(`listening on ${listeningUrl(host, port)}`);
+}
+
+/** @throws {UsageError} when it cannot be read, or others than its owner could write commands into it */
+function stdioServersIn(file: string) {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new UsageError(`--stdio-servers: ${error instanceof Error ? error.message : file}`);
+  }
+  if ((statSync(file).mode & 0o022) !== 0 && process.platform !== 'win32') {
+    throw new UsageError(`--stdio-servers ${file} can be written by others`, `chmod go-w ${file}`);
+  }
+  return readStdioServers(text, file);
 }
 
 /** How an assistant on this machine starts the proxy: by absolute paths, as it has no working folder. */

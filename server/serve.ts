@@ -1,4 +1,5 @@
 import { lookup } from 'node:dns/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { join } from 'node:path';
 
 import { sql } from 'kysely';
@@ -24,6 +25,7 @@ import type { Logger } from '#log/log';
 import { FailedAttempts } from '#oauth/failed-attempts';
 import { findClient } from '#oauth/find-client';
 import { fetchText } from '#outbound/fetch-text';
+import { declareStdioServers } from '#organizations/declare-stdio-servers';
 import { parseServerPath } from '#organizations/slug';
 import { accessTokens, type AccessTokenClaims } from '#signing/access-token';
 import { KeyRing } from '#signing/key-ring';
@@ -35,6 +37,7 @@ import { socketAcceptor } from '#tunnel/accept-socket';
 import { AgentTunnels } from '#tunnel/agent-tunnels';
 import { callerNames } from '#tunnel/caller-names';
 import { demoUpstream } from '#upstream/demo-upstream';
+import { StdioCommands, type StdioCommandSettings } from '#upstream/stdio-commands';
 import { Upstreams } from '#upstream/upstreams';
 import { CallMeter } from '#usage/call-meter';
 import { openStores, type OpenStores } from './stores.ts';
@@ -53,6 +56,11 @@ export interface ServeOptions {
   readonly allowedOrigins: readonly string[];
   /** What the first owner owns; asked for where it is `undefined`. */
   readonly firstOrganization: string | undefined;
+  /** Commands behind servers, by `organization/server`; the operator's alone to choose. */
+  readonly stdioServers?: ReadonlyMap<string, StdioCommandSettings>;
+  /** The environment of this process, of which children get what every program needs, and nothing of ours. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly platform?: NodeJS.Platform;
   /** Single sign-on, where it is configured. */
   readonly oidc: OidcOptions | undefined;
   readonly maxBodyBytes: number;
@@ -135,9 +143,23 @@ async function open(
   });
   closers.push(async () => tunnels.close());
   const callerName = callerNames(masterKey.derive('callers of agents'));
+  const commands = options.stdioServers ?? new Map<string, StdioCommandSettings>();
+  for (const path of await declareStdioServers(commands.keys(), { ...stores, clock })) {
+    log.info({ server: path }, 'served by a command from now on');
+  }
+  const stdio = new StdioCommands(commands, {
+    env: options.env ?? {},
+    platform: options.platform ?? 'linux',
+    node: options.nodePath,
+    clock: { now: () => clock.now(), sleep: quietDelay },
+    log: eventLog(log),
+    maxMessageBytes: 64 * 1024 * 1024,
+  });
+  closers.push(() => stdio.close());
   const upstreams = new Upstreams({
     demo: demoUpstream(demo),
     guard,
+    stdio: (path, caller) => stdio.upstreamOf(path, callerName(caller)),
     agent: ({ agentId, server, caller }) => tunnels.upstreamOf(agentId, server, callerName(caller)),
   });
   closers.push(() => upstreams.close());
@@ -244,6 +266,18 @@ async function open(
       clearInterval(idle);
     },
   };
+}
+
+/** Resolves after `ms`, or when `signal` aborts. */
+async function quietDelay(ms: number, signal?: AbortSignal): Promise<void> {
+  await delay(ms, undefined, signal && { signal }).catch(() => undefined);
+}
+
+/** Our log, as children's runner writes to it. */
+function eventLog(log: Logger) {
+  const at = (level: 'error' | 'warn' | 'info' | 'debug') => (event: string, fields?: object) =>
+    log[level]({ ...fields }, event);
+  return { error: at('error'), warn: at('warn'), info: at('info'), debug: at('debug') };
 }
 
 /** Whether the endpoint that a token is for would let it in, asked as the gateway asks. */

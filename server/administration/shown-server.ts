@@ -9,6 +9,7 @@ const shownUpstream = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('demo') }),
   z.object({ kind: z.literal('http'), url: z.string() }),
   z.object({ kind: z.literal('agent'), agent: z.string().describe('The name of the agent') }),
+  z.object({ kind: z.literal('stdio') }).describe('A command that the operator configured'),
 ]);
 
 /** A server as every surface shows it. */
@@ -57,7 +58,8 @@ function showUpstream(
 ): z.output<typeof shownUpstream> {
   switch (upstream.kind) {
     case 'demo':
-      return { kind: 'demo' };
+    case 'stdio':
+      return { kind: upstream.kind };
     case 'http':
       return { kind: 'http', url: upstream.url };
     case 'agent':

@@ -91,6 +91,11 @@ export const startOptions: readonly Option[] = [
     doc: 'a host inside this network that administrators may name as an upstream, and metadata come from',
   },
   {
+    name: 'stdio-servers',
+    value: 'FILE',
+    doc: 'commands of this machine behind servers, as JSON; no administrator can name one',
+  },
+  {
     name: 'max-body-bytes',
     value: 'N',
     fallback: '4194304',

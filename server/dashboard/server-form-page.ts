@@ -52,6 +52,7 @@ export const serverFormPage: Page<ServerFormData> = {
   { value: 'http', text: 'An HTTP server', help: 'An MCP server that speaks Streamable HTTP, at a public URL.', risk: '', isChosen: it.typed.kind === 'http' },
   { value: 'agent', text: 'An on-premise agent', help: 'A program inside your private network that dials out to this server.', risk: '', isChosen: it.typed.kind === 'agent' },
   { value: 'demo', text: 'The demo library', help: 'Sample data to try things with; no other system is involved.', risk: '', isChosen: it.typed.kind === 'demo' },
+  ...(it.typed.kind === 'stdio' && !it.isNew ? [{ value: 'stdio', text: 'A command of the server', help: 'Whoever runs this server configured it, and only they can.', risk: '', isChosen: true }] : []),
 ] }) %>
 <div class="for-http"><%~ include('@field', { name: 'url', label: 'URL of the HTTP server', type: 'url', value: it.typed.url, error: wrong('url'), optional: true, unmarked: true, focus: false,
   attributes: 'spellcheck="false" autocapitalize="none" autocomplete="off"', help: 'As https://mcp.example.com/mcp.' }) %></div>

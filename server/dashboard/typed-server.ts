@@ -54,7 +54,14 @@ export function serverInput({ name, kind, url, agent, ...typed }: TypedServer) {
   const { title, description, instructions } = typed;
   return {
     made: { name, upstream, title },
-    changed: { upstream, title, description, instructions, hiddenTools: lines(typed.hiddenTools) },
+    changed: {
+      // A command is the operator's: it stays, or something else takes its place.
+      ...(kind !== 'stdio' && { upstream }),
+      title,
+      description,
+      instructions,
+      hiddenTools: lines(typed.hiddenTools),
+    },
   };
 }
 

@@ -7,6 +7,8 @@ export function upstreamWords({ upstream }: Pick<ShownServer, 'upstream'>): stri
       return 'Demo library';
     case 'http':
       return upstream.url;
+    case 'stdio':
+      return 'A command of the server';
     case 'agent':
       return `Agent ${upstream.agent}`;
   }

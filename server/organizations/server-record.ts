@@ -9,7 +9,9 @@ export type UpstreamKind =
       /** Somebody else than the operator typed it: it leads to the public internet, or to a host that the operator named. */
       readonly publicOnly?: true;
     }
-  | { readonly kind: 'agent'; readonly agentId: string };
+  | { readonly kind: 'agent'; readonly agentId: string }
+  /** A command that the operator's file names for this server, and nobody else can. */
+  | { readonly kind: 'stdio' };
 
 /** An MCP server of an organization: the thing behind `POST /mcp/{organization}/{server}`. */
 export interface ServerRecord {

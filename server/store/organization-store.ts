@@ -75,11 +75,15 @@ export function readOrganization(
   return { id, name, ...(title !== '' && { title }), createdAt: row.created_at };
 }
 
+/** Stands in the column of URLs, where no URL that anybody may choose has this scheme. */
+const stdioUrl = 'stdio:';
+
 /** The columns that say where the calls of a server go. */
 export function upstreamColumns(upstream: UpstreamKind) {
   return {
-    upstream_kind: upstream.kind,
-    upstream_url: upstream.kind === 'http' ? upstream.url : null,
+    upstream_kind: upstream.kind === 'stdio' ? 'http' : upstream.kind,
+    upstream_url:
+      upstream.kind === 'http' ? upstream.url : upstream.kind === 'stdio' ? stdioUrl : null,
     upstream_public_only: upstream.kind === 'http' && upstream.publicOnly ? 1 : 0,
     agent_id: upstream.kind === 'agent' ? upstream.agentId : null,
   };
@@ -118,6 +122,7 @@ function readUpstream(row: ServerRow): UpstreamKind {
   if (row.upstream_kind === 'demo') return { kind: 'demo' };
   if (row.upstream_kind === 'http' && row.upstream_url !== null) {
     const { upstream_url: url } = row;
+    if (url === stdioUrl) return { kind: 'stdio' };
     return { kind: 'http', url, ...(row.upstream_public_only === 1 && { publicOnly: true }) };
   }
   if (row.upstream_kind === 'agent' && row.agent_id !== null) {

@@ -14,6 +14,8 @@ export interface UpstreamsPorts {
   readonly demo: Upstream;
   readonly guard: OutboundGuard;
   readonly agent: AgentUpstream;
+  /** The command behind a server, by `organization/server`. */
+  readonly stdio: (path: string, caller: string) => Upstream;
 }
 
 /** The ways to all upstreams: one connection pool an HTTP server's URL, made at first use. */
@@ -21,17 +23,19 @@ export class Upstreams {
   readonly #http = new Map<string, HttpUpstream>();
   readonly #demo: Upstream;
   readonly #agent: AgentUpstream;
+  readonly #stdio: UpstreamsPorts['stdio'];
   /** What holds for a URL that somebody else than the operator typed. */
   readonly #guard: OutboundGuard;
 
-  constructor({ demo, guard, agent }: UpstreamsPorts) {
+  constructor({ demo, guard, agent, stdio }: UpstreamsPorts) {
     this.#demo = demo;
     this.#agent = agent;
+    this.#stdio = stdio;
     this.#guard = guard;
   }
 
   /** The way to a server for `caller`, whom no other caller shares a session or a process with. */
-  of({ upstream, name: serverName }: ServerRecord, caller: string): Upstream {
+  of({ upstream, organization, name: serverName }: ServerRecord, caller: string): Upstream {
     switch (upstream.kind) {
       case 'demo':
         return this.#demo;
@@ -43,6 +47,8 @@ export class Upstreams {
         this.#http.set(name, known);
         return known;
       }
+      case 'stdio':
+        return this.#stdio(`${organization}/${serverName}`, caller);
       case 'agent':
         return this.#agent({ agentId: upstream.agentId, server: serverName, caller });
     }

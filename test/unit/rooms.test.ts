@@ -177,7 +177,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/stores': { enters: ['store'] },
   'server/clock': {},
   'server/log': { packages: ['pino'] },
-  'server/config': {},
+  'server/config': { packages: ['zod'] },
   'server/cli': {
     enters: [
       'administration',

@@ -1,0 +1,43 @@
+import { z } from 'zod';
+
+import { UsageError } from './usage-error.ts';
+
+const commandSchema = z.strictObject({
+  command: z.string().min(1),
+  args: z.array(z.string()).default([]),
+  env: z.record(z.string(), z.string()).default({}),
+  cwd: z.string().optional(),
+});
+
+const path = z.string().regex(/^[a-z0-9-]{1,63}\/[a-z0-9-]{1,63}$/);
+const fileSchema = z.strictObject({ servers: z.record(path, commandSchema) });
+
+/** A command that speaks MCP over its standard input and output, and all of the environment that it is given. */
+export type StdioCommand = z.output<typeof commandSchema>;
+
+/**
+ * The file of `--stdio-servers`: commands by the path of the server that they are behind.
+ *
+ *     {"servers": {"acme/files": {"command": "npx", "args": ["…"], "env": {"TOKEN": "…"}, "cwd": "/srv/files"}}}
+ *
+ * @throws {UsageError} naming the file and what is wrong in it
+ */
+export function readStdioServers(text: string, file: string): ReadonlyMap<string, StdioCommand> {
+  const wrong = (why: string) =>
+    new UsageError(
+      `--stdio-servers ${file}: ${why}`,
+      '{"servers": {"acme/files": {"command": "npx", "args": ["…"]}}}',
+    );
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw wrong('it is not JSON');
+  }
+  const { data, error } = fileSchema.safeParse(value);
+  if (data) return new Map(Object.entries(data.servers));
+  const [issue] = error.issues;
+  const at = issue?.path.join('.') ?? '';
+  if (issue?.code === 'invalid_key') throw wrong(`${at} is not ORGANIZATION/SERVER`);
+  throw wrong(`${at} ${issue?.message ?? 'cannot be read'}`.trim());
+}

@@ -1,0 +1,113 @@
+import { chmod, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { z } from 'zod';
+
+import { mcpCall, rpc } from '#support/mcp-call';
+import { runProgram } from '#support/processes';
+import { launcher, runningServer, type RunningServer } from '#support/running-server';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const child = join(import.meta.dirname, '../../support/local-server/stdio-child.ts');
+const made = z.object({ key: z.string() });
+const stack = new AsyncDisposableStack();
+let server: RunningServer;
+let file: string;
+let events: string;
+
+beforeAll(async () => {
+  const { path: dataDir } = stack.use(await temporaryFolder('stdio'));
+  file = join(dataDir, 'stdio.json');
+  events = join(dataDir, 'events');
+  const command = {
+    command: process.execPath,
+    args: [child],
+    env: { CHILD_EVENTS: events, OWN: 'its own' },
+  };
+  await writeFile(file, JSON.stringify({ servers: { 'acme/files': command } }), { mode: 0o600 });
+  const place = ['--data-dir', dataDir];
+  await runProgram(process.execPath, {
+    args: [launcher, 'organization', 'create', 'acme', ...place],
+  });
+  process.env['LATCHKEY_OIDC_NAME'] = 'of the server alone';
+  server = stack.use(await runningServer({ dataDir, args: ['--stdio-servers', file] }));
+});
+afterAll(async () => {
+  delete process.env['LATCHKEY_OIDC_NAME'];
+  await stack.disposeAsync();
+});
+
+const newKey = async () =>
+  made.parse(await server.command('key', 'create', 'acme/files', '--name', 'k')).key;
+const call = (key: string, name: string, args: object = {}) =>
+  mcpCall(`${server.base}/mcp/acme/files`, {
+    key,
+    body: rpc('tools/call', { name, arguments: args }),
+  });
+
+test('78: a command of the operator serves a server, with an environment of its own', async () => {
+  const { status, text } = await call(await newKey(), 'environment');
+
+  expect(status).toBe(200);
+  expect(text).toContain('its own');
+  expect(text).not.toContain('LATCHKEY');
+  expect(text).not.toContain('of the server alone');
+});
+
+test('78: two callers never share a child', async () => {
+  const before = await started();
+  for (const key of [await newKey(), await newKey()]) {
+    expect((await call(key, 'environment')).status).toBe(200);
+  }
+  const pids = (await started()).slice(before.length);
+
+  expect(new Set(pids).size).toBeGreaterThanOrEqual(2);
+});
+
+test('78: a command is no choice of anybody but the operator', async () => {
+  const words = ['server', 'create', 'acme/other', '--stdio', 'true', '--data-dir', server.dataDir];
+  const { code } = await runProgram(process.execPath, { args: [launcher, ...words] });
+  expect(code).toBe(2);
+  const url = [
+    'server',
+    'create',
+    'acme/other',
+    '--http-url',
+    'stdio:',
+    '--data-dir',
+    server.dataDir,
+  ];
+  expect((await runProgram(process.execPath, { args: [launcher, ...url] })).code).toBe(2);
+});
+
+test('78: no child is left when the server ends', async () => {
+  const pids = await started();
+  await server.program.end();
+
+  const alive = pids.filter((pid) => {
+    try {
+      process.kill(pid, 0);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+  expect(pids.length).toBeGreaterThan(0);
+  expect(alive).toEqual([]);
+});
+
+test('78: a file that others may write to is refused', async () => {
+  await chmod(file, 0o622);
+  const args = [launcher, 'start', '--port', '0', '--data-dir', server.dataDir];
+  const { code, stderr } = await runProgram(process.execPath, {
+    args: [...args, '--stdio-servers', file],
+  });
+
+  expect(code).toBe(2);
+  expect(stderr).toContain('can be written by others');
+});
+
+async function started(): Promise<number[]> {
+  const lines = (await readFile(events, 'utf8')).matchAll(/^started (\d+)$/gm);
+  return [...lines].map(([, pid]) => Number(pid));
+}

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+
+import { readStdioServers } from '#server/config/stdio-servers';
+
+const read = (value: unknown) => readStdioServers(JSON.stringify(value), 'stdio.json');
+
+test('a file of commands is read with all that it leaves out', () => {
+  const commands = read({ servers: { 'acme/files': { command: 'npx' } } });
+
+  expect([...commands]).toEqual([['acme/files', { command: 'npx', args: [], env: {} }]]);
+});
+
+test.each([
+  ['no servers', {}, 'servers'],
+  ['no command', { servers: { 'acme/files': {} } }, 'servers.acme/files.command'],
+  ['an empty command', { servers: { 'acme/files': { command: '' } } }, 'command'],
+  ['a path that is none', { servers: { files: { command: 'npx' } } }, 'ORGANIZATION/SERVER'],
+  ['args as a string', { servers: { 'a/b': { command: 'x', args: 'y' } } }, 'args'],
+  ['an unknown member', { servers: { 'a/b': { command: 'x', shell: true } } }, 'shell'],
+])('%s is refused with the place of it', (_, value, words) => {
+  expect(() => read(value)).toThrow(words);
+});
+
+test('what is no JSON is refused with the name of the file', () => {
+  expect(() => readStdioServers('{', 'stdio.json')).toThrow('stdio.json: it is not JSON');
+});
