@@ -175,7 +175,12 @@ async function open(
     used,
     note: (call) => meter.note(call),
     admissions,
+<<<<<<< HEAD
     upstreamOf: (server, owner) => upstreams.of(server, owner),
+=======
+    mac: (text) => masterKey.mac('gateway', text),
+    upstreamOf: (server) => upstreams.of(server),
+>>>>>>> 0414652 (server/gateway: bind task ids and request states to their caller)
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
     refused: (refusal, request, principal) => {
       const { code, details } = refusal;

@@ -9,6 +9,7 @@ const denials: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'insufficient_scope',
   'foreign_origin',
   'unknown_tool',
+  'not_theirs',
   'too_many_requests',
 ]);
 

@@ -18,11 +18,14 @@ export const legacyVersions: readonly string[] = [
 /** Which of MCP's two eras a request belongs to. */
 export type Era = 'modern' | 'legacy';
 
-/** Methods whose `Mcp-Name` header mirrors a member of `params`. MCP 2026-07-28 transports */
-const mirrored: Readonly<Record<string, 'name' | 'uri'>> = {
+/** Methods whose `Mcp-Name` header mirrors a member of `params`. MCP 2026-07-28 transports, tasks */
+const mirrored: Readonly<Record<string, 'name' | 'uri' | 'taskId'>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
   'resources/read': 'uri',
+  'tasks/get': 'taskId',
+  'tasks/update': 'taskId',
+  'tasks/cancel': 'taskId',
 };
 
 /** What `Mcp-Name` must say for this message; `undefined` when it says nothing. */

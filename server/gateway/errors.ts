@@ -127,6 +127,12 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
       return { status: 200, code: -32602, message: `unknown tool${because}` };
     case 'bad_params':
       return { status: request.era === 'modern' ? 400 : 200, code: -32602, message: detail };
+    case 'not_theirs':
+      return {
+        status: request.era === 'modern' ? 400 : 200,
+        code: -32602,
+        message: `unknown ${detail}`,
+      };
     case 'unknown_session':
       return { status: 404, code: -32001, message: 'session not found: initialize again' };
     case 'unexpected_response':

@@ -18,6 +18,7 @@ export type RefusalCode =
   | 'unknown_method'
   | 'unknown_tool'
   | 'bad_params'
+  | 'not_theirs'
   | 'unknown_session'
   | 'unexpected_response'
   | 'cancelled'

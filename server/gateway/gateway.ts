@@ -20,7 +20,10 @@ import { modernMessage } from './modern-message.ts';
 import { countedFor, OpenAnswers } from './open-answers.ts';
 import { PlainLinks } from './plain-links.ts';
 import { presentedCredential } from './presented-credential.ts';
+import { principalSeal, type Mac } from './principal-seal.ts';
+import { sealAnswer } from './seal-answer.ts';
 import { toldEnd } from './told-end.ts';
+import { unsealMessage } from './unseal-message.ts';
 import type { Upstream } from './upstream.ts';
 
 const maxOpenPerCredential = 1024;
@@ -29,6 +32,8 @@ export interface GatewayPorts extends AdmitPorts {
   readonly base: string;
   /** The way to a server; `owner` is who asks for it there, whom sessions belong to. */
   readonly upstreamOf: (server: ServerRecord, owner: string) => Upstream;
+  /** Binds what upstreams hand out to the caller it was for. */
+  readonly mac: Mac;
   readonly used: (use: CredentialUse, usedAt: EpochSeconds) => void;
   /** Told of every call that was let in, when it is over. */
   readonly note: NoteCall;
@@ -138,8 +143,10 @@ export class Gateway {
     try {
       const owner = `${principal} ${server.id}`;
       const upstream = upstreamOf(server, owner);
-      const call = { request, admission, upstream, ending, owner, endless, afterwards };
-      const answer = whenOver(await this.#route(call, seen), finish, seen.metering);
+      const seal = principalSeal(owner, this.#ports.mac);
+      const call = { request, admission, upstream, ending, owner, seal, endless, afterwards };
+      const sealed = sealAnswer(await this.#route(call, seen), seal);
+      const answer = whenOver(sealed, finish, seen.metering);
       // Nobody waits for the response to what only listens.
       if (seen.id === 'null') return answer;
       return toldEnd(answer, (cause) => {
@@ -159,13 +166,14 @@ export class Gateway {
 
   async #route(call: Call, seen: Seen): Promise<GatewayAnswer> {
     if (call.request.method !== 'POST') return legacyStream(call, this.#rooms.sessions);
-    const message = await readMessage(call);
+    let message = await readMessage(call);
     seen.id = message.envelope.id ?? 'null';
     seen.metering.read(message.envelope);
     if (message.envelope.kind !== 'response') {
       seen.era = eraOf(message.envelope, call.request.headers);
       authorise(message.envelope, message.body, call.admission);
     }
+    message = { ...message, ...unsealMessage(message, call.seal) };
     return seen.era === 'modern' ? modernMessage(message) : legacyMessage(message, this.#rooms);
   }
 }

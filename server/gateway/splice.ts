@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Envelope } from './json-scan.ts';
+import type { Span } from './strict-json.ts';
 
 /**
  * The message with `members` (name to JSON text) in its `params._meta`, which is made where it is
@@ -30,6 +31,16 @@ export function withMeta(
 export function withId(body: Buffer, { idSpan }: Envelope, idJson: string): Buffer {
   assert(idSpan, 'a notification has no id');
   return spliced(body, idSpan.start, idSpan.end, idJson);
+}
+
+/** The body with `text` in the place of each span; the spans lie in order or not, and never overlap. */
+export function replaced(
+  body: Buffer,
+  edits: readonly { readonly span: Span; readonly text: string }[],
+): Buffer {
+  return edits
+    .toSorted((one, other) => other.span.start - one.span.start)
+    .reduce((whole, { span, text }) => spliced(whole, span.start, span.end, text), body);
 }
 
 /** `at` is behind an opening brace. */

@@ -24,6 +24,9 @@ export class SseEventTooLarge extends Error {
  */
 export class SseEvents {
   readonly #maxBytes: number;
+  readonly #passLarge: boolean;
+  /** The event under way is larger than allowed, and handed out in pieces. */
+  #passing = false;
   /** The event under way, as far as it came with earlier chunks. */
   #held = Buffer.alloc(0);
   #heldBytes = 0;
@@ -32,12 +35,14 @@ export class SseEvents {
   /** The last byte was a carriage return, so that a line feed belongs to it. */
   #afterReturn = false;
 
-  constructor({ maxBytes }: { maxBytes: number }) {
+  constructor({ maxBytes, passLarge = false }: { maxBytes: number; passLarge?: boolean }) {
     this.#maxBytes = maxBytes;
+    this.#passLarge = passLarge;
   }
 
   /**
    * The events that end in this chunk. One that lies in it whole is a view of it: copy it to keep it.
+   * With `passLarge` one that is too large comes in pieces that have bytes and no data.
    *
    * @throws {SseEventTooLarge} after which the rest of the stream cannot be split.
    */
@@ -64,13 +69,30 @@ export class SseEvents {
       if (!blank) this.#hasLine = true;
       else if (this.#hasLine) {
         this.#hasLine = false;
-        const raw = this.#take(bytes.subarray(start, at));
+        const tail = bytes.subarray(start, at);
         start = at;
-        yield sseEvent(raw);
+        if (this.#isTooLarge(tail)) yield this.#piece(tail);
+        else yield sseEvent(this.#take(tail));
+        this.#passing = false;
       }
     }
     if (at < bytes.length) this.#inLine = true;
-    this.#hold(bytes.subarray(start));
+    const rest = bytes.subarray(start);
+    if (rest.length > 0 && this.#isTooLarge(rest)) yield this.#piece(rest);
+    else this.#hold(rest);
+  }
+
+  #isTooLarge(tail: Buffer): boolean {
+    if (!this.#passLarge) return false;
+    return this.#passing || this.#heldBytes + tail.length > this.#maxBytes;
+  }
+
+  #piece(tail: Buffer): SseEvent {
+    this.#passing = true;
+    const held = this.#held.subarray(0, this.#heldBytes);
+    this.#held = Buffer.alloc(0);
+    this.#heldBytes = 0;
+    return { raw: held.length > 0 ? Buffer.concat([held, tail]) : tail, data: Buffer.alloc(0) };
   }
 
   #take(tail: Buffer): Buffer {

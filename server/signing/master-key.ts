@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+=======
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+>>>>>>> 0414652 (server/gateway: bind task ids and request states to their caller)
 import { existsSync, linkSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 
 const keyBytes = 32;
@@ -13,8 +17,13 @@ export interface MasterKey {
   /** @throws when it was sealed under another key or for another purpose, or was changed since. */
   open(purpose: string, sealed: string): string;
 
+<<<<<<< HEAD
   /** 32 bytes for one purpose, the same each time, which tell nothing about the key itself. RFC 5869 */
   derive(purpose: string): Buffer;
+=======
+  /** A code that nobody makes who lacks the key, the same for the same text: HMAC-SHA-256, base64url. */
+  mac(purpose: string, text: string): string;
+>>>>>>> 0414652 (server/gateway: bind task ids and request states to their caller)
 }
 
 /**
@@ -68,6 +77,7 @@ function writeKeyFile(file: string, text: string): void {
 }
 
 export function masterKey(key: Uint8Array): MasterKey {
+  const macKey = Buffer.from(hkdfSync('sha256', key, '', 'latchkey mac', keyBytes));
   return {
     seal(purpose, plaintext) {
       const nonce = randomBytes(nonceBytes);
@@ -88,5 +98,10 @@ export function masterKey(key: Uint8Array): MasterKey {
       const body = bytes.subarray(nonceBytes + tagBytes);
       return Buffer.concat([decipher.update(body), decipher.final()]).toString('utf8');
     },
+
+    mac: (purpose, text) =>
+      createHmac('sha256', macKey)
+        .update(JSON.stringify([purpose, text]))
+        .digest('base64url'),
   };
 }

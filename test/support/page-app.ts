@@ -21,6 +21,7 @@ import { absent } from '#server/tunnel/agent-presence';
 import { sqliteAgentDirectory } from '#server/store/sqlite/agent-directory';
 import { sqliteAdmissions } from '#server/store/sqlite/admission-store';
 import { authorizationServer, type AuthorizationServer } from './authorization-server.ts';
+import { fakeMac } from './fake-mac.ts';
 import { memorySigningKeyStore } from './memory-signing-keys.ts';
 
 /** A browser that somebody is signed in with, and what the forms of its pages carry. */
@@ -95,6 +96,7 @@ export async function pageApp(): Promise<PageApp> {
     used: () => {},
     note: () => {},
     admissions: sqliteAdmissions(stores.connection),
+    mac: fakeMac,
     upstreamOf: () => {
       throw new Error('no test comes here');
     },

@@ -11,7 +11,7 @@ import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, modern, rpc, toolsList } from '#support/mcp-call';
 import { modernUpstream } from '#support/upstreams/modern-upstream';
-import { recordingUpstream } from '#support/upstreams/recording-upstream';
+import { recordingUpstream, sendJson } from '#support/upstreams/recording-upstream';
 import { sessionUpstream } from '#support/upstreams/session-upstream';
 
 const upstream = await sessionUpstream();
@@ -182,6 +182,49 @@ test('71: a response that the session does not wait for does not reach the upstr
   const answer = await mcpCall(endpoint, { key, headers, body });
 
   expect([answer.status, answer.errorCode]).toEqual([400, -32600]);
+});
+
+test.for([
+  [
+    'requestState',
+    'tools/call',
+    { name: 'echo' },
+    '"resultType":"input_required","requestState":"raw"',
+  ],
+  ['taskId', 'tasks/get', {}, '"resultType":"task","taskId":"raw"'],
+] as const)("71: another principal's %s is not found", async ([member, method, params, result]) => {
+  const usual = bare.answer;
+  onTestFinished(() => void (bare.answer = usual));
+  bare.answer = (_, response) =>
+    sendJson(response, `{"jsonrpc":"2.0","id":1,"result":{${result}}}`);
+  const owner = others['bare'] ?? '';
+  const other = (await gateway.newKey('acme/bare')).key;
+  const first = await mcpCall(at('bare'), {
+    key: owner,
+    ...modern('tools/call', { name: 'echo' }),
+  });
+  const given = new RegExp(`"${member}":"([^"]+)"`).exec(first.text)?.[1] ?? '';
+  bare.requests.splice(0);
+
+  const retry = (value: string) => {
+    const { body, headers } = modern(method, { ...params, [member]: value });
+    return { body, headers: method === 'tasks/get' ? { ...headers, 'mcp-name': value } : headers };
+  };
+  for (const [asking, value] of [
+    [other, given],
+    [other, 'raw'],
+    [owner, 'raw'],
+  ] as const) {
+    const answer = await mcpCall(at('bare'), { key: asking, ...retry(value) });
+
+    expect([answer.status, answer.errorCode]).toEqual([400, -32602]);
+  }
+  expect(bare.requests).toEqual([]);
+  expect((await mcpCall(at('bare'), { key: owner, ...retry(given) })).status).toBe(200);
+  expect(given).toMatch(/^[\w-]{22}\.raw$/);
+  expect(bare.requests.map(({ body }) => body.toString())).toEqual([
+    expect.stringContaining(`"${member}":"raw"`),
+  ]);
 });
 
 test('71: revoking the key ends the open stream within a second, and the session with it', async () => {

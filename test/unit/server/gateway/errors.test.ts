@@ -39,6 +39,7 @@ describe('a refusal has its HTTP status and its JSON-RPC code', () => {
     ['unsupported_version', 400, -32022],
     ['unknown_method', 200, -32601],
     ['unknown_tool', 200, -32602],
+    ['not_theirs', 200, -32602],
     ['bad_params', 200, -32602],
     ['unknown_session', 404, -32001],
     ['unexpected_response', 400, -32600],
@@ -69,6 +70,7 @@ describe('a refusal has its HTTP status and its JSON-RPC code', () => {
     ['unknown_method', 404],
     ['bad_params', 400],
     ['unknown_tool', 200],
+    ['not_theirs', 400],
   ])('%s in the modern era: %i', (code, status) => {
     expect(answer(code, {}, { era: 'modern' }).status).toBe(status);
   });

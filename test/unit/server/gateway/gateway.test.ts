@@ -6,6 +6,7 @@ import type { GatewayRequest } from '#server/gateway/exchange';
 import { Gateway } from '#server/gateway/gateway';
 import type { Upstream } from '#server/gateway/upstream';
 import { stillClock } from '#support/still-clock';
+import { fakeMac } from '#support/fake-mac';
 import { fakeUpstream } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
 import { legacyServer, messageOf } from '#support/mcp-servers';
@@ -41,6 +42,7 @@ beforeEach(() => {
       verify: () => Promise.resolve({ outcome: 'invalid', reason: 'not here' }),
     },
     endpointUrl: (serverPath) => `${base}/mcp/${serverPath}`,
+    mac: fakeMac,
     upstreamOf: () => upstream,
     isAllowedOrigin: (origin) => origin === undefined,
   });

@@ -33,6 +33,7 @@ describe('a method is unknown, and never forwarded', () => {
     'tools',
     'tools/',
     'tools/delete',
+    'tasks/list',
     'Tools/list',
     'tools/list ',
     'server/manage',

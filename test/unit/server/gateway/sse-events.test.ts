@@ -88,3 +88,22 @@ test('an event of more bytes than the limit is refused, in one chunk and in many
   expect(() => read(event.split(''), 99)).toThrow(SseEventTooLarge);
   expect(() => read(['x'.repeat(101)], 100)).toThrow(SseEventTooLarge);
 });
+
+test('too large an event can come in pieces without data, and what follows it whole', () => {
+  const large = `data: ${'x'.repeat(200)}\r\ndata: y\r\n\r\n`;
+  const body = Buffer.from(`data: a\n\n${large}data: b\n\n`);
+  for (let cut = 0; cut <= body.length; cut++) {
+    const events = new SseEvents({ maxBytes: 100, passLarge: true });
+    const pieces = [
+      ...events.push(body.subarray(0, cut)),
+      ...events.push(body.subarray(cut, cut + 20)),
+      ...events.push(body.subarray(cut + 20)),
+    ];
+
+    expect(Buffer.concat(pieces.map(({ raw }) => raw)).toString()).toBe(body.toString());
+    expect(pieces.map(({ data }) => Buffer.from(data).toString()).filter(Boolean)).toEqual([
+      'a',
+      'b',
+    ]);
+  }
+});
