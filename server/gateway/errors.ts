@@ -135,6 +135,12 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
       };
     case 'unknown_session':
       return { status: 404, code: -32001, message: 'session not found: initialize again' };
+    case 'unknown_event':
+      return {
+        status: 400,
+        code: -32600,
+        message: 'what followed this event is no longer kept: send the request again',
+      };
     case 'unexpected_response':
       return {
         status: 400,

@@ -1,6 +1,7 @@
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { scanMessage } from './json-scan.ts';
 import type { LegacySession } from './legacy-sessions.ts';
+import type { ResumableStream } from './resumable-stream.ts';
 import type { UpstreamAnswer } from './upstream.ts';
 import type { SseEvent } from './sse-event.ts';
 import { SseEvents, SseEventTooLarge } from './sse-events.ts';
@@ -46,22 +47,45 @@ export async function responseIn(body: Body): Promise<Uint8Array> {
 }
 
 /**
- * The stream as it is, noting in the session which requests of the upstream now wait for the caller's
- * response.
+ * The events of a body as those of a session's stream, for as long as the caller reads it. Notes which
+ * requests of the upstream now wait for the caller's response. `isPrimed` begins with an event that says
+ * nothing, so that a caller who loses the stream before the first can come back.
  */
-export async function* noteRequests(
+export async function* followed(
   body: Body,
   session: LegacySession,
+  stream: ResumableStream,
+  isPrimed = false,
 ): AsyncGenerator<Uint8Array> {
-  for await (const { raw, data } of events(body)) {
-    if (Buffer.from(data.buffer, data.byteOffset, data.byteLength).includes('"method"')) {
-      const scan = scanMessage(data);
-      const isRequest = scan.outcome === 'message' && scan.envelope.kind === 'request';
-      if (isRequest && session.pending.size < maxPendingRequests) {
-        session.pending.add(scan.envelope.id ?? '');
-      }
+  const isReader = stream.read();
+  try {
+    if (isPrimed) yield stream.prime();
+    for await (const event of events(body)) {
+      noteMessage(event, session, stream);
+      const bytes = stream.push(event);
+      // Somebody else reads on where this caller was lost.
+      if (isReader()) yield bytes;
     }
-    yield raw;
+  } finally {
+    stream.end();
+  }
+}
+
+function noteMessage(
+  { data }: SseEvent,
+  { pending }: LegacySession,
+  stream: ResumableStream,
+): void {
+  const text = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  if (!text.includes('"method"')) {
+    stream.isAnswered ||= text.length > 0;
+    return;
+  }
+  const scan = scanMessage(data);
+  if (scan.outcome === 'refused') return;
+  if (scan.envelope.kind === 'response') stream.isAnswered = true;
+  else if (scan.envelope.kind === 'request' && pending.size < maxPendingRequests) {
+    pending.add(scan.envelope.id ?? '');
   }
 }
 

@@ -20,6 +20,7 @@ export type RefusalCode =
   | 'bad_params'
   | 'not_theirs'
   | 'unknown_session'
+  | 'unknown_event'
   | 'unexpected_response'
   | 'cancelled'
   | 'too_many_requests'

@@ -7,12 +7,14 @@ import { GatewayRefusal } from './gateway-refusal.ts';
 import { withoutTools } from './hidden-tools.ts';
 import type { Envelope } from './json-scan.ts';
 import { sessionOf, type LegacySession, type LegacySessions } from './legacy-sessions.ts';
+import { LostCaller } from './lost-caller.ts';
 import type { PlainLinks } from './plain-links.ts';
 import { plainRequest } from './plain-request.ts';
+import { takesPriming } from './takes-priming.ts';
+import type { UpstreamAnswer } from './upstream.ts';
+import { followed } from './event-stream.ts';
 import { endUpstreamSession } from './end-upstream-session.ts';
 import { discard, relay, send } from './relay.ts';
-
-const lostCallerGraceMs = 60_000;
 
 export interface LegacyRooms {
   readonly sessions: LegacySessions;
@@ -37,9 +39,8 @@ export async function legacyMessage(
   if (envelope.kind === 'response' && !session?.pending.delete(envelope.id ?? '')) {
     throw new GatewayRefusal('unexpected_response');
   }
-  request.gone.addEventListener('abort', () => {
-    setTimeout(() => ending.abort(), lostCallerGraceMs).unref();
-  });
+  const caller = new LostCaller(() => ending.abort());
+  request.gone.addEventListener('abort', () => caller.left());
   if (!session) {
     // An upstream without a session has nobody to tell: its own request is what ends.
     if (envelope.method === 'notifications/cancelled') {
@@ -53,13 +54,14 @@ export async function legacyMessage(
       return plainRequest(plain, links);
     }
   }
-  return inSession(call, session, sessions);
+  return inSession(call, session, sessions, caller);
 }
 
 async function inSession(
   call: MessageCall,
   session: LegacySession | undefined,
   sessions: LegacySessions,
+  caller: LostCaller,
 ): Promise<GatewayAnswer> {
   const { request, envelope, upstream, body, ending, admission } = call;
   const { hiddenTools, id: serverId } = admission.server;
@@ -74,13 +76,17 @@ async function inSession(
     return withoutTools(answer, hiddenTools);
   }
   const accepts = parseAccept(request.headers.accept);
+  const following = (within: LegacySession) => (stream: UpstreamAnswer['body']) =>
+    followed(stream, within, within.streams.open('answer', caller), takesPriming(request));
   const opens = envelope.method === 'initialize' && answer.status === 200;
-  if (!opens || answer.sessionId === undefined) return relay(answer, accepts, session);
+  if (!opens || answer.sessionId === undefined) {
+    return relay(answer, accepts, session && following(session));
+  }
   const { sessionId } = answer;
   const opened = sessions.open(admission.principal, serverId, sessionId, () =>
     endUpstreamSession(upstream, legacyHeaders(request.headers, sessionId)),
   );
-  const relayed = await relay(answer, accepts, opened);
+  const relayed = await relay(answer, accepts, following(opened));
   return { ...relayed, headers: { ...relayed.headers, 'Mcp-Session-Id': opened.id } };
 }
 

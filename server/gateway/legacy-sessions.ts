@@ -3,9 +3,11 @@ import { randomBytes } from 'node:crypto';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import type { Call } from './call.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
+import { SessionStreams, type KeptBudget } from './session-streams.ts';
 
 const sessionIdBytes = 24;
 const idleSeconds = 3600;
+const maxKeptBytes = 128 * 1024 * 1024;
 const sweepEveryMs = 60_000;
 const maxSessions = 100_000;
 const maxSessionsPerPrincipal = 1000;
@@ -18,6 +20,8 @@ export interface LegacySession {
   readonly upstreamSessionId: string;
   /** Ids, as JSON text, of the upstream's requests that wait for the caller's response. */
   readonly pending: Set<string>;
+  /** Its streams, while they can be asked for again. */
+  readonly streams: SessionStreams;
 }
 
 interface KeptSession extends LegacySession {
@@ -37,6 +41,7 @@ interface KeptSession extends LegacySession {
 export class LegacySessions {
   readonly #sessions = new Map<string, KeptSession>();
   readonly #counts = new Map<string, number>();
+  readonly #budget: KeptBudget = { maxBytes: maxKeptBytes, bytes: 0 };
   readonly #clock: Clock;
   readonly #timer: NodeJS.Timeout;
 
@@ -61,6 +66,7 @@ export class LegacySessions {
       serverId,
       upstreamSessionId,
       pending: new Set<string>(),
+      streams: new SessionStreams(this.#clock, this.#budget),
       usedAt,
       end,
     };
@@ -74,9 +80,7 @@ export class LegacySessions {
     const session = this.#sessions.get(id);
     if (session?.principal !== principal || session.serverId !== serverId) return undefined;
     if (session.usedAt + idleSeconds < this.#clock.now()) return undefined;
-    session.usedAt = this.#clock.now();
-    this.#sessions.delete(id);
-    this.#sessions.set(id, session);
+    this.#touch(session);
     return session;
   }
 
@@ -85,6 +89,7 @@ export class LegacySessions {
     const session = this.#sessions.get(id);
     if (!session) return;
     this.#sessions.delete(id);
+    session.streams.forgetAll();
     const left = this.#count(session.principal) - 1;
     if (left > 0) this.#counts.set(session.principal, left);
     else this.#counts.delete(session.principal);
@@ -97,6 +102,12 @@ export class LegacySessions {
     this.#sessions.clear();
     this.#counts.clear();
     await Promise.allSettled(sessions.map(({ end }) => end()));
+  }
+
+  #touch(session: KeptSession): void {
+    session.usedAt = this.#clock.now();
+    this.#sessions.delete(session.id);
+    this.#sessions.set(session.id, session);
   }
 
   #forget(session: KeptSession): void {
@@ -118,8 +129,11 @@ export class LegacySessions {
   #forgetOld(): void {
     const oldest = this.#clock.now() - idleSeconds;
     for (const session of this.#sessions.values()) {
-      if (session.usedAt >= oldest && this.#sessions.size < maxSessions) return;
-      this.#forget(session);
+      const isFull = this.#sessions.size >= maxSessions;
+      if (session.usedAt >= oldest && !isFull) return;
+      // Who only listens uses it too.
+      if (session.streams.hasOpen && !isFull) this.#touch(session);
+      else this.#forget(session);
     }
   }
 }

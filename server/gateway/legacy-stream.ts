@@ -1,40 +1,86 @@
 import type { Call } from './call.ts';
+import { followed } from './event-stream.ts';
 import type { GatewayAnswer } from './exchange.ts';
 import { legacyHeaders } from './forwarded-headers.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import { sessionOf, type LegacySessions } from './legacy-sessions.ts';
-import { discard, relay, send } from './relay.ts';
+import { sessionOf, type LegacySession, type LegacySessions } from './legacy-sessions.ts';
+import { LostCaller } from './lost-caller.ts';
+import { discard, eventAnswer, relay, send } from './relay.ts';
+import type { ResumableStream } from './resumable-stream.ts';
+import { takesPriming } from './takes-priming.ts';
 
 /**
- * `GET` listens to what the upstream of a session says unasked; `DELETE` ends the session.
+ * `GET` listens to what the upstream of a session says unasked, or goes on with a stream that was lost;
+ * `DELETE` ends the session.
  *
- * MCP 2025-11-25 transports, "Listening for Messages from the Server", "Session Management"
+ * MCP 2025-11-25 transports, "Listening for Messages from the Server", "Resumability and Redelivery",
+ * "Session Management"
  *
- * @throws {GatewayRefusal} `unknown_session`, `method_not_allowed`
+ * @throws {GatewayRefusal} `unknown_session`, `unknown_event`, `method_not_allowed`
  */
 export async function legacyStream(call: Call, sessions: LegacySessions): Promise<GatewayAnswer> {
   const { request, upstream, ending } = call;
   const session = sessionOf(call, sessions);
   if (!session) throw new GatewayRefusal('unknown_session');
-  const headers = legacyHeaders(request.headers, session.upstreamSessionId);
   if (request.method === 'DELETE') {
+    const headers = legacyHeaders(request.headers, session.upstreamSessionId);
     sessions.close(session.id);
     const answer = await send(upstream, { method: 'DELETE', headers, signal: ending.signal });
     await discard(answer.body);
     return { status: 204, headers: {} };
   }
   call.endless();
+  const lost = lostStream(session, request.headers['last-event-id']);
+  if (!lost) return listen(call, session);
+  const { stream, number } = lost;
+  const isCutOff = !stream.isOpen && !stream.isAnswered && stream.upstreamEventId !== undefined;
+  if (isCutOff) return listen(call, session, lost);
   request.gone.addEventListener('abort', () => ending.abort());
-  const lastEventId = request.headers['last-event-id'];
-  const listening = {
-    ...headers,
+  return eventAnswer(stream.behind(number, ending.signal));
+}
+
+interface LostStream {
+  readonly stream: ResumableStream;
+  /** Of the last event that the caller has. */
+  readonly number: number;
+}
+
+/** What the caller had before: the stream of that event, or one to listen by that waits for it. */
+function lostStream(
+  { streams }: LegacySession,
+  lastEventId: string | string[] | undefined,
+): LostStream | undefined {
+  const found = typeof lastEventId === 'string' ? streams.find(lastEventId) : undefined;
+  if (found) return found;
+  if (typeof lastEventId === 'string' && lastEventId.startsWith('a')) {
+    throw new GatewayRefusal('unknown_event');
+  }
+  const abandoned = streams.abandoned();
+  return abandoned && { stream: abandoned, number: abandoned.lastNumber };
+}
+
+/** Listens to the upstream, anew or, where it ended a stream before its answer, behind its last event. */
+async function listen(
+  { request, upstream, ending }: Call,
+  session: LegacySession,
+  cutOff?: LostStream,
+): Promise<GatewayAnswer> {
+  const caller = new LostCaller(() => ending.abort());
+  request.gone.addEventListener('abort', () => caller.left());
+  const lastEventId = cutOff?.stream.upstreamEventId;
+  const headers = {
+    ...legacyHeaders(request.headers, session.upstreamSessionId),
     accept: 'text/event-stream',
-    ...(typeof lastEventId === 'string' && { 'last-event-id': lastEventId }),
+    ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
   };
-  const answer = await send(upstream, { method: 'GET', headers: listening, signal: ending.signal });
+  const answer = await send(upstream, { method: 'GET', headers, signal: ending.signal });
   if (answer.status === 405) {
     await discard(answer.body);
     throw new GatewayRefusal('method_not_allowed');
   }
-  return relay(answer, { json: false, events: true }, session);
+  const stream = session.streams.open(cutOff ? 'answer' : 'unasked', caller);
+  return relay(answer, { json: false, events: true }, async function* (body) {
+    if (cutOff) yield* cutOff.stream.behind(cutOff.number, ending.signal);
+    yield* followed(body, session, stream, takesPriming(request));
+  });
 }

@@ -1,8 +1,7 @@
 import type { Accepts } from './accept.ts';
-import { responseIn, noteRequests, wholeBody } from './event-stream.ts';
+import { responseIn, wholeBody } from './event-stream.ts';
 import type { GatewayAnswer } from './exchange.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import type { LegacySession } from './legacy-sessions.ts';
 import {
   UpstreamError,
   type Upstream,
@@ -44,14 +43,14 @@ export async function send(upstream: Upstream, request: UpstreamRequest): Promis
 /**
  * The upstream's answer to a POST as the caller gets it: status, media type and body, and nothing else
  * of it. JSON and event streams go through as they come; an event stream is reduced to the response in
- * it for who takes JSON only.
+ * it for who takes JSON only. `follow` has a stream's body on its way.
  *
  * @throws {GatewayRefusal} `upstream_failed`, `upstream_busy`
  */
 export async function relay(
   answer: UpstreamAnswer,
   accepts: Accepts,
-  session?: LegacySession,
+  follow: (body: UpstreamAnswer['body']) => NonNullable<GatewayAnswer['body']> = (body) => body,
 ): Promise<GatewayAnswer> {
   const { status, mediaType, body } = answer;
   if (status === 202 || status === 204) {
@@ -60,15 +59,7 @@ export async function relay(
   }
   if (status === 200 && mediaType === eventStream) {
     if (!accepts.events) return jsonAnswer(200, await responseIn(body));
-    return {
-      status,
-      headers: {
-        'Content-Type': eventStream,
-        'Cache-Control': 'no-store',
-        'X-Accel-Buffering': 'no',
-      },
-      body: session ? noteRequests(body, session) : body,
-    };
+    return eventAnswer(follow(body));
   }
   if (mediaType === json && status === 200) {
     return accepts.json ? jsonAnswer(200, body) : asEvent(await wholeBody(body));
@@ -94,6 +85,16 @@ export function jsonAnswer(
   body: NonNullable<GatewayAnswer['body']>,
 ): GatewayAnswer {
   return { status, headers: { 'Content-Type': json, 'Cache-Control': 'no-store' }, body };
+}
+
+/** A stream of events as an answer. */
+export function eventAnswer(body: NonNullable<GatewayAnswer['body']>): GatewayAnswer {
+  const headers = {
+    'Content-Type': eventStream,
+    'Cache-Control': 'no-store',
+    'X-Accel-Buffering': 'no',
+  };
+  return { status: 200, headers, body };
 }
 
 /** Reads a body to its end, so that its connection can be used again; a long one is cut off. */

@@ -227,6 +227,69 @@ test.for([
   ]);
 });
 
+/** What a session of the key was sent until `enough` of it was there; then the caller is gone. */
+async function readUntil(enough: string, init: RequestInit): Promise<string> {
+  const gone = new AbortController();
+  const response = await fetch(endpoint, { ...init, signal: gone.signal });
+  let text = '';
+  const decoder = new TextDecoder();
+  for await (const chunk of response.body ?? []) {
+    text += decoder.decode(chunk, { stream: true });
+    if (text.includes(enough)) break;
+  }
+  gone.abort();
+  return text;
+}
+
+test('72: a legacy stream that was lost goes on behind its last event, for its owner only', async () => {
+  const { transport } = await legacyClient();
+  const headers = {
+    'x-api-key': key,
+    'mcp-session-id': transport.sessionId ?? '',
+    'mcp-protocol-version': '2025-11-25',
+    'content-type': 'application/json',
+    accept: eitherType,
+  };
+  const body = rpc('tools/call', { name: 'steps', _meta: { progressToken: 1 } }, 'lost');
+  const seen = await readUntil('notifications/progress', { method: 'POST', headers, body });
+  const [primed = '', told = ''] = [...seen.matchAll(/^id: (\S+)$/gm)].map(([, id]) => id ?? '');
+  upstream.goOn();
+
+  const listening = { ...headers, 'last-event-id': told };
+  const lost = { method: 'GET', headers: listening };
+  const whole = { method: 'GET', headers: { ...headers, 'last-event-id': primed } };
+  const other = await gateway.newKey('acme/fixture');
+  const stranger = await legacyClient(other.key);
+  const foreign = { ...listening, 'x-api-key': other.key };
+  const elsewhere = { ...foreign, 'mcp-session-id': stranger.transport.sessionId ?? '' };
+
+  expect((await mcpCall(endpoint, { method: 'GET', headers: foreign })).status).toBe(404);
+  expect((await mcpCall(endpoint, { method: 'GET', headers: elsewhere })).status).toBe(400);
+  expect(await readUntil('"result"', lost)).toMatch(/^id: a\d+-3\n.*data: .*"id":"lost"/s);
+  expect(await readUntil('"result"', whole)).toMatch(/notifications\/progress.*"id":"lost"/s);
+});
+
+test("72: a caller's Last-Event-ID never reaches the upstream, which could tell what is hidden", async () => {
+  const usual = bare.answer;
+  onTestFinished(() => void (bare.answer = usual));
+  bare.answer = (request, response) => {
+    if (request.body.includes('"initialize"')) response.setHeader('mcp-session-id', 'theirs');
+    if (request.method === 'GET')
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).end();
+    else usual(request, response);
+  };
+  const owner = others['bare'] ?? '';
+  const opened = await mcpCall(at('bare'), { key: owner, body: initialize });
+  const session = { 'mcp-session-id': opened.headers.get('mcp-session-id') ?? '' };
+  bare.requests.splice(0);
+
+  const headers = { ...session, accept: eitherType, 'last-event-id': '7' };
+  const listened = await mcpCall(at('bare'), { key: owner, method: 'GET', headers });
+
+  expect(listened.status).toBe(200);
+  expect(bare.requests[0]?.headers).not.toHaveProperty('last-event-id');
+});
+
 test('71: revoking the key ends the open stream within a second, and the session with it', async () => {
   const shortLived = await gateway.newKey('acme/fixture');
   const { transport } = await legacyClient(shortLived.key);

@@ -1,7 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { discard, relay } from '#server/gateway/relay';
-import { LegacySessions } from '#server/gateway/legacy-sessions';
-import { stillClock } from '#support/still-clock';
 import { eventStream, upstreamAnswer } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
 
@@ -10,7 +8,6 @@ const events = { json: false, events: true };
 const both = { json: true, events: true };
 const response = '{"jsonrpc":"2.0","id":1,"result":{"big":12345678901234567890}}';
 const progress = '{"jsonrpc":"2.0","method":"notifications/progress","params":{}}';
-const question = '{"jsonrpc":"2.0","id":"q-1","method":"elicitation/create","params":{}}';
 const stream = eventStream(progress, response);
 
 describe('an answer goes through byte for byte', () => {
@@ -72,19 +69,6 @@ test.each([202, 204])('an answer %i to a notification is 202 without a body', as
     status: 202,
     headers: {},
   });
-});
-
-test('a request of the upstream in a stream is noted as waiting, a notification is not', async () => {
-  const session = new LegacySessions(stillClock()).open('key:a', 'srv_1', 'upstream-1');
-  const text = eventStream(progress, question, response);
-  const answer = await relay(
-    upstreamAnswer({ mediaType: 'text/event-stream', text }),
-    both,
-    session,
-  );
-
-  expect(await bodyText(answer)).toBe(text);
-  expect([...session.pending]).toEqual(['"q-1"']);
 });
 
 test('a body that nobody wants is read to its end, and cut off when it is long', async () => {

@@ -1,0 +1,167 @@
+import { describe, expect, test, vi } from 'vitest';
+import { followed } from '#server/gateway/event-stream';
+import { LegacySessions } from '#server/gateway/legacy-sessions';
+import { LostCaller } from '#server/gateway/lost-caller';
+import { eventStream } from '#support/fake-upstream';
+import { stillClock } from '#support/still-clock';
+
+const response = '{"jsonrpc":"2.0","id":1,"result":{}}';
+const progress = (n: number) =>
+  `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":${n}}}`;
+const question = '{"jsonrpc":"2.0","id":"q-1","method":"elicitation/create","params":{}}';
+const going = new AbortController().signal;
+
+/** A session, one of its streams, and an upstream that speaks when it is told to. */
+function opened(clock = stillClock()) {
+  const sessions = new LegacySessions(clock);
+  const session = sessions.open('key:a', 'srv_1', 'upstream-1');
+  const giveUp = vi.fn();
+  const caller = new LostCaller(giveUp);
+  const stream = session.streams.open('answer', caller);
+  const upstream = new TransformStream<Uint8Array, Uint8Array>();
+  const writer = upstream.writable.getWriter();
+  const say = (text: string) => void writer.write(Buffer.from(text));
+  const body = followed(upstream.readable, session, stream);
+  return { sessions, session, stream, caller, giveUp, say, body, end: () => writer.close(), clock };
+}
+
+async function rest(events: AsyncIterable<Uint8Array>): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of events) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+const next = async (events: AsyncIterator<Uint8Array>) =>
+  Buffer.from((await events.next()).value ?? []).toString();
+
+test('every event has an id of ours in the place of its own, and a comment none', async () => {
+  const { body, say, end } = opened();
+  say(
+    `\ufeff\n: hi\n\nid: theirs\r\nevent: message\r\ndata: ${response}\r\n\r\ndata: idx\ndata: id: 7\n\n`,
+  );
+  void end();
+
+  expect(await rest(body)).toBe(
+    `\ufeff\n: hi\n\nid: a1-1\nevent: message\r\ndata: ${response}\r\n\r\nid: a1-2\ndata: idx\ndata: id: 7\n\n`,
+  );
+});
+
+test('the requests of the upstream are noted as waiting, notifications are not', async () => {
+  const { session, body, say, end } = opened();
+  say(eventStream(progress(1), question, response));
+  void end();
+  await rest(body);
+
+  expect([...session.pending]).toEqual(['"q-1"']);
+});
+
+test('a lost stream goes on behind the last event that the caller has, with what comes later', async () => {
+  const { session, body, caller, giveUp, say, end } = opened();
+  say(eventStream(progress(1), progress(2)));
+  expect(await next(body)).toContain('id: a1-1');
+  expect(await next(body)).toContain('id: a1-2');
+  const drained = rest(body);
+  caller.left();
+
+  const found = session.streams.find('a1-1');
+  const again = found?.stream.behind(found.number, going);
+  say(eventStream(response));
+  void end();
+
+  expect(await rest(again ?? body)).toBe(
+    `id: a1-2\ndata: ${progress(2)}\n\nid: a1-3\ndata: ${response}\n\n`,
+  );
+  expect(await drained).toBe('');
+  expect(caller.isAway).toBe(false);
+  expect(giveUp).not.toHaveBeenCalled();
+});
+
+test('who loses a stream again is waited for again', async () => {
+  const { stream, caller, body, say } = opened();
+  say(eventStream(progress(1)));
+  await next(body);
+  const gone = new AbortController();
+  const again = stream.behind(0, gone.signal);
+
+  expect(await next(again)).toContain('id: a1-1');
+
+  const ended = again.next();
+  gone.abort();
+
+  expect((await ended).done).toBe(true);
+  expect(caller.isAway).toBe(true);
+  caller.back();
+});
+
+test('a caller is given up 60 s after it left', () => {
+  vi.useFakeTimers();
+  try {
+    const giveUp = vi.fn();
+    const caller = new LostCaller(giveUp);
+    caller.left();
+    vi.advanceTimersByTime(59_999);
+
+    expect(giveUp).not.toHaveBeenCalled();
+
+    vi.advanceTimersByTime(1);
+
+    expect(giveUp).toHaveBeenCalledOnce();
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+describe('nothing goes on', () => {
+  test.each(['', 'a1', 'a1-2', 'a2-0', 'u1-1', 'a1--1', 'a01-1', 'theirs', '__proto__-1'])(
+    'behind %j, which is no event of this session',
+    async (id) => {
+      const { session, body, say } = opened();
+      say(eventStream(progress(1)));
+      await next(body);
+
+      expect(session.streams.find(id)).toBeUndefined();
+      expect(session.streams.find('a1-1')).toBeDefined();
+    },
+  );
+
+  test('behind an event whose successors are older than two minutes', async () => {
+    const { session, clock, body, say } = opened();
+    say(eventStream(progress(1), progress(2)));
+    await next(body);
+    await next(body);
+    clock.advance(121);
+
+    expect(session.streams.find('a1-1')).toBeUndefined();
+    expect(session.streams.find('a1-2')).toBeDefined();
+  });
+
+  test('behind one whose successors were more than a megabyte', async () => {
+    const { session, body, say, end } = opened();
+    for (let n = 0; n < 5; n++) say(`data: ${'x'.repeat(300_000)}\n\n`);
+    void end();
+    await rest(body);
+
+    expect(session.streams.find('a1-1')).toBeUndefined();
+    expect(session.streams.find('a1-2')).toBeDefined();
+  });
+
+  test('once the session is over', async () => {
+    const { sessions, session, body, say } = opened();
+    say(eventStream(progress(1)));
+    await next(body);
+    sessions.close(session.id);
+
+    expect(session.streams.find('a1-0')).toBeUndefined();
+  });
+});
+
+test('a session that only listens is no idle one', () => {
+  const { sessions, session, clock } = opened();
+  for (let hour = 0; hour < 3; hour++) {
+    clock.advance(3600);
+    sessions.open('key:b', 'srv_1', 'another');
+    clock.advance(1);
+    sessions.open('key:b', 'srv_1', 'another');
+  }
+
+  expect(sessions.find(session.id, 'key:a', 'srv_1')).toBeDefined();
+});
