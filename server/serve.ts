@@ -175,12 +175,8 @@ async function open(
     used,
     note: (call) => meter.note(call),
     admissions,
-<<<<<<< HEAD
-    upstreamOf: (server, owner) => upstreams.of(server, owner),
-=======
     mac: (text) => masterKey.mac('gateway', text),
-    upstreamOf: (server) => upstreams.of(server),
->>>>>>> 0414652 (server/gateway: bind task ids and request states to their caller)
+    upstreamOf: (server, owner) => upstreams.of(server, owner),
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
     refused: (refusal, request, principal) => {
       const { code, details } = refusal;

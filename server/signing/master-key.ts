@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
-=======
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
->>>>>>> 0414652 (server/gateway: bind task ids and request states to their caller)
 import { existsSync, linkSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 
 const keyBytes = 32;
@@ -17,13 +13,11 @@ export interface MasterKey {
   /** @throws when it was sealed under another key or for another purpose, or was changed since. */
   open(purpose: string, sealed: string): string;
 
-<<<<<<< HEAD
   /** 32 bytes for one purpose, the same each time, which tell nothing about the key itself. RFC 5869 */
   derive(purpose: string): Buffer;
-=======
+
   /** A code that nobody makes who lacks the key, the same for the same text: HMAC-SHA-256, base64url. */
   mac(purpose: string, text: string): string;
->>>>>>> 0414652 (server/gateway: bind task ids and request states to their caller)
 }
 
 /**
