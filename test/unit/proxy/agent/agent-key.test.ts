@@ -1,0 +1,62 @@
+import { expect, test } from 'vitest';
+import { agentKeyAccount, readAgentKey } from '#proxy/agent/agent-key';
+import { serverBase, tunnelUrl } from '#proxy/agent/server-base';
+import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+
+const base = 'https://cloud.example.com';
+const key = (letter: string) => `pk_live_${letter.repeat(36)}`;
+
+async function ports({ env = {}, text = `${key('f')}\n`, mode = 0o100600 } = {}) {
+  const store = memorySecretStore();
+  await store.set(agentKeyAccount(base), key('k'));
+  return {
+    env,
+    platform: 'linux' as const,
+    store: async () => store,
+    readFile: async (path: string) => (path === '/key' ? { text, mode } : undefined),
+  };
+}
+
+test('a named file comes first, then the environment, then the keychain of that very server', async () => {
+  const env = { LATCHKEY_AGENT_KEY: key('e') };
+
+  expect(await readAgentKey(base, '/key', await ports({ env }))).toBe(key('f'));
+  expect(await readAgentKey(base, undefined, await ports({ env }))).toBe(key('e'));
+  expect(await readAgentKey(base, undefined, await ports())).toBe(key('k'));
+  await expect(readAgentKey('https://other.example', undefined, await ports())).rejects.toThrow(
+    'there is no agent key for https://other.example',
+  );
+});
+
+test('a file that others can read, none, and what is no agent key are refused without a word of it', async () => {
+  const foreign = { env: { LATCHKEY_AGENT_KEY: `mcp_${'m'.repeat(36)}` } };
+
+  await expect(readAgentKey(base, '/key', await ports({ mode: 0o100640 }))).rejects.toMatchObject({
+    message: '/key can be read by others than its owner',
+    remedy: 'make it yours alone: chmod 600 /key',
+  });
+  await expect(readAgentKey(base, '/no', await ports())).rejects.toThrow(
+    'there is no key file /no',
+  );
+  await expect(readAgentKey(base, undefined, await ports(foreign))).rejects.toThrow(
+    'LATCHKEY_AGENT_KEY holds a key of another kind (mcp_…)',
+  );
+  await expect(readAgentKey(base, '/key', await ports({ text: 'my words' }))).rejects.toThrow(
+    '/key holds no agent key',
+  );
+});
+
+test('a server is dialled over TLS, but on this very machine', () => {
+  expect(tunnelUrl(serverBase('https://cloud.example.com/')).href).toBe(
+    'wss://cloud.example.com/api/agents/connect',
+  );
+  expect(tunnelUrl(serverBase('http://127.0.0.1:8787')).protocol).toBe('ws:');
+  for (const text of [
+    'http://cloud.example.com',
+    'ws://127.0.0.1',
+    'https://u:p@h',
+    'cloud',
+    undefined,
+  ])
+    expect(() => serverBase(text)).toThrow(/--server-url/);
+});

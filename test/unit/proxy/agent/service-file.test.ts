@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { serviceFile } from '#proxy/agent/service-file';
+
+const plan = {
+  home: '/home/dana',
+  command: ['/opt/my node/node', '/opt/latchkey.js', 'agent', '--config', '/etc/100%$HOME"\\'],
+  base: 'https://cloud.example.com',
+};
+
+test('a unit of the machine has a user of its own, and its key as a credential', () => {
+  const { path, text } = serviceFile({
+    ...plan,
+    kind: 'systemd',
+    user: false,
+    keyFile: '/etc/key',
+  });
+
+  expect(path).toBe('/etc/systemd/system/latchkey-agent.service');
+  expect(text).toContain('LoadCredential=agent-key:/etc/key\n');
+  expect(text).toContain(
+    String.raw`ExecStart="/opt/my node/node" /opt/latchkey.js agent --config "/etc/100%%$$HOME\"\\" --key-file "%d/agent-key"`,
+  );
+  for (const line of ['NoNewPrivileges=yes', 'ProtectSystem=strict', 'DynamicUser=yes'])
+    expect(text).toContain(`\n${line}\n`);
+});
+
+test('a unit of the user asks for nothing that only the machine may', () => {
+  const { path, text } = serviceFile({ ...plan, kind: 'systemd', user: true });
+
+  expect(path).toBe('/home/dana/.config/systemd/user/latchkey-agent.service');
+  expect(text).toContain('NoNewPrivileges=yes');
+  expect(text).not.toMatch(/DynamicUser|ProtectSystem|LoadCredential/);
+});
+
+test('a launchd file holds the words one by one, escaped', () => {
+  const { path, text } = serviceFile({
+    ...plan,
+    command: ['/a & b', '<c>'],
+    kind: 'launchd',
+    user: true,
+  });
+
+  expect(path).toBe('/home/dana/Library/LaunchAgents/latchkey.agent.plist');
+  expect(text).toContain('<string>/a &amp; b</string>\n    <string>&lt;c&gt;</string>');
+});
