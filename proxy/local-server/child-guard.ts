@@ -1,5 +1,6 @@
+import type childProcess from 'node:child_process';
 import type { ChildProcessByStdio } from 'node:child_process';
-import { spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
 import { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
 import { guardChildren } from './guard-children.ts';
@@ -27,6 +28,10 @@ export function childGuard([command, ...words]: readonly [string, ...string[]]):
   let guard: ChildProcessByStdio<Writable, null, null> | undefined;
 
   function start(): ChildProcessByStdio<Writable, null, null> {
+    // Imported, it would be loaded at every start of the bundled program.
+    const { spawn }: Pick<typeof childProcess, 'spawn'> = createRequire(import.meta.url)(
+      'node:child_process',
+    );
     const started = spawn(command, words, {
       stdio: ['pipe', 'ignore', 'ignore'],
       detached: true,

@@ -1,4 +1,4 @@
-import { spawn, type ChildProcessByStdio } from 'node:child_process';
+import type { ChildProcessByStdio } from 'node:child_process';
 import { kill } from 'node:process';
 import type { Readable, Writable } from 'node:stream';
 import { lineWriter } from '#bridge/line-writer';
@@ -34,6 +34,8 @@ type Process = ChildProcessByStdio<Writable, Readable, Readable>;
 export async function startChild(settings: ChildSettings, ports: StartChildPorts): Promise<Child> {
   const { command, args, env, cwd } = settings;
   const { guard, clock, platform, maxMessageBytes, log } = ports;
+  // Imported above, it would be loaded at every start of the bundled program.
+  const { spawn } = await import('node:child_process');
   const started = spawn(command, args, {
     env,
     ...(cwd !== undefined && { cwd }),
