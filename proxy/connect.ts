@@ -9,6 +9,7 @@ import { keptUpstream } from '#kept/kept-upstream';
 import { question } from '#kept/question';
 import { jsonLinesLog } from '#log/log';
 import { keptDirectory } from './open-account.ts';
+import { openPresence } from './open-presence.ts';
 import { openCredential, type CredentialPorts } from './open-credential.ts';
 import { openToolFilter } from './open-tool-filter.ts';
 import { openUpstream } from './open-upstream.ts';
@@ -16,6 +17,7 @@ import { openUpstream } from './open-upstream.ts';
 export type ConnectPorts = CredentialPorts & {
   input: AsyncIterable<Buffer>;
   output: Writable;
+  pid: number;
   /** Takes one line of the log. */
   writeLog: (line: string) => void;
 };
@@ -30,13 +32,15 @@ export async function connect(
   const { maxMessageBytes } = options;
   const { name, url } = connection;
   const log = jsonLinesLog(options.logLevel, ports.writeLog);
-  const { credential, account, door } = await openCredential(connection, options, ports, log);
+  const identity = await openCredential(connection, options, ports, log);
+  const { credential, account, door } = identity;
+  const presence = openPresence(connection, options, identity, ports, log);
   const explained = (error: unknown) => explain(error, connection);
   const answers = fileAnswers(keptDirectory(options, ports), { url, account });
   const hasStandIn = async (message: Message) =>
     message.method === 'initialize' &&
     (await answers.read(question(message, message))) !== undefined;
-  const upstream = keptUpstream({
+  const kept = keptUpstream({
     upstream: openUpstream(connection, credential, options, ports, log, hasStandIn),
     answers,
     name,
@@ -44,18 +48,26 @@ export async function connect(
     troubleOf: (error) => troubleOf(error, options.signIn),
     explain: (error) => explained(error).failure.message,
     ...(door && { door }),
+    presence,
     clock,
     log,
   });
-  const filtered = openToolFilter(upstream, connection, options, ports, log);
-  await bridge({
-    input,
-    output,
-    upstream: filtered,
-    clock,
-    log,
-    maxMessageBytes,
-    explain: explained,
-    stop,
-  });
+  const filtered = openToolFilter(kept, connection, options, ports, log);
+  const upstream = presence.observed(filtered, async (request) =>
+    request === 'sign_in_done' ? kept.signedInElsewhere() : kept.tryNow(),
+  );
+  try {
+    await bridge({
+      input,
+      output,
+      upstream,
+      clock,
+      log,
+      maxMessageBytes,
+      explain: explained,
+      stop,
+    });
+  } finally {
+    await presence.close();
+  }
 }

@@ -146,6 +146,7 @@ const machine: Machine & Pick<Place, 'keyring' | 'parentPid'> = {
     const { connect } = await import('./connect.ts');
     await connect(connection, options, {
       ...machine,
+      pid: process.pid,
       input: process.stdin as AsyncIterable<Buffer>,
       output: process.stdout,
       writeLog: (line) => process.stderr.write(line),

@@ -7,6 +7,7 @@ import type { Options, SignInMode } from '#config/options';
 import { loginCommand } from '#errors';
 import type { SignInDoor } from '#kept/sign-in-door';
 import type { Log } from '#log/log';
+import type { TokenRecord } from '#token/token-record';
 import {
   bearerCredential,
   staticCredential,
@@ -27,6 +28,8 @@ export type Identity = {
   account: string;
   /** How a person signs in, where that is what is missing. */
   door?: SignInDoor;
+  /** The access token that is kept, where there is such a thing. */
+  token?: () => Promise<TokenRecord | undefined>;
 };
 
 /** How long after its start a proxy may open the browser by itself: later nobody expects it. */
@@ -87,6 +90,7 @@ async function ownIdentity(
   return {
     credential: bearerCredential(tokens, expected),
     account: account.vault.account,
+    token: async () => account.vault.access(),
     ...(!asClient && {
       door: { ...desk, waits: mode === 'always', command: loginCommand(connection) },
     }),

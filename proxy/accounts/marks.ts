@@ -15,6 +15,9 @@ export interface SignInMarks {
   /** Whether the caller may open the browser unasked: once a day, for the first who asks. */
   claimToday(): Promise<boolean>;
 
+  /** Whether the caller may show a notice: once a day, for the first who asks of all processes. */
+  claimNotice(): Promise<boolean>;
+
   /** Scopes that a server missed, for the next time somebody signs in. */
   wantScopes(scopes: readonly string[]): Promise<void>;
 
@@ -58,6 +61,18 @@ export function fileMarks(
     return readFile(path, 'utf8').catch(() => '');
   }
 
+  /** Once in any 24 hours: today's file is the first one's who makes it. */
+  async function claim(what: 'opened' | 'noticed'): Promise<boolean> {
+    const now = clock.now();
+    const day = Math.floor(now / daySeconds);
+    const yesterday = Number(await read(at(`${what}-${day - 1}`)));
+    if (yesterday > now - daySeconds) return false;
+    if (!(await write(at(`${what}-${day}`), String(now), 'wx'))) return false;
+    const { rm } = await files();
+    await rm(at(`${what}-${day - 1}`), { force: true });
+    return true;
+  }
+
   return {
     signedInBefore: () => (signedIn ||= !forgetful && existsSync(at('signed-in'))),
     async rememberSignedIn() {
@@ -69,16 +84,8 @@ export function fileMarks(
     async forgetListed() {
       if (existsSync(at('signed-in'))) await write(at('signed-in'), '', 'w');
     },
-    async claimToday() {
-      const now = clock.now();
-      const day = Math.floor(now / daySeconds);
-      const yesterday = Number(await read(at(`opened-${day - 1}`)));
-      if (yesterday > now - daySeconds) return false;
-      if (!(await write(at(`opened-${day}`), String(now), 'wx'))) return false;
-      const { rm } = await files();
-      await rm(at(`opened-${day - 1}`), { force: true });
-      return true;
-    },
+    claimToday: async () => claim('opened'),
+    claimNotice: async () => claim('noticed'),
     async wantScopes(scopes) {
       await write(at('scopes'), scopes.join(' '), 'w');
     },

@@ -42,6 +42,9 @@ export interface SignInDesk {
 
   /** Whether somebody has signed in since `ask` last missed one. One look at the keychain. */
   signedIn(): Promise<boolean>;
+
+  /** Somebody may have signed in with another process: whoever waits for a page goes on then. */
+  lookAgain(): Promise<void>;
 }
 
 /** How long another process may take until its sign-in is taken for one that waits for a person. */
@@ -53,6 +56,7 @@ export function signInDesk(account: Account, options: SignInDeskOptions): SignIn
   const watching = new Set<() => void>();
   let page: WaitingPage | undefined;
   let asking: Promise<TokenRecord> | undefined;
+  let lookAgain: (() => Promise<void>) | undefined;
   /** What there was when somebody was needed. */
   let lost: string | undefined;
   let policy: Promise<SignIn> | undefined;
@@ -79,18 +83,25 @@ export function signInDesk(account: Account, options: SignInDeskOptions): SignIn
       watching.forEach((tell) => tell());
       return undefined;
     };
-    const mine = patientLock
-      .hold(`sign in ${vault.account}`, async () => {
-        const found = await vault.access();
-        if (found && isGood(found)) return found;
-        const { signInAccount } = await import('./sign-in-account.ts');
-        return signInAccount(account, { show, signal: ended, known });
-      })
-      .finally(() => {
-        asking = undefined;
-        page = undefined;
-      });
+    const own = patientLock.hold(`sign in ${vault.account}`, async () => {
+      const found = await vault.access();
+      if (found && isGood(found)) return found;
+      const { signInAccount } = await import('./sign-in-account.ts');
+      return signInAccount(account, { show, signal: ended, known });
+    });
+    const elsewhere = Promise.withResolvers<TokenRecord>();
+    const mine = Promise.race([own, elsewhere.promise]).finally(() => {
+      asking = undefined;
+      page = undefined;
+      lookAgain = undefined;
+    });
     mine.catch(() => undefined);
+    lookAgain = async () => {
+      const found = await vault.access();
+      if (!found || !isGood(found)) return;
+      elsewhere.resolve(found);
+      given.abort();
+    };
     asking = mine;
     return mine;
   }
@@ -154,6 +165,7 @@ export function signInDesk(account: Account, options: SignInDeskOptions): SignIn
     },
     page: () => page,
     shown,
+    lookAgain: async () => lookAgain?.(),
     async begin(handed) {
       if (page) return page;
       starting ??= start(handed).finally(() => {

@@ -69,6 +69,8 @@ export interface Contact {
   back(signal: AbortSignal): Promise<void>;
   /** The next attempt need not wait. */
   nudge(): void;
+  /** Tries now, also where there is no trouble that is known. */
+  tryNow(): void;
   close(): void;
 }
 
@@ -197,6 +199,14 @@ export function contact(options: ContactOptions): Contact {
     reach,
     back: async (signal) => (trouble ? heard('back', signal) : undefined),
     nudge: () => void changes.dispatchEvent(new Event('nudge')),
+    tryNow() {
+      changes.dispatchEvent(new Event('nudge'));
+      if (trouble) return;
+      reach().catch((error: unknown) => {
+        const kind = troubleOf(error);
+        if (kind) note(kind, error);
+      });
+    },
     close: () => life.abort(),
   };
 }

@@ -36,12 +36,21 @@ export type KeptUpstreamOptions = {
   random?: () => number;
 };
 
+/** An upstream that others may ask to look again. */
+export interface KeptUpstream extends Upstream {
+  /** Somebody may have signed in with another process. */
+  signedInElsewhere(): Promise<void>;
+
+  /** Tries the server now rather than later. */
+  tryNow(): void;
+}
+
 /**
  * A server that is always there: while it cannot be asked, its handshake and its lists are what it
  * answered in the last run, and it is tried until it is back. Where nobody is signed in, a tool lets a
  * person do that. The assistant is told of lists that may have changed.
  */
-export function keptUpstream(options: KeptUpstreamOptions): Upstream {
+export function keptUpstream(options: KeptUpstreamOptions): KeptUpstream {
   const { upstream, answers, troubleOf, door, clock, log } = options;
   const memory = rememberedAnswers(answers);
   const announced = announcements();
@@ -125,6 +134,11 @@ export function keptUpstream(options: KeptUpstreamOptions): Upstream {
       if (contact.unmet()) await contact.back(AbortSignal.any([signal, contact.life]));
       if (!signal.aborted && !contact.life.aborted) await upstream.listen(deliver, signal);
     },
+    async signedInElsewhere() {
+      await door?.lookAgain();
+      contact.nudge();
+    },
+    tryNow: () => contact.tryNow(),
     async close(signal) {
       contact.close();
       await Promise.all([upstream.close(signal), memory.saved()]);

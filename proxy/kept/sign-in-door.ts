@@ -34,4 +34,7 @@ export interface SignInDoor {
 
   /** Whether somebody has signed in since it was found that nobody is; cheap. */
   signedIn(): Promise<boolean>;
+
+  /** Somebody may have signed in with another process: whoever waits for the page goes on then. */
+  lookAgain(): Promise<void>;
 }

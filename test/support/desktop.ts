@@ -34,6 +34,9 @@ export async function desktop(env: Record<string, string> = {}) {
       runProgram(process.execPath, { args: [launcher, ...args], env: all }),
     proxy: (server: { url: string }, ...args: string[]) =>
       proxyProcess({ args: [server.url, ...args], env: all }),
+    /** The same with other variables in its environment. */
+    proxyWith: (own: Record<string, string>, server: { url: string }, ...args: string[]) =>
+      proxyProcess({ args: [server.url, ...args], env: { ...all, ...own } }),
     [Symbol.asyncDispose]: async () => folder[Symbol.asyncDispose](),
   };
 }

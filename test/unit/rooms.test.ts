@@ -37,11 +37,12 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'log',
       'open-account',
       'open-credential',
+      'open-presence',
       'open-upstream',
     ],
   },
   'proxy/open-credential': {
-    enters: ['accounts', 'cli', 'clock', 'config', 'errors', 'kept', 'log', 'upstream'],
+    enters: ['accounts', 'cli', 'clock', 'config', 'errors', 'kept', 'log', 'token', 'upstream'],
   },
   'proxy/open-upstream': { enters: ['config', 'era', 'jsonrpc', 'log', 'upstream'] },
   'proxy/open-account': {
@@ -105,7 +106,10 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     ],
   },
   'proxy/open-accounts': { enters: ['accounts', 'config'] },
-  'proxy/presence': { enters: ['clock'] },
+  'proxy/presence': { enters: ['clock', 'jsonrpc', 'kept', 'upstream'] },
+  'proxy/open-presence': {
+    enters: ['clock', 'config', 'errors', 'kept', 'log', 'presence', 'token', 'upstream'],
+  },
   'proxy/config': { enters: ['http', 'log'] },
   'proxy/mcp-remote': { enters: ['config'] },
   'proxy/editing': { enters: ['clock', 'config'], packages: ['jsonc-parser'] },

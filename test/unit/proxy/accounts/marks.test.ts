@@ -22,6 +22,19 @@ test('of many who ask at once one may open the browser, and nobody else for a da
   expect(later).toBe(true);
 });
 
+test('a notice is shown once a day by all processes, whether or not the browser was opened', async () => {
+  await using folder = await temporaryFolder();
+  const clock = fakeClock();
+  const marks = () => fileMarks(folder.path, url, clock);
+  await marks().claimToday();
+
+  const claims = await Promise.all(Array.from({ length: 20 }, async () => marks().claimNotice()));
+  await clock.advance(86_401);
+
+  expect(claims.filter(Boolean)).toHaveLength(1);
+  expect(await marks().claimNotice()).toBe(true);
+});
+
 test('another connection has a day of its own', async () => {
   await using folder = await temporaryFolder();
   const clock = fakeClock();

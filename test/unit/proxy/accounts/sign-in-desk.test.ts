@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Account } from '#proxy/accounts/account';
 import { signInDesk } from '#proxy/accounts/sign-in-desk';
@@ -38,6 +39,7 @@ function desk({ signedInBefore = true } = {}) {
       signedInBefore: () => signedInBefore,
       rememberSignedIn: () => Promise.resolve(),
       claimToday: () => Promise.resolve((claims += 1) === 1),
+      claimNotice: () => Promise.resolve(true),
       wantScopes: () => Promise.resolve(),
       wantedScopes: () => Promise.resolve([]),
       forgetListed: () => Promise.resolve(),
@@ -65,7 +67,7 @@ function desk({ signedInBefore = true } = {}) {
     const known = { wider: false, ...(previous && { previous }) };
     await made.ask(known, () => false).catch(() => undefined);
   };
-  return { desk: made, save, lose, claims: () => claims, requests: () => requests };
+  return { desk: made, lock, save, lose, claims: () => claims, requests: () => requests };
 }
 
 test('whoever signed in since is seen, whoever was there before is not', async () => {
@@ -102,3 +104,22 @@ test('two who ask at once make one sign-in, which counts once', async () => {
   expect(claims()).toBe(1);
   expect(made.page()).toBeUndefined();
 });
+
+test('whoever waits goes on when somebody signed in with another process, and was told', async () => {
+  const { desk: made, lock, save } = desk({ signedInBefore: false });
+  const other = Promise.withResolvers<void>();
+  const signingIn = lock.hold('sign in x', () => other.promise);
+  const asked = made.ask({ wider: false }, (record) => record !== undefined);
+  await made.lookAgain();
+  await save('elsewhere');
+  while (!(await isSettled(asked))) await made.lookAgain();
+  other.resolve();
+  await signingIn;
+
+  expect(await asked).toMatchObject({ accessToken: 'elsewhere' });
+  expect(made.page()).toBeUndefined();
+});
+
+async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  return Promise.race([promise.then(() => true), setImmediate(false)]);
+}

@@ -19,6 +19,7 @@ function policy(
       signedInBefore: () => before,
       forgetListed: () => Promise.resolve(),
       rememberSignedIn: () => Promise.resolve(),
+      claimNotice: () => Promise.resolve(true),
       claimToday: () => {
         const mine = !day;
         day = true;

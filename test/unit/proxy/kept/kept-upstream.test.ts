@@ -155,6 +155,10 @@ function testDoor() {
       return Promise.resolve(page);
     },
     signedIn: () => Promise.resolve(state.signedIn),
+    lookAgain() {
+      if (state.signedIn) finished.resolve(true);
+      return Promise.resolve();
+    },
   };
   const finish = () => {
     state.signedIn = true;

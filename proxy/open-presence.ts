@@ -1,0 +1,154 @@
+import type { Clock } from '#clock/clock';
+import type { Connection } from '#config/connection';
+import { defaultStateDirectory } from '#config/default-state-directory';
+import type { Options } from '#config/options';
+import { explain, troubleOf } from '#errors';
+import type { Presence } from '#kept/presence';
+import type { SignInDoor } from '#kept/sign-in-door';
+import type { Log } from '#log/log';
+import type { AnnouncedPresence } from '#presence/announce-presence';
+import { observedUpstream } from '#presence/observed-upstream';
+import type { ProxyRequest } from '#presence/presence-words';
+import { proxyStory, type Fault } from '#presence/proxy-story';
+import type { RunningProxy } from '#presence/running-proxy';
+import { shownUrl } from '#presence/shown-url';
+import type { TokenRecord } from '#token/token-record';
+import type { Upstream } from '#upstream/upstream';
+
+export type PresencePorts = {
+  platform: NodeJS.Platform;
+  home: string;
+  env: NodeJS.ProcessEnv;
+  pid: number;
+  parentPid: number;
+  clock: Clock;
+};
+
+/** What a proxy can tell and do besides carrying messages. */
+export type PresenceOf = {
+  door?: SignInDoor | undefined;
+  /** The access token there is; it is never told, but its scopes and its end are. */
+  token?: (() => Promise<TokenRecord | undefined>) | undefined;
+};
+
+export type OpenedPresence = Presence & {
+  /** The upstream as the assistant is to have it; `hear` does what others ask of this proxy. */
+  observed(upstream: Upstream, hear: (request: ProxyRequest) => Promise<void>): Upstream;
+  close(): Promise<void>;
+};
+
+/** Behind the first answer, which nothing is to slow down. */
+const afterMs = 200;
+/** A server that does not answer is worth showing, too. */
+const patienceMs = 3_000;
+
+/**
+ * Lets this user's other programs see how the proxy is, once it has answered for the first time. That
+ * it cannot be seen is no failure of the proxy.
+ */
+export function openPresence(
+  connection: Connection,
+  options: Options,
+  { door, token }: PresenceOf,
+  ports: PresencePorts,
+  log: Log,
+): OpenedPresence {
+  const { clock, platform, pid, parentPid } = ports;
+  const { url, account } = connection;
+  const name = connection.name === url ? shownUrl(url) : connection.name;
+  const beginning = { pid, name, url: shownUrl(url), ...(account !== undefined && { account }) };
+  const story = proxyStory(beginning, clock, changed);
+  const life = new AbortController();
+  let timer = setTimeout(open, patienceMs).unref();
+  let answered = false;
+  let announced: AnnouncedPresence | undefined;
+  let opening: Promise<void> | undefined;
+  let hearing: (request: ProxyRequest) => Promise<void> = () => Promise.resolve();
+
+  function changed(): void {
+    announced?.changed();
+    if (answered || life.signal.aborted) return;
+    answered = true;
+    clearTimeout(timer);
+    timer = setTimeout(open, afterMs).unref();
+  }
+
+  function open(): void {
+    opening ??= announce().catch((error: unknown) => {
+      const reason = error instanceof Error ? error.message : '';
+      log.debug('this proxy cannot be watched', { reason });
+    });
+  }
+
+  async function announce(): Promise<void> {
+    const [{ announcePresence }, { presenceDirectory }, { processName }, { userInfo }, manifest] =
+      await Promise.all([
+        import('#presence/announce-presence'),
+        import('#presence/presence-directory'),
+        import('#presence/process-name'),
+        import('node:os'),
+        import('./package.json', { with: { type: 'json' } }),
+      ]);
+    const { version } = manifest.default;
+    const stateDirectory = options.stateDir ?? defaultStateDirectory(ports);
+    const userId = userInfo().uid;
+    let parent: Promise<string | undefined> | undefined;
+
+    const tell = async (): Promise<RunningProxy> => {
+      parent ??= processName(parentPid, platform);
+      const [parentName, record] = await Promise.all([parent, token?.().catch(() => undefined)]);
+      const page = door?.page();
+      const reason = 'somebody is about to sign in with the browser';
+      return {
+        ...story.told(),
+        version,
+        ...(page && { state: 'needs_sign_in' as const, reason }),
+        ...(parentName !== undefined && { parent: parentName }),
+        ...(record?.scope !== undefined && { scopes: record.scope.split(' ').filter(Boolean) }),
+        ...(record?.expiresAt !== undefined && { expiresAt: record.expiresAt }),
+      };
+    };
+    announced = await announcePresence({
+      directory: await presenceDirectory({ stateDirectory, platform, userId }),
+      platform,
+      pid,
+      tell,
+      hear: async (request) => hearing(request),
+    });
+    if (life.signal.aborted) await announced.close();
+    else void watchPages(announced);
+  }
+
+  /** A page that comes up, or is done with, is another state. */
+  async function watchPages(shown: AnnouncedPresence): Promise<void> {
+    if (!door) return;
+    for (;;) {
+      await door.shown(life.signal);
+      if (life.signal.aborted) return;
+      shown.changed();
+      await door.page()?.done;
+      shown.changed();
+    }
+  }
+
+  const faultOf = (error: unknown): Fault => {
+    const trouble = troubleOf(error, 'auto');
+    const { message } = explain(error, connection).failure;
+    if (trouble === undefined) return { state: 'trouble', reason: message };
+    return { state: trouble === 'offline' ? 'offline' : 'needs_sign_in', reason: message };
+  };
+
+  return {
+    changed: (standing) => story.changed(standing),
+    observed(upstream, hear) {
+      hearing = hear;
+      return observedUpstream(upstream, story, faultOf);
+    },
+    async close() {
+      life.abort();
+      clearTimeout(timer);
+      await opening;
+      await announced?.close();
+    },
+  };
+}

@@ -1,0 +1,28 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
+
+const limits = { timeout: 3_000, maxBuffer: 16 * 1024, windowsHide: true };
+
+/** What the system calls a process, without its arguments; `undefined` when it is gone. */
+export async function processName(
+  pid: number,
+  platform: NodeJS.Platform,
+): Promise<string | undefined> {
+  if (platform === 'linux') {
+    const name = await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '');
+    return name.trim() || undefined;
+  }
+  if (platform === 'win32') {
+    const line = await output('tasklist', ['/fi', `PID eq ${pid}`, '/fo', 'csv', '/nh']);
+    return /^"([^"]+?)(?:\.exe)?"/i.exec(line)?.[1];
+  }
+  const path = await output('/bin/ps', ['-o', 'comm=', '-p', String(pid)]);
+  return basename(path.trim()) || undefined;
+}
+
+async function output(program: string, args: string[]): Promise<string> {
+  return new Promise((resolve) => {
+    execFile(program, args, limits, (error, stdout) => resolve(error ? '' : stdout)).unref();
+  });
+}

@@ -1,0 +1,94 @@
+import { mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { RunningProxy } from '#proxy/presence/running-proxy';
+import { watchPresence } from '#proxy/presence/watch-presence';
+import { desktop } from '#support/desktop';
+import { legacyMcp } from '#support/legacy-mcp';
+import { signInFront } from '#support/sign-in-front';
+
+/** Watches the proxies of a machine, as a program of the same person does. */
+function watching(folder: string) {
+  const directory = join(folder, 'running');
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const watch = watchPresence({ directory, platform: process.platform });
+  const changes = watch.changes(new AbortController().signal);
+  async function until(wanted: (proxies: RunningProxy[]) => boolean): Promise<RunningProxy[]> {
+    for (;;) {
+      const { value } = await changes.next();
+      if (!value) throw new Error('the watch has ended');
+      if (wanted(value)) return value;
+    }
+  }
+  return { ...watch, directory, until, [Symbol.dispose]: () => watch.close() };
+}
+
+test('running proxies are seen, and gone when they are killed', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await desktop();
+  await machine.run('login', server.url);
+  using watch = watching(machine.folder);
+  await using first = machine.proxy(server);
+  await using second = machine.proxy(server);
+
+  await Promise.all([first.handshake(), second.handshake()]);
+  await first.request('tools/list');
+  const both = await watch.until(
+    (all) => all.length === 2 && all.some(({ lastCall }) => lastCall?.method === 'tools/list'),
+  );
+  first.kill('SIGKILL');
+  await watch.until((all) => all.length === 1);
+  second.hangUp();
+  await watch.until((all) => all.length === 0);
+  await second.ended;
+  using later = watching(machine.folder);
+  await later.ready();
+
+  const [shown] = both;
+  expect(shown).toMatchObject({
+    state: 'ready',
+    url: server.url,
+    name: server.url,
+    assistant: { name: 'test', version: '1' },
+    era: 'legacy',
+    scopes: ['mcp:tools:read'],
+    lastCall: { outcome: 'ok' },
+  });
+  expect(shown?.parent).toMatch(/./);
+  expect(shown?.expiresAt).toBeGreaterThan(Date.now() / 1000);
+  expect(new Set(both.map(({ pid }) => pid)).size).toBe(2);
+  expect(later.proxies()).toEqual([]);
+  await expect.poll(() => readdirSync(watch.directory)).toEqual([]);
+});
+
+test('a call that waits for a person completes when somebody signed in with another program', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await desktop();
+  using watch = watching(machine.folder);
+  // It opens a browser that nobody uses.
+  await using proxy = machine.proxyWith({ BROWSER: '/bin/true' }, server, '--sign-in', 'always');
+  const answer = proxy.handshake();
+
+  const [waiting] = await watch.until(([one]) => one?.state === 'needs_sign_in');
+  await machine.run('login', server.url);
+  const heard = await watch.ask('sign_in_done', () => true);
+  const { result } = await answer;
+  await watch.until(([one]) => one?.state === 'ready');
+
+  expect(waiting?.reason).toContain('sign in');
+  expect(heard).toBe(1);
+  expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
+});
+
+test('a proxy that cannot be watched works all the same', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await desktop();
+  await machine.run('login', server.url);
+  mkdirSync(join(machine.folder, 'running'), { mode: 0o777, recursive: true });
+  await using proxy = machine.proxy(server, '--log-level', 'debug');
+  await proxy.handshake();
+
+  await expect.poll(() => proxy.stderr(), { timeout: 10_000 }).toContain('cannot be watched');
+  expect((await proxy.request('tools/list')).result).toBeDefined();
+  expect(readdirSync(join(machine.folder, 'running'))).toEqual([]);
+});
