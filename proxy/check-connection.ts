@@ -1,4 +1,4 @@
-import type { Checked } from '#cli/machine';
+import type { Checked } from '#accounts/own-machine';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { readMessage } from '#jsonrpc/message';

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { isSea } from 'node:sea';
@@ -7,17 +6,16 @@ import { parseCommandLine } from '#cli/parse-command-line';
 import { systemClock } from '#clock/clock';
 import { wakeWatch } from '#clock/wake-watch';
 import type { Connection } from '#config/connection';
-import { defaultStateDirectory } from '#config/default-state-directory';
 import { readOptions } from '#config/options';
 import { packagedLauncher } from '#config/packaged-launcher';
-import { readConnection } from '#config/read-connection';
 import { UsageError } from '#config/usage-error';
 import { words } from '#errors';
 import { httpClient } from '#http/http-client';
 import type { NetworkSettings } from '#http/network-settings';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
 import { redact } from '#log/redact';
-import { keptDirectory, openAccount, openSecretStore, type Place } from './open-account.ts';
+import type { Place } from './open-account.ts';
+import { openMachine } from './open-machine.ts';
 
 const stopping = new AbortController();
 /** What our executable of one file is told, to be the guard of an agent's children. */
@@ -32,7 +30,7 @@ const watch = wakeWatch(
   () => performance.now(),
 );
 
-const machine: Machine & Pick<Place, 'keyring' | 'parentPid'> = {
+const own = openMachine({
   platform: process.platform,
   home: homedir(),
   env: process.env,
@@ -46,6 +44,13 @@ const machine: Machine & Pick<Place, 'keyring' | 'parentPid'> = {
     ? packagedLauncher(process.execPath, process.env)
     : { node: process.execPath, script: launcherPath() },
   keyring: isSea() ? openKeyring : undefined,
+  openBrowser: async (url) => machine.openBrowser(url),
+  writeLog: (line) => process.stderr.write(line),
+  stop: () => machine.stop(),
+});
+
+const machine: Machine & Place = {
+  ...own,
   interactive: process.stdin.isTTY && process.stdout.isTTY,
   stop() {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
@@ -66,28 +71,12 @@ const machine: Machine & Pick<Place, 'keyring' | 'parentPid'> = {
     const browser = await import('#loopback/open-browser');
     return browser.openBrowser(url, machine);
   },
-  readText(path) {
-    try {
-      return readFileSync(path, 'utf8');
-    } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
-      throw error;
-    }
-  },
   options(given) {
     const options = readOptions(given, process.env);
     const clientKeyPassphraseSecret = process.env['LATCHKEY_CLIENT_KEY_PASSPHRASE'] ?? '';
     network = { ...options, env: process.env, clientKeyPassphraseSecret };
     return options;
   },
-  readConnection: async (target, { config }, given) =>
-    readConnection(target, config, machine, (path) => machine.readText(path), {
-      ...(given && { given }),
-      async readWords(written, env) {
-        const { typedEntry } = await import('#cli/typed-entry');
-        return typedEntry(written, { ...machine, env: { ...machine.env, ...env } });
-      },
-    }),
   async connection(target, options) {
     subject = await machine.readConnection(target, options);
     return subject;
@@ -95,25 +84,6 @@ const machine: Machine & Pick<Place, 'keyring' | 'parentPid'> = {
   async acceptedTools({ url }, options) {
     const { openAcceptedTools } = await import('./open-accepted-tools.ts');
     return openAcceptedTools(url, options, machine);
-  },
-  account: async (connection, options) => openAccount(connection, options, machine),
-  store: async (options) => openSecretStore(options, machine),
-  async forgetKept(url, options) {
-    const { fileAnswers } = await import('#kept/file-answers');
-    await fileAnswers(keptDirectory(options, machine), { url, account: '' }).forget();
-  },
-  async exclusively(name, options, work) {
-    const { sqliteRefreshLock } = await import('#token/sqlite-refresh-lock');
-    const locks = join(options.stateDir ?? defaultStateDirectory(machine), 'locks');
-    return sqliteRefreshLock(locks, machine.clock).hold(name, work);
-  },
-  async check(connection, options) {
-    const { checkConnection } = await import('./check-connection.ts');
-    return checkConnection(connection, options, {
-      ...machine,
-      writeLog: (line) => process.stderr.write(line),
-      stop: machine.stop(),
-    });
   },
   async doctor(target, options, hears) {
     const { openDoctor } = await import('./open-doctor.ts');

@@ -1,6 +1,6 @@
 import { accountTokens } from '#accounts/account-tokens';
 import { signInDesk } from '#accounts/sign-in-desk';
-import { signsIn } from '#cli/sign-in-connection';
+import { signsIn } from '#accounts/signs-in';
 import { wakeWatch } from '#clock/wake-watch';
 import { inKeychain, type Connection } from '#config/connection';
 import type { Options, SignInMode } from '#config/options';

@@ -1,4 +1,4 @@
-import { signsIn } from '#cli/sign-in-connection';
+import { signsIn } from '#accounts/signs-in';
 import type { DoctorHears, Examined } from '#cli/machine';
 import type { Connection } from '#config/connection';
 import { connectionNames } from '#config/connection-names';

@@ -50,18 +50,48 @@ export async function keepSecrets(
     await store.set(headerAccount(connection, name), secret);
 }
 
-/** Forgets them again. `shared`: another connection has the same client, and keeps its secret. */
+/**
+ * Forgets them again. `shared`: another connection has the same client, and keeps its secret. What the
+ * `successor` keeps in the same place stays.
+ */
 export async function dropSecrets(
   connection: Connection,
-  shared: boolean,
+  { shared, successor }: { shared: boolean; successor?: Connection },
   store: SecretStore,
 ): Promise<void> {
-  const { url, credentials, headers = {} } = connection;
-  if (credentials.kind === 'api_key') await store.remove(apiKeyAccount(connection));
-  else if (credentials.clientSecret === inKeychain && !shared)
-    await store.remove(secretAccount(url, credentials.clientId ?? ''));
-  for (const [name, value] of Object.entries(headers))
-    if (value === inKeychain) await store.remove(headerAccount(connection, name));
+  const kept = new Set(successor && Object.values(secretAccounts(successor)).flat());
+  const { credential, headers } = secretAccounts(connection);
+  const isShared = shared && connection.credentials.kind !== 'api_key';
+  for (const account of [...(isShared ? [] : credential), ...headers]) {
+    if (kept.has(account)) continue;
+    await store.remove(account);
+    await store.remove(priorAccount(account));
+  }
+}
+
+/** Where the secrets of a connection stand, of those that are in the keychain. */
+function secretAccounts(connection: Connection): { credential: string[]; headers: string[] } {
+  const { headers = {} } = connection;
+  const own = credentialAccount(connection);
+  return {
+    credential: own === undefined ? [] : [own],
+    headers: Object.entries(headers)
+      .filter(([, value]) => value === inKeychain)
+      .map(([name]) => headerAccount(connection, name)),
+  };
+}
+
+/** Where the key or client secret stands; `undefined` where there is none of it. */
+export function credentialAccount(connection: Connection): string | undefined {
+  const { url, credentials } = connection;
+  if (credentials.kind === 'api_key') return apiKeyAccount(connection);
+  const { clientId, clientSecret } = credentials;
+  return clientSecret === undefined ? undefined : secretAccount(url, clientId ?? '');
+}
+
+/** Where the one before it stands, until the new one has worked. */
+export function priorAccount(account: string): string {
+  return `prior ${account}`;
 }
 
 /** Whether the keychain has the key and the headers that the configuration leaves to it. */

@@ -1,42 +1,27 @@
 import { isAbsolute, resolve } from 'node:path';
-import { dropSecrets, keepSecrets, type ConnectionSecrets } from '#accounts/kept-secrets';
+import { addConnection, checkFree } from '#accounts/add-connection';
+import type { ConnectionSecrets } from '#accounts/kept-secrets';
 import { ConfigurationError, type Problem } from '#config/configuration-error';
 import { inKeychain, type Connection } from '#config/connection';
-import { connectionEntry } from '#config/connection-entry';
 import { readCredentials } from '#config/read-credentials';
 import { registryFile } from '#config/registry-file';
 import { UsageError } from '#config/usage-error';
 import { webUrl } from '#http/web-url';
 import type { CommandInput } from './command.ts';
-import type { Checked, Machine } from './machine.ts';
-import {
-  checkName,
-  checkUnambiguous,
-  registered,
-  setRegistered,
-  sharesClient,
-} from './registry.ts';
+import type { Checked } from '#accounts/own-machine';
+import type { Machine } from './machine.ts';
 
 /** `latchkey add`: a connection of one's own, asked for once and then kept, its secrets elsewhere. */
 export async function add(input: CommandInput, machine: Machine): Promise<void> {
   const { operands, flags } = input;
   const [name = '', url = ''] = operands;
   const { config: _, ...options } = machine.options(input.options);
-  checkName(name);
-  await checkUnambiguous(name, url, options, machine);
-  const before = await registered(name, options, machine);
-  if (before && !flags.has('replace'))
-    throw new UsageError(
-      `${name} is there already, for ${before.url}`,
-      'add --replace, or choose another name',
-    );
+  const replace = flags.has('replace');
+  // Nobody is to type a secret in vain.
+  await checkFree({ name, url }, replace, options, machine);
   const { connection, secrets } = await described(name, url, input, machine);
-  const checked = flags.has('no-check') ? undefined : await machine.check(connection, options);
-  const issuer = await issuerOf(connection, checked, input, machine);
-  const store = await machine.store(options);
-  if (before) await dropSecrets(before, await sharesClient(before, options, machine), store);
-  await keepSecrets(connection, { ...secrets, ...issuer }, store);
-  await setRegistered(name, connectionEntry(connection), options, machine);
+  const how = { replace, check: !flags.has('no-check') };
+  const checked = await addConnection(connection, secrets, how, options, machine);
   say(connection, checked, flags.has('json'), machine);
 }
 
@@ -92,26 +77,6 @@ async function secretFor(what: string, variable: string, machine: Machine): Prom
     `no ${what} came`,
     `type it when asked, pipe it in, or set ${variable}; never as an argument`,
   );
-}
-
-/** The issuer that the secret has just been used with is the only one that gets it from now on. */
-async function issuerOf(
-  connection: Connection,
-  checked: Checked | undefined,
-  input: CommandInput,
-  machine: Machine,
-): Promise<{ issuer?: string }> {
-  const { credentials } = connection;
-  if (credentials.kind === 'api_key') return {};
-  if (credentials.issuer !== undefined) return { issuer: credentials.issuer };
-  if (checked?.issuer !== undefined) return { issuer: checked.issuer };
-  if (checked?.as !== 'client') return {};
-  const { vault } = await machine.account(
-    { ...connection, credentials },
-    machine.options(input.options),
-  );
-  const token = await vault.access();
-  return token ? { issuer: token.issuer } : {};
 }
 
 const asWords: Record<Checked['as'], string> = {

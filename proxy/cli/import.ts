@@ -1,18 +1,8 @@
-import { keepSecrets } from '#accounts/kept-secrets';
-import { inKeychain } from '#config/connection';
-import { connectionEntry } from '#config/connection-entry';
-import { launchEntry } from '#config/launch-entry';
-import type { Options, OptionTexts } from '#config/options';
-import { backUpFile } from '#editing/back-up-file';
-import { editJson, type JsonChange } from '#editing/edit-json';
-import { fileSnapshot } from '#editing/file-snapshot';
-import { replaceFile } from '#editing/replace-file';
+import { importFile } from '#assistants/import-file';
+import { importPlan, type ImportFile, type ImportStep } from '#assistants/import-plan';
+import { takeOverSignIn } from '#assistants/take-over-sign-in';
 import type { CommandInput } from './command.ts';
-import { importPlan, type ImportFile, type ImportStep } from './import-plan.ts';
-import { launchEnvironment } from './launch-environment.ts';
 import type { Machine } from './machine.ts';
-import { setRegistered } from './registry.ts';
-import { takeOverSignIn } from './take-over-sign-in.ts';
 
 type Done = { file: string; entry: string; name: string; url: string; moved: string[] };
 
@@ -64,44 +54,4 @@ async function agreed(machine: Machine): Promise<boolean> {
   machine.tell('Go on? [y/N]');
   for await (const line of machine.lines()) return /^y(es)?$/i.test(line.trim());
   return false;
-}
-
-/** Secrets first, the connection next, the file last: whatever fails, nothing is lost. */
-async function importFile(
-  { file, typed, steps }: ImportFile,
-  options: Options,
-  given: OptionTexts,
-  machine: Machine,
-): Promise<string | undefined> {
-  const store = await machine.store(options);
-  const env = launchEnvironment(options, given, machine);
-  const changes: JsonChange[] = [];
-  for (const { connection, secrets, secretHeaders, entry, servers } of steps) {
-    await keepSecrets(connection, secrets, store);
-    const path = [servers, entry.key];
-    if (entry.inPlace) {
-      for (const place of entry.inPlace)
-        changes.push({ path: [...path, ...place], value: inKeychain });
-      continue;
-    }
-    await setRegistered(
-      connection.name,
-      connectionEntry(connection, secretHeaders),
-      options,
-      machine,
-    );
-    const launch = launchEntry(machine.launcher, connection.name, {
-      typed: typed || servers === 'servers',
-      env,
-    });
-    changes.push({ path, value: launch });
-  }
-  return machine.exclusively(`file ${file}`, options, async () => {
-    const snapshot = await fileSnapshot(file);
-    const edited = await editJson(snapshot.bytes, file, changes);
-    if (snapshot.bytes?.equals(edited)) return undefined;
-    const backup = await backUpFile(snapshot, machine.clock.now());
-    await replaceFile(snapshot, edited);
-    return backup;
-  });
 }

@@ -1,6 +1,6 @@
 import type { Command } from './command.ts';
 import { placeOptions } from './place-options.ts';
-import { namedAccount } from './sign-in-connection.ts';
+import { namedAccount } from './named-account.ts';
 
 /** `latchkey logout NAME`. */
 export const logoutCommand: Command = {

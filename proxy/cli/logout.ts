@@ -1,17 +1,13 @@
 import type { Account } from '#accounts/account';
-import { registeredClients } from '#accounts/registered-clients';
-import { signOut } from '#accounts/sign-out';
+import { signOutConnection } from '#accounts/sign-out-connection';
 
 /** `latchkey logout`: what could not be taken back at the server is said, and the exit code is 1. */
 export async function logout(
   account: Account,
   terminal: { say: (line: string) => void; tell: (line: string) => void },
 ): Promise<boolean> {
-  const { connection, store } = account;
-  const clients = registeredClients(store);
-  const { wasSignedIn, notRevoked } = await signOut(connection, { ...account, clients });
-  await account.marks.forgetListed();
-  await account.forgetKept();
+  const { connection } = account;
+  const { wasSignedIn, notRevoked } = await signOutConnection(account);
   if (!wasSignedIn) terminal.say(`nobody was signed in to ${connection.name}`);
   else if (!notRevoked)
     terminal.say(`signed out of ${connection.name}: revoked at the server, forgotten here`);

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Command } from './command.ts';
 import { placeOptions } from './place-options.ts';
-import { signsIn } from './sign-in-connection.ts';
+import { signsIn } from '#accounts/signs-in';
 
 /** `latchkey status`. */
 export const statusCommand: Command = {

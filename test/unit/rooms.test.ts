@@ -25,7 +25,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     ],
   },
   'proxy/check-connection': {
-    enters: ['cli', 'config', 'jsonrpc', 'log', 'oauth', 'upstream'],
+    enters: ['accounts', 'config', 'jsonrpc', 'log', 'oauth', 'upstream'],
   },
   'proxy/connect': {
     enters: [
@@ -42,7 +42,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     ],
   },
   'proxy/open-credential': {
-    enters: ['accounts', 'cli', 'clock', 'config', 'errors', 'kept', 'log', 'token', 'upstream'],
+    enters: ['accounts', 'clock', 'config', 'errors', 'kept', 'log', 'token', 'upstream'],
   },
   'proxy/open-upstream': { enters: ['config', 'era', 'jsonrpc', 'log', 'upstream'] },
   'proxy/open-account': {
@@ -80,10 +80,10 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: [
       'accounts',
       'agent',
+      'assistants',
       'clock',
       'config',
       'doctor',
-      'editing',
       'http',
       'keychain',
       'loopback',
@@ -96,6 +96,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: [
       'clock',
       'config',
+      'editing',
       'http',
       'keychain',
       'log',
@@ -110,6 +111,11 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/open-presence': {
     enters: ['clock', 'config', 'errors', 'kept', 'log', 'presence', 'token', 'upstream'],
   },
+  'proxy/assistants': {
+    enters: ['accounts', 'config', 'editing', 'mcp-remote'],
+  },
+  'proxy/open-machine': { enters: ['accounts', 'cli', 'config', 'kept', 'presence', 'token'] },
+  'proxy/open-watch': { enters: ['presence'] },
   'proxy/config': { enters: ['http', 'log'] },
   'proxy/mcp-remote': { enters: ['config'] },
   'proxy/editing': { enters: ['clock', 'config'], packages: ['jsonc-parser'] },

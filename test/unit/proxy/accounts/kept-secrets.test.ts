@@ -40,7 +40,17 @@ test.each([
 test('what is dropped is gone', async () => {
   const store = memorySecretStore();
   await keepSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
-  await dropSecrets(connection, false, store);
+  await dropSecrets(connection, { shared: false }, store);
 
   await expect(withKeptSecrets(connection, store)).rejects.toThrow('is not in the keychain');
+});
+
+test('what the successor of a connection keeps in the same place stays', async () => {
+  const store = memorySecretStore();
+  await keepSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
+  await dropSecrets(connection, { shared: false, successor: connection }, store);
+
+  await expect(withKeptSecrets(connection, store)).resolves.toMatchObject({
+    credentials: { apiKeySecret },
+  });
 });

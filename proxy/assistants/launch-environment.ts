@@ -1,8 +1,8 @@
+import type { OwnMachine } from '#accounts/own-machine';
 import { resolve } from 'node:path';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import { declarations, optionNames, type Options, type OptionTexts } from '#config/options';
 import { registryFile } from '#config/registry-file';
-import type { Machine } from './machine.ts';
 
 /**
  * What the proxy has to be told when an assistant starts it, as assistants pass on six variables and
@@ -11,7 +11,7 @@ import type { Machine } from './machine.ts';
 export function launchEnvironment(
   options: Options,
   given: OptionTexts,
-  machine: Machine,
+  machine: OwnMachine,
 ): Record<string, string> {
   const { stateDir, secretStore, secretStoreKeyFile } = options;
   const bare = machine.platform === 'linux' ? { ...machine, env: {} } : machine;

@@ -1,13 +1,8 @@
-import type { Account, OAuthConnection } from '#accounts/account';
-import type { Connection } from '#config/connection';
+import type { Account } from '#accounts/account';
+import { signsIn } from '#accounts/signs-in';
 import { UsageError } from '#config/usage-error';
 import type { CommandInput } from './command.ts';
 import type { Machine } from './machine.ts';
-
-/** Whether there is anything to sign in to. */
-export function signsIn(connection: Connection): connection is OAuthConnection {
-  return connection.credentials.kind !== 'api_key';
-}
 
 /**
  * The account that a command was asked about.

@@ -1,10 +1,10 @@
+import type { OwnMachine } from '#accounts/own-machine';
 import { inKeychain } from '#config/connection';
 import type { GivenEntry } from '#config/read-connection';
 import { startsLatchkey } from '#config/launch-entry';
 import { readEntry } from '#config/read-entry';
 import { readArguments } from '#mcp-remote/read-arguments';
 import { remoteWords } from '#mcp-remote/remote-words';
-import type { Machine } from './machine.ts';
 
 /** An entry of an assistant's file that import takes over. */
 export type FoundEntry = {
@@ -31,7 +31,7 @@ export function foundEntry(
   key: string,
   value: unknown,
   connectsItself: boolean,
-  machine: Machine,
+  machine: OwnMachine,
 ): FoundEntry | undefined {
   const entry = isObject(value) ? value : {};
   const own = isObject(entry['env']) ? entry['env'] : {};

@@ -1,3 +1,4 @@
+import type { OwnMachine } from './own-machine.ts';
 import { inKeychain, type Connection } from '#config/connection';
 import { ConfigurationError } from '#config/configuration-error';
 import { connectionNames } from '#config/connection-names';
@@ -7,7 +8,6 @@ import { UsageError } from '#config/usage-error';
 import { editJson } from '#editing/edit-json';
 import { fileSnapshot } from '#editing/file-snapshot';
 import { replaceFile } from '#editing/replace-file';
-import type { Machine } from './machine.ts';
 
 /**
  * Writes an entry of our own connections, or with `undefined` removes it. One process at a time, so
@@ -17,7 +17,7 @@ export async function setRegistered(
   name: string,
   entry: Record<string, unknown> | undefined,
   options: Options,
-  machine: Machine,
+  machine: OwnMachine,
 ): Promise<void> {
   const file = registryFile(machine);
   await machine.exclusively(`file ${file}`, options, async () => {
@@ -31,7 +31,7 @@ export async function setRegistered(
 export async function registered(
   name: string,
   options: Options,
-  machine: Machine,
+  machine: OwnMachine,
 ): Promise<Connection | undefined> {
   const config = registryFile(machine);
   const names = await connectionNames([config], (path) => machine.readText(path));
@@ -42,7 +42,7 @@ export async function registered(
 export async function sharesClient(
   { name, url, credentials }: Connection,
   options: Options,
-  machine: Machine,
+  machine: OwnMachine,
 ): Promise<boolean> {
   if (credentials.kind === 'api_key') return false;
   const names = await connectionNames([registryFile(machine)], (path) => machine.readText(path));
@@ -69,7 +69,7 @@ export async function checkUnambiguous(
   name: string,
   url: string,
   options: Options,
-  machine: Machine,
+  machine: OwnMachine,
 ): Promise<void> {
   const { config: _, ...anywhere } = options;
   const known = await machine.readConnection(name, anywhere).catch((error: unknown) => {
@@ -85,7 +85,7 @@ export async function checkUnambiguous(
 export async function refuseTaken(
   { name, url, source }: Connection,
   options: Options,
-  machine: Machine,
+  machine: OwnMachine,
 ): Promise<void> {
   const known = await registered(name, options, machine);
   if (!known || known.url === url) return;

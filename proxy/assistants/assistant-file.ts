@@ -1,8 +1,7 @@
+import type { OwnMachine } from '#accounts/own-machine';
 import { basename } from 'node:path';
 import { assistantNamed, assistants } from '#config/assistants';
 import { UsageError } from '#config/usage-error';
-import type { CommandInput } from './command.ts';
-import type { Machine } from './machine.ts';
 
 /** The file of an assistant that a command is about, and how entries look there. */
 export type AssistantFile = {
@@ -20,8 +19,8 @@ export type AssistantFile = {
  */
 export function assistantFile(
   name: string,
-  { options }: CommandInput,
-  machine: Machine,
+  config: string | undefined,
+  machine: OwnMachine,
 ): AssistantFile {
   const assistant = assistantNamed(name);
   if (!assistant)
@@ -30,7 +29,7 @@ export function assistantFile(
       `the assistants are ${Object.keys(assistants).join(', ')}`,
     );
   const { title, servers, typed } = assistant;
-  const file = options.config ?? assistant.file(machine);
+  const file = config ?? assistant.file(machine);
   // VS Code says "servers" in its own files alone; what it shares with others has the others' word.
   const shared = basename(file) === '.mcp.json';
   return { title, file, servers: shared ? 'mcpServers' : servers, typed };

@@ -1,10 +1,10 @@
+import type { OwnMachine } from '#accounts/own-machine';
 import { join } from 'node:path';
 import { registeredClients } from '#accounts/registered-clients';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { dropRemoteSignIn, remoteSignIn } from '#mcp-remote/remote-cache';
-import type { Machine } from './machine.ts';
-import { signsIn } from './sign-in-connection.ts';
+import { signsIn } from '#accounts/signs-in';
 
 /**
  * Moves the sign-in that mcp-remote has for a connection into the keychain: where the server names the
@@ -14,7 +14,7 @@ export async function takeOverSignIn(
   connection: Connection,
   remoteHash: string | undefined,
   options: Options,
-  machine: Machine,
+  machine: OwnMachine,
 ): Promise<boolean> {
   if (remoteHash === undefined || !signsIn(connection)) return false;
   const folder = machine.env['MCP_REMOTE_CONFIG_DIR'] || join(machine.home, '.mcp-auth');

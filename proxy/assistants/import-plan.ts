@@ -1,3 +1,4 @@
+import type { OwnMachine } from '#accounts/own-machine';
 import { resolve } from 'node:path';
 import type { ConnectionSecrets } from '#accounts/kept-secrets';
 import { assistantNamed, assistants, type Assistant } from '#config/assistants';
@@ -10,8 +11,7 @@ import { editJson } from '#editing/edit-json';
 import { fileSnapshot } from '#editing/file-snapshot';
 import { memberAt } from '#editing/member-at';
 import { foundEntry, type FoundEntry } from './found-entry.ts';
-import { refuseTaken } from './registry.ts';
-import type { Machine } from './machine.ts';
+import { refuseTaken } from '#accounts/registry';
 
 /** One entry to take over. */
 export type ImportStep = {
@@ -40,7 +40,7 @@ type Place = { file: string; typed: boolean; connectsItself: boolean };
 export async function importPlan(
   asked: string | undefined,
   options: Options,
-  machine: Machine,
+  machine: OwnMachine,
 ): Promise<ImportPlan> {
   const files: ImportFile[] = [];
   const problems: ImportPlan['problems'] = [];
@@ -72,7 +72,7 @@ export async function importPlan(
   return { files, problems };
 }
 
-function placesOf(asked: string | undefined, machine: Machine): Place[] {
+function placesOf(asked: string | undefined, machine: OwnMachine): Place[] {
   const place = ({ file, typed, connectsItself }: Assistant) => ({
     file: file(machine),
     typed,
@@ -91,7 +91,7 @@ async function stepOf(
   servers: string,
   file: string,
   options: Options,
-  machine: Machine,
+  machine: OwnMachine,
 ): Promise<ImportStep> {
   const { key, url, given, secretHeaders, inPlace, remoteHash } = entry;
   const read = await machine.readConnection(url, options, given);

@@ -1,0 +1,39 @@
+import type { Connection } from '#config/connection';
+import type { Options } from '#config/options';
+import { registryFile } from '#config/registry-file';
+import { UsageError } from '#config/usage-error';
+import { dropSecrets } from './kept-secrets.ts';
+import type { OwnMachine } from './own-machine.ts';
+import { registered, setRegistered, sharesClient } from './registry.ts';
+import { signOutConnection } from './sign-out-connection.ts';
+import { signsIn } from './signs-in.ts';
+import type { SignedOut } from './sign-out.ts';
+
+export type Removed = SignedOut & { connection: Connection };
+
+/**
+ * Signs out at the server, and forgets a connection of our own with its secrets: the entry first, so that
+ * nothing starts that has lost its secret.
+ *
+ * @throws {UsageError} when there is none of that name
+ */
+export async function removeConnection(
+  name: string,
+  options: Options,
+  machine: OwnMachine,
+): Promise<Removed> {
+  const connection = await registered(name, options, machine);
+  if (!connection)
+    throw new UsageError(
+      `there is no connection ${name} in ${registryFile(machine)}`,
+      'latchkey status shows which there are',
+    );
+  const signedOut = signsIn(connection)
+    ? await signOutConnection(await machine.account(connection, options))
+    : { wasSignedIn: false };
+  await setRegistered(name, undefined, options, machine);
+  const shared = await sharesClient(connection, options, machine);
+  await dropSecrets(connection, { shared }, await machine.store(options));
+  await machine.forgetKept(connection.url, options);
+  return { ...signedOut, connection };
+}
