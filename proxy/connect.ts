@@ -8,7 +8,7 @@ import { fileAnswers } from '#kept/file-answers';
 import { keptUpstream } from '#kept/kept-upstream';
 import { question } from '#kept/question';
 import { jsonLinesLog } from '#log/log';
-import { keptDirectory } from './open-account.ts';
+import { keptDirectory, openSecretStore } from './open-account.ts';
 import { openPresence } from './open-presence.ts';
 import { openCredential, type CredentialPorts } from './open-credential.ts';
 import { openToolFilter } from './open-tool-filter.ts';
@@ -34,7 +34,8 @@ export async function connect(
   const log = jsonLinesLog(options.logLevel, ports.writeLog);
   const identity = await openCredential(connection, options, ports, log);
   const { credential, account, door } = identity;
-  const presence = openPresence(connection, options, identity, ports, log);
+  const worked = async () => settled(connection, options, ports);
+  const presence = openPresence(connection, options, { ...identity, worked }, ports, log);
   const explained = (error: unknown) => explain(error, connection);
   const answers = fileAnswers(keptDirectory(options, ports), { url, account });
   const hasStandIn = async (message: Message) =>
@@ -70,4 +71,15 @@ export async function connect(
   } finally {
     await presence.close();
   }
+}
+
+/** A secret that was replaced before this process began has proven itself. */
+async function settled(
+  connection: Connection,
+  options: Options,
+  ports: ConnectPorts,
+): Promise<void> {
+  const { settleRotation } = await import('#accounts/settle-rotation');
+  const store = async () => openSecretStore(options, ports);
+  await settleRotation(connection, performance.timeOrigin, options, ports, store);
 }

@@ -1,4 +1,129 @@
+import type { AccountsDoor, AccountsHost } from '#accounts/accounts-door';
+import { AccountsError } from '#accounts/accounts-error';
+import { systemClock } from '#clock/clock';
+import { wakeWatch } from '#clock/wake-watch';
+import { readOptions } from '#config/options';
+import type { Finding } from '#doctor/finding';
+import { words } from '#errors';
+import { httpClient } from '#http/http-client';
+import { redact } from '#log/redact';
+import { openAssistants } from './open-assistants.ts';
+import { openConnections } from './open-connections.ts';
+import { openMachine } from './open-machine.ts';
+
 export type * from '#accounts/accounts-door';
+export type * from '#doctor/finding';
+export type * from '#presence/running-proxy';
 export { AccountsError } from '#accounts/accounts-error';
 export type { Launcher } from '#config/launch-entry';
 export { packagedLauncher } from '#config/packaged-launcher';
+
+/**
+ * Opens the door to this person's connections for another face of this program. Nothing is read before
+ * it is asked for, and nothing is held but the sockets of running proxies while somebody watches.
+ *
+ * @throws {AccountsError} when the options make no sense
+ */
+export function openAccounts(host: AccountsHost): AccountsDoor {
+  const { platform, home, env, parentPid, launcher, options: given = {} } = host;
+  const options = guardedNow(() => readOptions(given, env));
+  const clientKeyPassphraseSecret = env['LATCHKEY_CLIENT_KEY_PASSPHRASE'] ?? '';
+  const network = { ...options, env, clientKeyPassphraseSecret };
+  const systemBrowser = async (url: URL) => {
+    const browser = await import('#loopback/open-browser');
+    return browser.openBrowser(url, { platform, env });
+  };
+  const { openBrowser = systemBrowser } = host;
+  const stop = new AbortController().signal;
+  const watch = wakeWatch(
+    () => Date.now(),
+    () => performance.now(),
+  );
+  const machine = openMachine({
+    platform,
+    home,
+    env,
+    parentPid,
+    launcher,
+    clock: systemClock(),
+    http: httpClient(
+      () => network,
+      () => watch.wokeWithin(1),
+    ),
+    openBrowser,
+    writeLog: () => undefined,
+    stop: () => stop,
+  });
+  const connections = openConnections({ machine, options, openBrowser });
+  const assistants = openAssistants({ machine, options, given });
+  return {
+    listConnections: guarded(connections.listConnections),
+    watch: guardedChanges(connections.watch),
+    probe: guarded(connections.probe),
+    readPasted: guarded(connections.readPasted),
+    add: guarded(connections.add),
+    remove: guarded(connections.remove),
+    signIn: guarded(connections.signIn),
+    signOut: guarded(connections.signOut),
+    reconnect: guarded(connections.reconnect),
+    rotateKey: guarded(connections.rotateKey),
+    rotateSecret: guarded(connections.rotateSecret),
+    undoRotation: guarded(connections.undoRotation),
+    reminders: guarded(connections.reminders),
+    claimNotice: guarded(connections.claimNotice),
+    assistants: guarded(assistants.assistants),
+    install: guarded(assistants.install),
+    uninstall: guarded(assistants.uninstall),
+    importable: guarded(assistants.importable),
+    import: guarded(assistants.import),
+    doctor: guarded(async (name?: string, found: (finding: Finding) => void = () => undefined) => {
+      const { openDoctor } = await import('./open-doctor.ts');
+      const hears = { progress: () => undefined, found };
+      const ports = { ...machine, ...hears, node: host.node, stop };
+      return (await openDoctor(name, options, network, ports)).findings;
+    }),
+  };
+}
+
+/** The same work, whose failures have words for a person; a bug goes on as it came. */
+function guarded<Input extends unknown[], Output>(
+  work: (...input: Input) => Promise<Output>,
+): (...input: Input) => Promise<Output> {
+  return async (...input) => {
+    try {
+      return await work(...input);
+    } catch (error) {
+      throw inWords(error);
+    }
+  };
+}
+
+function guardedNow<Output>(work: () => Output): Output {
+  try {
+    return work();
+  } catch (error) {
+    throw inWords(error);
+  }
+}
+
+function guardedChanges<Input extends unknown[], Output>(
+  changes: (...input: Input) => AsyncIterable<Output>,
+): (...input: Input) => AsyncGenerator<Output, void> {
+  return async function* guardedOnes(...input) {
+    try {
+      yield* changes(...input);
+    } catch (error) {
+      throw inWords(error);
+    }
+  };
+}
+
+function inWords(error: unknown): AccountsError {
+  if (error instanceof AccountsError) return error;
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'usage';
+  // What the system says of a file names the file and nothing that stands in it.
+  if (error instanceof Error && 'syscall' in error && 'path' in error)
+    return new AccountsError(code, error.message, 'look at the file and who may write it');
+  const { message, hint } = words(error);
+  return new AccountsError(code, redact(message), hint, { cause: error });
+}

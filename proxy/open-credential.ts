@@ -10,6 +10,7 @@ import type { Log } from '#log/log';
 import type { TokenRecord } from '#token/token-record';
 import {
   bearerCredential,
+  rereadCredential,
   staticCredential,
   withHeaders,
   type Credential,
@@ -49,7 +50,9 @@ export async function openCredential(
   // A header that somebody chose is the credential then; no other is fetched.
   if (headers && ('authorization' in headers || 'x-api-key' in headers))
     return { credential: staticCredential(headers), account: JSON.stringify(headers) };
-  const own = await ownIdentity(connection, options, ports, log);
+  const own = isKept(configured)
+    ? await keptKey(configured, connection, options, ports)
+    : await ownIdentity(connection, options, ports, log);
   if (!headers) return own;
   const account = JSON.stringify([own.account, headers]);
   return { ...own, credential: withHeaders(own.credential, headers), account };
@@ -66,6 +69,25 @@ async function filled(
   if (![...key, ...Object.values(headers)].includes(inKeychain)) return connection;
   const { withKeptSecrets } = await import('#accounts/kept-secrets');
   return withKeptSecrets(connection, await openSecretStore(options, ports));
+}
+
+function isKept({ credentials }: Connection): boolean {
+  return credentials.kind === 'api_key' && credentials.apiKeySecret === inKeychain;
+}
+
+/** A key of the keychain may be replaced there while we run. */
+async function keptKey(
+  configured: Connection,
+  connection: Connection,
+  options: Options,
+  ports: CredentialPorts,
+): Promise<Identity> {
+  const keyOf = ({ credentials }: Connection) =>
+    credentials.kind === 'api_key' ? credentials.apiKeySecret : '';
+  const header = (key: string) => ({ 'x-api-key': key });
+  const reread = async () => header(keyOf(await filled(configured, options, ports)));
+  const credential = rereadCredential(header(keyOf(connection)), reread);
+  return { credential, account: keyOf(connection) };
 }
 
 async function ownIdentity(

@@ -6,6 +6,7 @@ import { explain, troubleOf } from '#errors';
 import type { Presence } from '#kept/presence';
 import type { SignInDoor } from '#kept/sign-in-door';
 import type { Log } from '#log/log';
+import { redact } from '#log/redact';
 import type { AnnouncedPresence } from '#presence/announce-presence';
 import { observedUpstream } from '#presence/observed-upstream';
 import type { ProxyRequest } from '#presence/presence-words';
@@ -29,6 +30,8 @@ export type PresenceOf = {
   door?: SignInDoor | undefined;
   /** The access token there is; it is never told, but its scopes and its end are. */
   token?: (() => Promise<TokenRecord | undefined>) | undefined;
+  /** Hears once that a request has worked, behind its answer. */
+  worked?: () => Promise<void>;
 };
 
 export type OpenedPresence = Presence & {
@@ -49,7 +52,7 @@ const patienceMs = 3_000;
 export function openPresence(
   connection: Connection,
   options: Options,
-  { door, token }: PresenceOf,
+  { door, token, worked }: PresenceOf,
   ports: PresencePorts,
   log: Log,
 ): OpenedPresence {
@@ -61,16 +64,27 @@ export function openPresence(
   const life = new AbortController();
   let timer = setTimeout(open, patienceMs).unref();
   let answered = false;
+  let hasWorked = false;
   let announced: AnnouncedPresence | undefined;
   let opening: Promise<void> | undefined;
   let hearing: (request: ProxyRequest) => Promise<void> = () => Promise.resolve();
 
   function changed(): void {
     announced?.changed();
+    if (!hasWorked && story.told().state === 'ready') {
+      hasWorked = true;
+      if (worked) setTimeout(() => void tellWorked(worked), afterMs).unref();
+    }
     if (answered || life.signal.aborted) return;
     answered = true;
     clearTimeout(timer);
     timer = setTimeout(open, afterMs).unref();
+  }
+
+  async function tellWorked(hear: () => Promise<void>): Promise<void> {
+    await hear().catch((error: unknown) => {
+      log.debug('not settled yet', { reason: error instanceof Error ? error.message : '' });
+    });
   }
 
   function open(): void {
@@ -131,15 +145,20 @@ export function openPresence(
     }
   }
 
+  /** Words of an error may quote the whole address. */
+  const shownReason = (reason: string) => redact(reason.replaceAll(url, shownUrl(url)));
   const faultOf = (error: unknown): Fault => {
     const trouble = troubleOf(error, 'auto');
-    const { message } = explain(error, connection).failure;
+    const message = shownReason(explain(error, connection).failure.message);
     if (trouble === undefined) return { state: 'trouble', reason: message };
     return { state: trouble === 'offline' ? 'offline' : 'needs_sign_in', reason: message };
   };
 
   return {
-    changed: (standing) => story.changed(standing),
+    changed(standing) {
+      const isOnline = standing.state === 'online';
+      story.changed(isOnline ? standing : { ...standing, reason: shownReason(standing.reason) });
+    },
     observed(upstream, hear) {
       hearing = hear;
       return observedUpstream(upstream, story, faultOf);

@@ -19,18 +19,22 @@ export type AccountStatus = {
 };
 
 export async function accountStatus(
-  { name, url, source, credentials }: Connection,
+  { name, url, source, credentials, headers = {} }: Connection,
   vault: TokenVault | undefined,
   now: EpochSeconds,
   /** Whether the keychain has the secrets that the configuration leaves to it. */
   complete = true,
 ): Promise<AccountStatus> {
   const what = { name, url, source };
-  if (credentials.kind === 'api_key' || !vault)
+  // A header that somebody chose is the credential, and no other is fetched.
+  const chosen = 'authorization' in headers || 'x-api-key' in headers;
+  if (credentials.kind === 'api_key' || chosen)
     return { ...what, state: complete ? 'ready' : 'signed_out', as: 'api_key', renewable: false };
+  const client = credentials.kind === 'client_credentials';
+  if (!vault)
+    return { ...what, state: 'signed_out', as: client ? 'client' : 'person', renewable: false };
   const token = await vault.access();
   const refresh = token && (await vault.refresh(token.issuer));
-  const client = credentials.kind === 'client_credentials';
   const renewable = client || refresh !== undefined;
   const good = token !== undefined && !isExpired(token, now);
   return {

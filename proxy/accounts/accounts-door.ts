@@ -1,6 +1,7 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { Launcher } from '#config/launch-entry';
 import type { OptionTexts } from '#config/options';
+import type { Finding } from '#doctor/finding';
 import type { RunningProxy } from '#presence/running-proxy';
 
 /** A connection with everything that a person wants to see of it. Never a secret. */
@@ -156,13 +157,6 @@ export type Imports = {
 };
 
 export type Imported = { file: string; backup?: string; signInTakenOver: readonly string[] };
-
-export type Finding = {
-  check: string;
-  state: 'ok' | 'warn' | 'fail';
-  what: string;
-  hint?: string;
-};
 
 export type Until = { signal?: AbortSignal };
 

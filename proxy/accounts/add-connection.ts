@@ -3,6 +3,7 @@ import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { UsageError } from '#config/usage-error';
 import { dropSecrets, keepSecrets, type ConnectionSecrets } from './kept-secrets.ts';
+import { noteStored } from './note-stored.ts';
 import type { Checked, OwnMachine } from './own-machine.ts';
 import {
   checkName,
@@ -62,6 +63,7 @@ export async function addConnection(
   const issuer = await issuerOf(connection, checked, options, machine);
   const store = await machine.store(options);
   await keepSecrets(connection, { ...secrets, ...issuer }, store);
+  await noteStored(connection, secrets, options, machine);
   await setRegistered(name, connectionEntry(connection), options, machine);
   if (before) {
     const shared = await sharesClient(before, options, machine);

@@ -48,6 +48,9 @@ export async function bindSecret(
   store: SecretStore,
 ): Promise<void> {
   if (boundIssuer === issuer) return;
+  // Somebody may have put another one there since, which is not ours to overwrite.
+  const kept = parse(await store.get(secretAccount(url, clientId)));
+  if (kept?.clientSecret !== clientSecret) return;
   await store.set(secretAccount(url, clientId), JSON.stringify({ clientSecret, issuer }));
 }
 

@@ -10,10 +10,12 @@ export type StatusPorts = {
   /** Whether the secrets that the configuration leaves to the keychain are there. */
   complete: (connection: Connection) => Promise<boolean>;
   clock: Clock;
+  /** Why a connection cannot be looked at, where the others are to be listed all the same. */
+  excuse?: (error: unknown) => string | undefined;
 };
 
 export type ConnectionStatuses = {
-  statuses: { status: AccountStatus; connection: Connection }[];
+  statuses: { status: AccountStatus; connection: Connection; broken?: string }[];
   problems: { name: string; problem: string }[];
 };
 
@@ -27,7 +29,7 @@ export async function connectionStatuses(
   names: readonly string[],
   urls: readonly string[],
   only: boolean,
-  { read, vaultOf, complete, clock }: StatusPorts,
+  { read, vaultOf, complete, clock, excuse }: StatusPorts,
 ): Promise<ConnectionStatuses> {
   const found: ConnectionStatuses = { statuses: [], problems: [] };
   const listed = new Set<string>();
@@ -36,9 +38,16 @@ export async function connectionStatuses(
     const vault = await vaultOf(connection);
     if (!again && vault && listed.has(vault.account)) return;
     if (vault) listed.add(vault.account);
-    const whole = await complete(connection);
-    const status = await accountStatus(connection, vault, clock.now(), whole);
-    found.statuses.push({ status, connection });
+    try {
+      const whole = await complete(connection);
+      const status = await accountStatus(connection, vault, clock.now(), whole);
+      found.statuses.push({ status, connection });
+    } catch (error) {
+      const broken = excuse?.(error);
+      if (broken === undefined) throw error;
+      const status = await accountStatus(connection, undefined, clock.now());
+      found.statuses.push({ status, connection, broken });
+    }
   };
   for (const name of names) {
     try {

@@ -1,4 +1,5 @@
 import { keepSecrets } from '#accounts/kept-secrets';
+import { noteStored } from '#accounts/note-stored';
 import type { OwnMachine } from '#accounts/own-machine';
 import { setRegistered } from '#accounts/registry';
 import { inKeychain } from '#config/connection';
@@ -25,6 +26,7 @@ export async function importFile(
   const changes: JsonChange[] = [];
   for (const { connection, secrets, secretHeaders, entry, servers } of steps) {
     await keepSecrets(connection, secrets, store);
+    await noteStored(connection, secrets, options, machine);
     const path = [servers, entry.key];
     if (entry.inPlace) {
       for (const place of entry.inPlace)

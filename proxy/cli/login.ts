@@ -1,11 +1,8 @@
+import { givenUp } from '#accounts/given-up';
 import { signInAccount } from '#accounts/sign-in-account';
 import type { Account } from '#accounts/account';
 import type { ShowPage } from '#accounts/sign-in';
-import { LoopbackError } from '#loopback/loopback-error';
 import { pastedRedirect } from '#loopback/pasted-redirect';
-
-/** What a sign-in that is given up may still take to end by itself. */
-const graceMs = 200;
 
 export type Terminal = {
   /** Standard output. */
@@ -45,15 +42,4 @@ export async function login(
   await account.forgetKept();
   const what = scope === undefined ? '' : `, for ${scope}`;
   terminal.say(`signed in to ${connection.name} (${connection.url}) at ${issuer}${what}`);
-}
-
-/** Rejects soon after Ctrl-C, also while a server does not answer; until then the page can be told. */
-async function givenUp(signal: AbortSignal, signingIn: Promise<unknown>): Promise<never> {
-  const ending = signingIn.catch(() => undefined);
-  await new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    signal.addEventListener('abort', resolve, { once: true });
-  });
-  await Promise.race([ending, new Promise((resolve) => setTimeout(resolve, graceMs))]);
-  throw new LoopbackError('aborted', 'the sign-in was given up');
 }

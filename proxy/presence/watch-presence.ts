@@ -19,6 +19,9 @@ export interface PresenceWatch {
   /** What there is now, then again after every change, until `signal` aborts or the watch is closed. */
   changes(signal: AbortSignal): AsyncGenerator<RunningProxy[], void>;
 
+  /** Resolves at the next change, and when `signal` aborts. */
+  next(signal: AbortSignal): Promise<void>;
+
   /** Asks those proxies for something; resolves with how many have done it. */
   ask(request: ProxyRequest, wanted: (proxy: RunningProxy) => boolean): Promise<number>;
 
@@ -135,6 +138,18 @@ export function watchPresence({ directory, platform }: WatchPresenceOptions): Pr
         listeners.delete(listener);
         ended.removeEventListener('abort', listener);
       }
+    },
+    async next(signal) {
+      await new Promise<void>((resolve) => {
+        if (signal.aborted) return resolve();
+        const done = () => {
+          listeners.delete(done);
+          signal.removeEventListener('abort', done);
+          resolve();
+        };
+        listeners.add(done);
+        signal.addEventListener('abort', done, { once: true });
+      });
     },
     async ask(request, wanted) {
       await lookAndMeet();

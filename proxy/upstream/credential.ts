@@ -25,6 +25,24 @@ export function staticCredential(headers: Headers): Credential {
   };
 }
 
+/**
+ * A key that stands elsewhere, too: once it is refused, it is read again, as somebody may have replaced
+ * it since.
+ */
+export function rereadCredential(first: Headers, reread: () => Promise<Headers>): Credential {
+  let current = first;
+  return {
+    headers: () => Promise.resolve(current),
+    async renewed(refused) {
+      current = await reread();
+      return Object.entries(current).every(([name, value]) => refused[name] === value)
+        ? undefined
+        : current;
+    },
+    widened: () => Promise.resolve(undefined),
+  };
+}
+
 const bearer = 'Bearer ';
 
 /**

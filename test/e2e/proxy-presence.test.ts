@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { RunningProxy } from '#proxy/presence/running-proxy';
@@ -84,7 +84,7 @@ test('a proxy that cannot be watched works all the same', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
   await machine.run('login', server.url);
-  mkdirSync(join(machine.folder, 'running'), { mode: 0o777, recursive: true });
+  chmodSync(join(machine.folder, 'running'), 0o755);
   await using proxy = machine.proxy(server, '--log-level', 'debug');
   await proxy.handshake();
 

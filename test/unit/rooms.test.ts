@@ -29,6 +29,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   },
   'proxy/connect': {
     enters: [
+      'accounts',
       'bridge',
       'config',
       'errors',
@@ -96,6 +97,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: [
       'clock',
       'config',
+      'doctor',
       'editing',
       'http',
       'keychain',
@@ -106,7 +108,23 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'token',
     ],
   },
-  'proxy/open-accounts': { enters: ['accounts', 'config'] },
+  'proxy/open-accounts': {
+    enters: [
+      'accounts',
+      'clock',
+      'config',
+      'doctor',
+      'errors',
+      'http',
+      'log',
+      'loopback',
+      'presence',
+    ],
+  },
+  'proxy/open-connections': {
+    enters: ['accounts', 'assistants', 'config', 'errors', 'keychain', 'log'],
+  },
+  'proxy/open-assistants': { enters: ['accounts', 'assistants', 'config'] },
   'proxy/presence': { enters: ['clock', 'jsonrpc', 'kept', 'upstream'] },
   'proxy/open-presence': {
     enters: ['clock', 'config', 'errors', 'kept', 'log', 'presence', 'token', 'upstream'],

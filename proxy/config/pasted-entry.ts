@@ -1,0 +1,52 @@
+import { parseJsonc } from './parse-jsonc.ts';
+import { UsageError } from './usage-error.ts';
+
+/** What somebody pasted: an `oauth` object, an entry, or a file with one. */
+export type PastedEntry = { name?: string; url?: string; oauth?: unknown; apiKey?: unknown };
+
+/**
+ * Reads a desktop `oauth` object, alone, as a member, or inside an entry of an assistant's file.
+ *
+ * @throws {UsageError} when it is nothing of that; never with what was pasted
+ */
+export function pastedEntry(text: string): PastedEntry {
+  const value = parsed(text) ?? parsed(`{${text.trim().replace(/,$/, '')}}`);
+  const entry = value && entryIn(value);
+  if (entry) return entry;
+  throw new UsageError(
+    'the pasted text holds no connection',
+    'paste the "oauth" object, or the whole entry with its "url"',
+  );
+}
+
+function entryIn(value: Record<string, unknown>, name?: string): PastedEntry | undefined {
+  const named = name === undefined ? {} : { name };
+  if (isObject(value['mcpServers'])) return entryIn(value['mcpServers']);
+  if (isObject(value['servers'])) return entryIn(value['servers']);
+  const { oauth, apiKey, url, clientId } = value;
+  if (clientId !== undefined) return { ...named, oauth: value };
+  if (typeof url === 'string' || isObject(oauth) || typeof apiKey === 'string')
+    return {
+      ...named,
+      ...(typeof url === 'string' && { url }),
+      ...(oauth !== undefined && { oauth }),
+      ...(apiKey !== undefined && { apiKey }),
+    };
+  const members = Object.entries(value);
+  const [first] = members;
+  if (!first || members.length !== 1 || name !== undefined) return undefined;
+  return isObject(first[1]) ? entryIn(first[1], first[0]) : undefined;
+}
+
+function parsed(text: string): Record<string, unknown> | undefined {
+  try {
+    const value = parseJsonc(text);
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,176 @@
+import { join } from 'node:path';
+import type { AccountsDoor, ConnectionView, Until } from '#accounts/accounts-door';
+import { fileMarks } from '#accounts/marks';
+import type { OwnMachine } from '#accounts/own-machine';
+import { signsIn } from '#accounts/signs-in';
+import type { Connection } from '#config/connection';
+import { defaultStateDirectory } from '#config/default-state-directory';
+import type { Options } from '#config/options';
+import { UsageError } from '#config/usage-error';
+import { userFiles } from '#config/user-files';
+import { words } from '#errors';
+import { SecretStoreError } from '#keychain/secret-store';
+import { redact } from '#log/redact';
+import { openWatch } from './open-watch.ts';
+
+export type ConnectionPorts = {
+  machine: OwnMachine;
+  options: Options;
+  openBrowser: (url: URL) => Promise<boolean>;
+};
+
+export type ConnectionPart = Omit<
+  AccountsDoor,
+  'assistants' | 'install' | 'uninstall' | 'importable' | 'import' | 'doctor'
+>;
+
+/** The part of the door that is about connections; what it takes is loaded when it is asked for. */
+export function openConnections({
+  machine,
+  options,
+  openBrowser,
+}: ConnectionPorts): ConnectionPart {
+  const { platform } = machine;
+  const { config: _, ...ownOptions } = options;
+  const state = options.stateDir ?? defaultStateDirectory(machine);
+  const never = new AbortController().signal;
+
+  const named = async (name: string) => machine.readConnection(name, options);
+  const startedBy = async (name: string) => {
+    const { startingAssistants } = await import('#assistants/starting-assistants');
+    return startingAssistants(name, machine);
+  };
+  const excuse = (error: unknown) => {
+    if (!(error instanceof SecretStoreError)) return undefined;
+    const { message, hint } = words(error);
+    return `${message}; ${hint}`;
+  };
+  const viewPorts = { machine, options, startedBy, excuse };
+
+  async function list(): Promise<ConnectionView[]> {
+    const { connectionViews } = await import('#accounts/connection-views');
+    const watch = await openWatch(state, platform);
+    try {
+      await watch.ready();
+      return await connectionViews(watch.proxies(), viewPorts);
+    } finally {
+      watch.close();
+    }
+  }
+
+  async function* watchAll(signal: AbortSignal): AsyncGenerator<ConnectionView[], void> {
+    const [{ connectionViews }, { connectionChanges }] = await Promise.all([
+      import('#accounts/connection-views'),
+      import('#accounts/connection-changes'),
+    ]);
+    const watch = await openWatch(state, platform);
+    try {
+      await watch.ready();
+      const places = [...userFiles(machine), join(state, 'sign-ins'), join(state, 'keys')];
+      const view = async () => connectionViews(watch.proxies(), viewPorts);
+      const news = async (until: AbortSignal) => watch.next(until);
+      yield* connectionChanges({ view, news, places, clock: machine.clock }, signal);
+    } finally {
+      watch.close();
+    }
+  }
+
+  /** Running proxies take what is new in the keychain. That none can be asked is no failure. */
+  async function tell(connection: Connection): Promise<void> {
+    await machine.askProxies('sign_in_done', connection, options).catch(() => 0);
+  }
+
+  async function rotate(name: string, secret: string, kind: 'key' | 'secret', until?: Until) {
+    const connection = await named(name);
+    if ((connection.credentials.kind === 'api_key') !== (kind === 'key'))
+      throw new UsageError(
+        `${name} has ${kind === 'key' ? 'no API key' : 'an API key, and no client secret'}`,
+        'look at how it is signed in to',
+      );
+    const [{ rotateSecret }, { secretView }] = await Promise.all([
+      import('#accounts/rotate-secret'),
+      import('#accounts/secret-view'),
+    ]);
+    await rotateSecret(connection, secret, options, machine, until?.signal);
+    await tell(connection);
+    const view = await secretView(connection, options, machine);
+    return { name, onTrial: view?.onTrial ?? false, dashboardUrl: view?.dashboardUrl ?? '' };
+  }
+
+  return {
+    listConnections: list,
+    watch: watchAll,
+    async probe(url, until) {
+      const [{ probeServer }, { suggestedName }, { connectionNames }] = await Promise.all([
+        import('#accounts/probe-server'),
+        import('#accounts/suggested-name'),
+        import('#config/connection-names'),
+      ]);
+      const taken = await connectionNames(userFiles(machine), (path) => machine.readText(path));
+      return probeServer(url, suggestedName(url, taken), options, machine, until?.signal);
+    },
+    async readPasted(text) {
+      const { readPasted } = await import('#accounts/read-pasted');
+      return readPasted(text);
+    },
+    async add(input, until) {
+      const [{ addConnection }, { describedConnection }] = await Promise.all([
+        import('#accounts/add-connection'),
+        import('#accounts/described-connection'),
+      ]);
+      const { connection, secrets } = describedConnection(input, machine);
+      const signal = until?.signal;
+      const how = { replace: input.replace ?? false, check: true, ...(signal && { signal }) };
+      const checked = await addConnection(connection, secrets, how, ownOptions, machine);
+      return { name: input.name, url: input.url, checked: checked?.as ?? 'nobody' };
+    },
+    async remove(name) {
+      const { removeConnection } = await import('#accounts/remove-connection');
+      const { wasSignedIn, notRevoked } = await removeConnection(name, ownOptions, machine);
+      return { wasSignedIn, ...(notRevoked && { notRevoked: redact(notRevoked.message) }) };
+    },
+    async signIn(name, { signal = never, progress = () => undefined }) {
+      const { signInConnection } = await import('#accounts/sign-in-connection');
+      const connection = await named(name);
+      if (!signsIn(connection)) throw hasKey(name);
+      const account = await machine.account(connection, options);
+      const signedIn = await signInConnection(account, { openBrowser, progress, signal });
+      await tell(connection);
+      return signedIn;
+    },
+    async signOut(name) {
+      const { signOutConnection } = await import('#accounts/sign-out-connection');
+      const connection = await named(name);
+      if (!signsIn(connection)) throw hasKey(name);
+      const account = await machine.account(connection, options);
+      const { wasSignedIn, notRevoked } = await signOutConnection(account);
+      return { wasSignedIn, ...(notRevoked && { notRevoked: redact(notRevoked.message) }) };
+    },
+    reconnect: async (name) => machine.askProxies('reconnect', await named(name), options),
+    rotateKey: async (name, secret, until) => rotate(name, secret, 'key', until),
+    rotateSecret: async (name, secret, until) => rotate(name, secret, 'secret', until),
+    async undoRotation(name) {
+      const { undoRotation } = await import('#accounts/undo-rotation');
+      const connection = await named(name);
+      const undone = await undoRotation(connection, options, machine);
+      if (undone) await tell(connection);
+      return undone;
+    },
+    async reminders() {
+      const { remindersOf } = await import('#accounts/reminders-of');
+      return remindersOf(await list(), machine.clock.now());
+    },
+    async claimNotice(name) {
+      const { url, account } = await named(name);
+      const place = account === undefined ? url : `${url} ${account}`;
+      return fileMarks(join(state, 'sign-ins'), place, machine.clock).claimNotice();
+    },
+  };
+}
+
+function hasKey(name: string): UsageError {
+  return new UsageError(
+    `${name} uses an API key, so there is nothing to sign in to`,
+    'revoke the key in the dashboard, under Servers',
+  );
+}

@@ -1,0 +1,213 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { ConnectionView, Probed, Rotated } from '#proxy/accounts/accounts-door';
+import { acmeServer, type AcmeServer } from '#support/acme-server';
+import { doorProcess, type DoorProcess } from '#support/door-process';
+import { keychainSession, type KeychainSession } from '#support/keychain-session';
+import { latchkeyHome, type LatchkeyHome } from '#support/latchkey-home';
+import { legacyMcp } from '#support/legacy-mcp';
+import { launcher } from '#support/proxy-process';
+import { signInFront } from '#support/sign-in-front';
+import { suite } from '#support/suite';
+
+const registry = '.config/latchkey/connections.json';
+const claude = '.config/Claude/claude_desktop_config.json';
+const bare = { XDG_CONFIG_HOME: undefined, XDG_STATE_HOME: undefined, XDG_DATA_HOME: undefined };
+
+const doorOf = (home: LatchkeyHome, more = {}) => doorProcess({ ...bare, ...home.env, ...more });
+
+async function connection(door: DoorProcess, name: string): Promise<ConnectionView | undefined> {
+  const all = await door.call<ConnectionView[]>('list');
+  return all.find((one) => one.name === name);
+}
+
+await suite('keychain', 'the door for other faces', () => {
+  let keyring: KeychainSession;
+  let server: AcmeServer;
+  beforeAll(async () => {
+    [keyring, server] = await Promise.all([keychainSession(), acmeServer()]);
+  });
+  afterAll(async () => {
+    await Promise.all([keyring[Symbol.asyncDispose](), server[Symbol.asyncDispose]()]);
+  });
+
+  test('a connection is probed, added when its key is good, installed, rotated and removed', async () => {
+    await using home = await latchkeyHome(keyring.env);
+    await using door = doorOf(home);
+    const url = `${server.base}/mcp/acme/fixture`;
+    const [first, second] = [await server.key(), await server.key()];
+
+    const probed = await door.call<Probed>('probe', url);
+    const wrong = door.call('add', { name: 'work', url, as: 'api_key', apiKeySecret: 'mcp_x' });
+    await expect(wrong).rejects.toThrow('check the credential');
+    const nothing = await home.read(registry);
+    const added = await door.call('add', {
+      name: 'work',
+      url,
+      as: 'api_key',
+      apiKeySecret: first.key,
+    });
+    await door.call('install', 'claude-desktop', 'work');
+    await using running = home.start({
+      command: process.execPath,
+      args: [launcher, 'connect', 'work'],
+    });
+    await running.handshake();
+    await expect
+      .poll(async () => (await connection(door, 'work'))?.proxies, { timeout: 20_000 })
+      .toMatchObject([{ name: 'work', state: 'ready' }]);
+    const shown = await connection(door, 'work');
+    await expect(door.call('rotateKey', 'work', 'mcp_wrong')).rejects.toThrow(
+      'check the credential',
+    );
+    const rotated = await door.call<Rotated>('rotateKey', 'work', second.key);
+    await server.command('key', 'revoke', first.id);
+    const call = await running.request('tools/list');
+    await using later = home.start({
+      command: process.execPath,
+      args: [launcher, 'connect', 'work'],
+    });
+    await later.handshake();
+    await expect
+      .poll(async () => (await connection(door, 'work'))?.secret?.onTrial, { timeout: 20_000 })
+      .toBe(false);
+    const undone = await door.call('undoRotation', 'work');
+    const findings = await door.call<{ check: string; state: string }[]>('doctor', 'work');
+    const notices = [
+      await door.call('claimNotice', 'work'),
+      await door.call('claimNotice', 'work'),
+    ];
+    await door.call('uninstall', 'claude-desktop', 'work');
+    await door.call('remove', 'work');
+
+    expect(probed).toMatchObject({
+      needs: 'person',
+      issuer: server.base,
+      suggestedName: 'fixture',
+    });
+    expect(nothing).toBeUndefined();
+    expect(added).toEqual({ name: 'work', url, checked: 'api_key' });
+    expect(shown).toMatchObject({
+      as: 'api_key',
+      state: 'ready',
+      startedBy: ['claude-desktop'],
+      source: { own: true },
+      secret: { kind: 'api_key', old: false, onTrial: false },
+    });
+    expect(rotated).toMatchObject({
+      onTrial: true,
+      dashboardUrl: `${server.base}/dashboard/acme/servers/fixture/keys`,
+    });
+    expect(call.result).toBeDefined();
+    expect(undone).toBe(false);
+    expect(findings.filter(({ state }) => state === 'fail')).toEqual([]);
+    expect(notices).toEqual([true, false]);
+    expect(await home.read(claude)).toBeUndefined();
+    expect(await door.call('list')).toEqual([]);
+    for (const { key } of [first, second]) expect(door.program.stdout).not.toContain(key);
+  });
+
+  test('a client’s secret is pasted, and replaced by one that the server takes', async () => {
+    await using home = await latchkeyHome(keyring.env);
+    await using door = doorOf(home);
+    const url = `${server.base}/mcp/acme/fixture`;
+    const client = await server.client();
+    const oauth = { clientId: client.id, clientSecret: client.secret };
+    const oauthText = `"oauth": ${JSON.stringify(oauth)}`;
+
+    const added = await door.call('add', { name: 'night', url, as: 'pasted', oauthText });
+    const wrong = `secret_${'w'.repeat(36)}`;
+    await expect(door.call('rotateSecret', 'night', wrong)).rejects.toThrow('no access token');
+    const before = await connection(door, 'night');
+    const rotated = await door.call<Rotated>('rotateSecret', 'night', client.secret);
+    await using proxy = home.start({
+      command: process.execPath,
+      args: [launcher, 'connect', 'night'],
+    });
+    const { result } = await proxy.handshake();
+
+    expect(added).toMatchObject({ checked: 'client' });
+    expect(before).toMatchObject({
+      as: 'client',
+      state: 'ready',
+      secret: { kind: 'client_secret', onTrial: false },
+    });
+    // It was the same secret, so nothing is on trial.
+    expect(rotated.onTrial).toBe(false);
+    expect(result).toBeDefined();
+  });
+
+  test('whenever a rotation is killed, the connection works, and another one goes on from there', async () => {
+    await using home = await latchkeyHome(keyring.env);
+    const url = `${server.base}/mcp/acme/fixture`;
+    const keys = [(await server.key()).key, (await server.key()).key];
+    {
+      await using door = doorOf(home);
+      await door.call('add', { name: 'work', url, as: 'api_key', apiKeySecret: keys[0] });
+    }
+
+    for (let round = 0; round < 6; round += 1) {
+      await using killed = doorOf(home);
+      await killed.call('claimNotice', 'work');
+      killed.call('rotateKey', 'work', keys[(round + 1) % 2]).catch(() => undefined);
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 150));
+      killed.program.kill('SIGKILL');
+      await killed.program.exited;
+      await using proxy = home.start({
+        command: process.execPath,
+        args: [launcher, 'connect', 'work'],
+      });
+
+      expect((await proxy.handshake()).result).toBeDefined();
+    }
+
+    await using door = doorOf(home);
+    await door.call('rotateKey', 'work', keys[0]);
+
+    expect(await connection(door, 'work')).toMatchObject({ state: 'ready' });
+  });
+
+  test('without a keychain nothing is added, and connections say why they do not work', async () => {
+    await using mortal = await keychainSession();
+    await using home = await latchkeyHome(mortal.env);
+    await using door = doorOf(home);
+    const url = `${server.base}/mcp/acme/fixture`;
+    const client = await server.client();
+    const as = { as: 'client', clientId: client.id, clientSecret: client.secret };
+    await door.call('add', { name: 'first', url, ...as });
+    await mortal.endKeyring();
+
+    const second = door.call('add', { name: 'second', url, ...as });
+
+    await expect(second).rejects.toThrow('keychain');
+    expect(await connection(door, 'first')).toMatchObject({
+      state: 'trouble',
+      reason: expect.stringContaining('keychain'),
+    });
+    expect(await home.read(registry)).not.toContain('second');
+  });
+
+  test('a person signs in and out, gives up, and is told what failed', async () => {
+    await using front = await signInFront(legacyMcp().handle);
+    await using home = await latchkeyHome(keyring.env);
+    const browser = new URL('../support/fake-browser.mjs', import.meta.url).pathname;
+    await using door = doorOf(home, { BROWSER: browser });
+    await using lonely = doorOf(home, { BROWSER: '/bin/true' });
+
+    const added = await door.call('add', { name: 'mine', url: front.url, as: 'person' });
+    await expect(lonely.call('giveUpSignIn', 'mine')).rejects.toThrow('given up');
+    const before = await connection(door, 'mine');
+    const signedIn = await door.call('signIn', 'mine');
+    const during = await connection(door, 'mine');
+    const signedOut = await door.call('signOut', 'mine');
+
+    expect(added).toMatchObject({ checked: 'person' });
+    expect(before?.state).toBe('needs_sign_in');
+    expect(signedIn).toMatchObject({
+      issuer: front.origin,
+      steps: expect.arrayContaining(['waiting']),
+    });
+    expect(during).toMatchObject({ state: 'ready', as: 'person', scopes: ['mcp:tools:read'] });
+    expect(signedOut).toEqual({ wasSignedIn: true });
+    expect(front.revocations).toHaveLength(2);
+  });
+});

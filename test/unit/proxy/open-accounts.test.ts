@@ -1,0 +1,94 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { AccountsError, openAccounts } from '#proxy/open-accounts';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const secret = `mcp_${'k'.repeat(36)}`;
+
+/** The door on a machine with Claude Desktop, which starts mcp-remote with a key. */
+async function machine() {
+  const folder = await temporaryFolder('home');
+  const claude = join(folder.path, '.config', 'Claude');
+  const file = join(claude, 'claude_desktop_config.json');
+  await mkdir(claude, { recursive: true });
+  const args = ['mcp-remote', 'https://acme.example/mcp', '--header', `X-API-Key:${secret}`];
+  const document = { mcpServers: { acme: { command: 'npx', args }, other: { command: 'x' } } };
+  await writeFile(file, JSON.stringify(document));
+  const door = openAccounts({
+    platform: 'linux',
+    home: folder.path,
+    env: {},
+    parentPid: 1,
+    node: process.versions.node,
+    launcher: { node: '/opt/node', script: '/opt/latchkey.js' },
+    options: { 'secret-store': 'memory' },
+  });
+  return { door, file, [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose]() };
+}
+
+test('assistants are found, with what they start and what can be taken over', async () => {
+  await using at = await machine();
+  const before = await at.door.assistants();
+  const imports = await at.door.importable();
+  const imported = await at.door.import(at.file, 'acme');
+  const after = await at.door.assistants();
+
+  expect(before.filter(({ found }) => found)).toMatchObject([
+    { id: 'claude-desktop', title: 'Claude Desktop', file: at.file, starts: [], backups: [] },
+  ]);
+  expect(imports).toMatchObject({
+    entries: [{ entry: 'acme', name: 'acme', moved: ['header x-api-key'], fromMcpRemote: true }],
+    problems: [],
+  });
+  expect(JSON.stringify(imports)).not.toContain(secret);
+  expect(after[0]).toMatchObject({ starts: ['acme'], backups: [imported.backup] });
+  expect(await readFile(at.file, 'utf8')).not.toContain(secret);
+});
+
+test('a file that is no JSON is a problem of that assistant alone', async () => {
+  await using at = await machine();
+  await writeFile(at.file, `{"mcpServers": {"acme": "${secret}"`);
+
+  const [claude] = await at.door.assistants();
+
+  expect(claude).toMatchObject({ problem: 'is not JSON', starts: [] });
+});
+
+test('whoever watches sees a connection come and go', async () => {
+  await using at = await machine();
+  const life = new AbortController();
+  const seen: string[] = [];
+  for await (const all of at.door.watch(life.signal)) {
+    seen.push(all.map(({ name, as, startedBy }) => `${name} ${as} ${startedBy.join()}`).join());
+    if (seen.length === 1) await at.door.import(at.file);
+    if (all.some(({ startedBy }) => startedBy.length > 0)) life.abort();
+  }
+
+  expect(seen[0]).toBe('');
+  expect(seen.at(-1)).toBe('acme api_key claude-desktop');
+});
+
+test('every refusal has words and a remedy, and none of them is a bug', async () => {
+  await using at = await machine();
+  const { door } = at;
+  const oauthText = `{"clientSecret": "${secret}", "grant": 7}`;
+  const refused = await Promise.allSettled([
+    door.signIn('nobody', {}),
+    door.remove('nobody'),
+    door.rotateKey('nobody', secret),
+    door.install('claude-desktop', 'nobody'),
+    door.install('notepad', 'nobody'),
+    door.import(at.file, 'nobody'),
+    door.readPasted(secret),
+    door.probe('ftp://acme.example'),
+    door.add({ name: 'a b', url: 'https://acme.example', as: 'person' }),
+    door.add({ name: 'ok', url: 'https://acme.example', as: 'pasted', oauthText }),
+  ]);
+
+  const reasons = refused.map((one) => (one.status === 'rejected' ? one.reason : 'was done'));
+  for (const reason of reasons) {
+    expect(reason).toBeInstanceOf(AccountsError);
+    expect(JSON.stringify([reason.message, reason.hint])).not.toContain(secret);
+  }
+});
