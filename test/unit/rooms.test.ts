@@ -302,6 +302,44 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
 
   'tray-app/electron-builder': {},
   'tray-app/entry-point': {},
+  'tray-app/main': {
+    enters: [
+      'answered',
+      'answers',
+      'clipboard-guard',
+      'contract',
+      'icon-file',
+      'live-overview',
+      'login-start',
+      'may-open',
+      'menu',
+      'notice',
+      'page-files',
+      'sign-in-waits',
+      'tray-face',
+    ],
+    packages: ['electron'],
+  },
+  'tray-app/preload': { enters: ['contract'], packages: ['electron'] },
+  'tray-app/contract': { packages: ['zod'] },
+  'tray-app/answered': { enters: ['answers', 'contract'] },
+  'tray-app/answers': {
+    enters: ['assistant-facts', 'contract', 'outcome-of', 'page-files', 'sign-in-waits'],
+  },
+  'tray-app/assistant-facts': { enters: ['contract'] },
+  'tray-app/connection-facts': { enters: ['contract'] },
+  'tray-app/live-overview': {
+    enters: ['connection-facts', 'contract', 'notice', 'sign-in-waits'],
+  },
+  'tray-app/outcome-of': { enters: ['contract'] },
+  'tray-app/sign-in-waits': { enters: ['contract'] },
+  'tray-app/menu': { enters: ['contract', 'state-words'] },
+  'tray-app/notice': { enters: ['contract'] },
+  'tray-app/state-words': { enters: ['contract'] },
+  'tray-app/tray-face': { enters: ['contract'] },
+  'tray-app/icon-file': { enters: ['tray-face'] },
+  'tray-app/icons': { enters: ['tray-face'] },
+  'tray-app/windows': { enters: ['contract', 'state-words'], packages: ['lit-html'] },
 };
 
 /** The one door between packages. */
@@ -366,6 +404,14 @@ test('only main reads process', () => {
   );
 
   expect(offenders).toEqual([]);
+});
+
+test('only the tray app’s main and preload know Electron', () => {
+  const knowing = imports.filter(({ specifier }) => /^electron(\/|$)/.test(specifier));
+
+  expect(new Set(knowing.map(({ room }) => room))).toEqual(
+    new Set(['tray-app/main', 'tray-app/preload']),
+  );
 });
 
 test('no room is named for what it is made of', () => {

@@ -1,0 +1,62 @@
+import { expect, test } from 'vitest';
+import { clipboardGuard } from '#tray/clipboard-guard';
+
+function clipboard() {
+  let text = '';
+  const due: { seconds: number; act: () => void; off: boolean }[] = [];
+  const guard = clipboardGuard({
+    clipboard: {
+      writeText: (to) => void (text = to),
+      readText: async () => text,
+      clear: () => void (text = ''),
+    },
+    after(seconds, act) {
+      const timer = { seconds, act, off: false };
+      due.push(timer);
+      return () => void (timer.off = true);
+    },
+  });
+  return {
+    guard,
+    text: () => text,
+    copy: (to: string) => void (text = to),
+    pass: async () => {
+      for (const { act, off } of due.splice(0)) if (!off) act();
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+    seconds: () => due.map((timer) => timer.seconds),
+  };
+}
+
+test('what is private leaves the clipboard after 60 seconds', async () => {
+  const { guard, text, pass, seconds } = clipboard();
+  await guard.putPrivate('private');
+  const asked = seconds();
+  const before = text();
+  await pass();
+
+  expect(asked).toEqual([60]);
+  expect(before).toBe('private');
+  expect(text()).toBe('');
+});
+
+test('what the person copied meanwhile stays', async () => {
+  const { guard, text, copy, pass } = clipboard();
+  await guard.putPrivate('private');
+  copy('a shopping list');
+  await pass();
+  await guard.clearNow();
+
+  expect(text()).toBe('a shopping list');
+});
+
+test('a second one begins its own 60 seconds, and the end of the app clears it', async () => {
+  const { guard, text, pass } = clipboard();
+  await guard.putPrivate('first');
+  await guard.putPrivate('second');
+  await guard.clearNow();
+  const after = text();
+  await pass();
+
+  expect(after).toBe('');
+});

@@ -1,0 +1,61 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { styleTokens } from '#server/pages/style-tokens';
+import { mayOpen } from '#tray/may-open';
+import { isOurPage, pageFile, pageHeaders, pageUrl } from '#tray/page-files';
+
+const declarations = (css: string) =>
+  [...css.matchAll(/^\s*(--[\w-]+): (.+);$/gm)].map(([, name, value]) => `${name}: ${value}`);
+
+test('the windows have the colours, sizes and spaces of the server’s pages', () => {
+  const windows = readFileSync(
+    join(import.meta.dirname, '../../../tray-app/windows/tokens.css'),
+    'utf8',
+  );
+  const served = declarations(styleTokens).filter((line) => line !== '--target: 44px');
+
+  expect(declarations(windows)).toEqual(served);
+});
+
+test.for([
+  'latchkey://app/%2e%2e/preload.cjs',
+  'latchkey://app/windows/add.html',
+  'latchkey://elsewhere/add.html',
+  'https://app/add.html',
+  'file:///etc/passwd',
+  'latchkey://app/add.html.exe',
+  '',
+])('%s is no file of ours', (url) => {
+  expect(pageFile(url)).toBeUndefined();
+});
+
+test('a page of ours is answered from a window’s main frame only', () => {
+  const url = pageUrl('key', 'sales');
+
+  expect(isOurPage(url, true)).toBe(true);
+  expect(isOurPage(url, false)).toBe(false);
+  expect(isOurPage('latchkey://app/add.js', true)).toBe(false);
+  expect(isOurPage(undefined, true)).toBe(false);
+});
+
+test('the policy of the pages lets nothing in from elsewhere and nothing inline', () => {
+  const policy = pageHeaders['Content-Security-Policy'];
+
+  expect(policy).toContain("default-src 'none'");
+  expect(policy).not.toMatch(/unsafe|https?:|\*|data:/);
+});
+
+test.for([
+  ['https://cloud.example.com/', true],
+  ['http://127.0.0.1:8787/oauth/consent?x=1', true],
+  ['http://[::1]:8787/', true],
+  ['http://cloud.example.com/', false],
+  ['https://user:pass@cloud.example.com/', false],
+  ['file:///etc/passwd', false],
+  ['javascript:alert(1)', false],
+  ['ms-settings:', false],
+  ['no url', false],
+] as const)('%s may be handed to the system: %s', ([address, may]) => {
+  expect(mayOpen(address)).toBe(may);
+});

@@ -1,0 +1,84 @@
+import { expect, test } from 'vitest';
+import type { Outcome } from '#tray/contract';
+import { autostartEntry } from '#tray/login-start';
+import { signInWaits, type SignInAsk } from '#tray/sign-in-waits';
+
+const page = 'https://cloud.example.com/oauth/consent';
+
+function waiting() {
+  const seen: string[] = [];
+  const waits = signInWaits({
+    now: () => 1,
+    changed: () =>
+      seen.push(
+        waits
+          .views()
+          .map(({ phase }) => phase)
+          .join(),
+      ),
+  });
+  const ending = Promise.withResolvers<Outcome>();
+  const work = async ({ signal, waits: tell }: SignInAsk) => {
+    tell(page, true);
+    const no: Outcome = { ok: false, problem: 'given up', remedy: '' };
+    signal.addEventListener('abort', () => ending.resolve(no));
+    return ending.promise;
+  };
+  return { waits, seen, ending, work };
+}
+
+test('a sign-in is seen from its beginning to its end, with its page while it waits', async () => {
+  const { waits, seen, ending, work } = waiting();
+  const begun = waits.begin('sales', work);
+  const address = waits.address('sales');
+  ending.resolve({ ok: true, message: 'done' });
+  await begun;
+
+  expect(address).toBe(page);
+  expect(seen).toEqual(['opening', 'waiting', 'done']);
+  expect(waits.address('sales')).toBeUndefined();
+});
+
+test('a second one for the same connection joins the first', async () => {
+  const { waits, ending, work } = waiting();
+  const first = waits.begin('sales', work);
+  const second = waits.begin('sales', async () => Promise.reject(new Error('begun twice')));
+  ending.resolve({ ok: true, message: 'done' });
+
+  expect(await second).toBe(await first);
+});
+
+test('one that is cancelled is no failure, and one that fails says why', async () => {
+  const { waits, seen, work } = waiting();
+  const begun = waits.begin('sales', work);
+  const cancelled = waits.cancel('sales');
+  await begun;
+  await waits.begin('sales', async () => ({ ok: false, problem: 'denied', remedy: 'ask again' }));
+
+  expect(cancelled).toBe(true);
+  expect(waits.cancel('sales')).toBe(false);
+  expect(seen).toContain('cancelled');
+  expect(waits.views()).toMatchObject([
+    { phase: 'failed', problem: 'denied', remedy: 'ask again' },
+  ]);
+});
+
+test('on Linux the app starts with the session by a desktop entry that names it whole', () => {
+  let text: string | undefined;
+  const start = autostartEntry(
+    {
+      exists: () => text !== undefined,
+      write: (to) => void (text = to),
+      remove: () => void (text = undefined),
+    },
+    '/home/dana/My Apps/Latchkey 100%.AppImage',
+  );
+  start.set(true);
+  const written = text;
+  const on = start.isOn();
+  start.set(false);
+
+  expect(written).toContain('Exec="/home/dana/My Apps/Latchkey 100%%.AppImage" --hidden');
+  expect(on).toBe(true);
+  expect(start.isOn()).toBe(false);
+});

@@ -1,0 +1,238 @@
+import { html, nothing, type TemplateResult } from 'lit-html';
+import { repeat } from 'lit-html/directives/repeat.js';
+import type { ConnectionView, OperationName, Outcome, Overview } from '#contract';
+import { connectionFactsList } from './connection-facts-list.ts';
+import { outcomeNotice, problemNotice } from './outcome-notice.ts';
+import { ask, onOverview } from './program.ts';
+import { announce, show } from './show.ts';
+import { stateBadge, type Mood } from './state-badge.ts';
+import { stateWords } from '#state-words';
+
+const moods: Record<ConnectionView['state'], Mood> = {
+  ready: 'good',
+  connecting: 'busy',
+  needs_sign_in: 'warn',
+  needs_key: 'warn',
+  trouble: 'bad',
+  offline: 'quiet',
+};
+
+let overview: Overview | undefined;
+/** What came of the last act, by connection. */
+const outcomes = new Map<string, Outcome>();
+const busy = new Set<string>();
+
+type Act = Extract<
+  OperationName,
+  | 'signIn'
+  | 'cancelSignIn'
+  | 'copySignInAddress'
+  | 'signOut'
+  | 'reconnect'
+  | 'remove'
+  | 'openDashboard'
+>;
+
+async function act(operation: Act, name: string): Promise<void> {
+  const waits = operation === 'signIn';
+  outcomes.delete(name);
+  if (!waits) busy.add(name);
+  draw();
+  const outcome = await ask(operation, { name });
+  busy.delete(name);
+  // What became of a sign-in stands in the overview, whoever began it.
+  if (!waits) outcomes.set(name, outcome);
+  announce(outcome.ok ? outcome.message : outcome.problem);
+  draw();
+}
+
+function draw(): void {
+  if (!overview) return;
+  const { connections } = overview;
+  show(html`
+    <header class="head">
+      <h1>Connections</h1>
+      ${connections.length === 0 ? nothing : addButton('')}
+    </header>
+    ${
+      connections.length === 0
+        ? empty
+        : html`<ul class="cards">
+            ${repeat(connections, ({ name }) => name, card)}
+          </ul>`
+    }
+    <dialog id="sure" aria-labelledby="sure-title"></dialog>
+  `);
+}
+
+const addButton = (kind: string): TemplateResult =>
+  html`<button type="button" class=${kind} @click=${() => ask('openWindow', { window: 'add' })}>
+    Add connection
+  </button>`;
+
+const empty = html`<div class="empty">
+  <p>No connections yet. A connection lets an assistant on this machine reach a server as you.</p>
+  ${addButton('primary')}
+</div>`;
+
+function card(one: ConnectionView): TemplateResult {
+  const { name, url, state, detail } = one;
+  const signIn = overview?.signIns.find((each) => each.name === name);
+  const waiting = signIn?.phase === 'waiting' || signIn?.phase === 'opening';
+  return html`<li class="card" aria-busy=${busy.has(name)}>
+    <div class="card-head">
+      <h2 dir="auto">${name}</h2>
+      ${waiting ? stateBadge('busy', 'waiting for you') : stateBadge(moods[state], stateWords[state])}
+    </div>
+    <p class="mono soft">${url}</p>
+    ${
+      waiting
+        ? waitNotice(name, signIn.browserOpened)
+        : html`${detail === '' ? nothing : html`<p class="detail">${detail}</p>`}
+          ${signIn?.phase === 'failed' ? problemNotice(signIn.problem, signIn.remedy) : nothing}`
+    }
+    ${
+      one.keyDue && !one.oldKeyKept
+        ? html`<p class="detail">
+            Its ${secretWord(one)} is 90 days old or more. Enter a new one.
+          </p>`
+        : nothing
+    }
+    ${
+      one.oldKeyKept
+        ? html`<p class="detail">
+            A new ${secretWord(one)} is stored. The old one is kept until a call has worked with the
+            new one.
+          </p>`
+        : nothing
+    }
+    ${connectionFactsList(one)} ${outcomeNotice(outcomes.get(name))} ${actions(one, waiting)}
+  </li>`;
+}
+
+function waitNotice(name: string, browserOpened: boolean): TemplateResult {
+  return html`<div class="notice wait" role="status">
+    <p>
+      <strong
+        >${
+          browserOpened
+            ? 'Finish in your browser.'
+            : 'No browser opened. Copy the address and open it yourself.'
+        }</strong
+      >
+      This waits up to ten minutes.
+    </p>
+    <div class="actions">
+      <button type="button" @click=${() => act('cancelSignIn', name)}>Cancel</button>
+      <button type="button" class="quiet" @click=${() => act('copySignInAddress', name)}>
+        Copy the address
+      </button>
+    </div>
+  </div>`;
+}
+
+function actions(one: ConnectionView, waiting: boolean): TemplateResult {
+  const { name, as, state, rotates, dashboard, own } = one;
+  const signedIn = as === 'person' && state !== 'needs_sign_in';
+  const button = (label: string, operation: Act, kind = 'quiet') =>
+    html`<button
+      type="button"
+      class=${kind}
+      aria-label=${`${label} ${name}`}
+      ?disabled=${busy.has(name)}
+      @click=${() => act(operation, name)}
+    >
+      ${label}
+    </button>`;
+  return html`<div class="actions">
+    ${state === 'needs_sign_in' && !waiting ? button('Sign in', 'signIn', 'primary') : nothing}
+    ${
+      rotates
+        ? html`<button
+            type="button"
+            class=${state === 'needs_key' ? 'primary' : 'quiet'}
+            aria-label=${`${keyWords(one)} of ${name}`}
+            @click=${() => ask('openWindow', { window: 'key', name })}
+          >
+            ${keyWords(one)}
+          </button>`
+        : nothing
+    }
+    ${one.usedBy.length > 0 ? button('Reconnect', 'reconnect') : nothing}
+    ${dashboard === undefined ? nothing : button('Open dashboard', 'openDashboard')}
+    ${signedIn && !waiting ? button('Sign out', 'signOut') : nothing}
+    ${
+      own
+        ? html`<button
+            type="button"
+            class="quiet danger"
+            aria-label=${`Remove ${name}`}
+            @click=${() => askWhether(one)}
+          >
+            Remove
+          </button>`
+        : nothing
+    }
+  </div>`;
+}
+
+/** Names the thing, and counts what stops working. */
+function askWhether({ name, url, startedBy, as }: ConnectionView): void {
+  const dialog = document.querySelector<HTMLDialogElement>('#sure');
+  if (!dialog) return;
+  const used =
+    startedBy.length === 0
+      ? 'No assistant starts it.'
+      : `${startedBy.join(', ')} ${startedBy.length === 1 ? 'starts it and loses' : 'start it and lose'} access now.`;
+  const forgotten =
+    as === 'person' ? 'You are signed out at the server.' : 'What is kept of it is forgotten.';
+  const words: [string, string][] = [
+    ['h2', `Remove ${name}?`],
+    ['p', `${url}. ${used} ${forgotten}`],
+  ];
+  dialog.replaceChildren(
+    ...words.map(([tag, text]) => {
+      const element = document.createElement(tag);
+      if (tag === 'h2') element.id = 'sure-title';
+      element.textContent = text;
+      return element;
+    }),
+    choices(dialog, name),
+  );
+  dialog.showModal();
+}
+
+function choices(dialog: HTMLDialogElement, name: string): HTMLElement {
+  const row = document.createElement('div');
+  row.className = 'actions';
+  const choice = (label: string, kind: string, chosen: () => void) => {
+    const element = document.createElement('button');
+    element.type = 'button';
+    element.className = kind;
+    element.textContent = label;
+    element.addEventListener('click', () => {
+      dialog.close();
+      chosen();
+    });
+    return element;
+  };
+  row.append(
+    choice('Remove', 'danger', () => void act('remove', name)),
+    choice('Keep it', '', () => {}),
+  );
+  return row;
+}
+
+function secretWord({ as }: ConnectionView): string {
+  return as === 'client' ? 'client secret' : 'key';
+}
+
+function keyWords(one: ConnectionView): string {
+  return one.state === 'needs_key' ? `Enter a ${secretWord(one)}` : `Rotate ${secretWord(one)}`;
+}
+
+onOverview((news) => {
+  overview = news;
+  draw();
+});
+setInterval(draw, 30_000);
