@@ -1,0 +1,297 @@
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { accessibilityProblems, chromium, scrollsSideways } from '#support/chromium';
+import { suite } from '#support/suite';
+import { everyState, seenConnection } from '#support/tray/seen-connections';
+import { trayDesktop, type TrayDesktop } from '#support/tray/tray-desktop';
+
+const out = join(import.meta.dirname, '../out');
+
+await suite('browser', 'the windows and the tray, whatever the connections are like', () => {
+  let browser: Browser;
+  let desktop: TrayDesktop;
+
+  beforeAll(async () => {
+    browser = await chromium();
+    desktop = await trayDesktop({
+      browser,
+      env: { HOME: '/home/dana', PATH: process.env['PATH'] ?? '' },
+      scripted: true,
+    });
+  });
+  afterAll(async () => {
+    await desktop[Symbol.asyncDispose]();
+    await browser.close();
+  });
+
+  /** Pictures of a window for people to look at, after what a program can see of it. */
+  const lookAt = async (page: Page, name: string) => {
+    mkdirSync(out, { recursive: true });
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+      expect(await accessibilityProblems(page)).toEqual([]);
+      await page.screenshot({
+        path: join(out, `tray-${name}-${colorScheme}.png`),
+        fullPage: true,
+        animations: 'disabled',
+      });
+    }
+    expect(await scrollsSideways(page)).toBe(false);
+  };
+  const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true });
+
+  test('the first start shows what to do first', async () => {
+    const page = await desktop.window('connections');
+    const complaints = desktop.stderr();
+    await lookAt(page, 'connections-empty');
+
+    expect(complaints).toBe('');
+    expect(await page.locator('main').textContent()).toContain('No connections yet');
+    expect(desktop.tray()).toMatchObject({ tooltip: 'Latchkey: no connections yet' });
+  });
+
+  test('every state is told by icon, word and shape, in the tray and in the window', async () => {
+    desktop.script(everyState());
+    const { icon, tooltip, menu } = await desktop.trayWhere(({ menu: items }) => items.length > 9);
+    const page = await desktop.window('connections');
+    await page.getByRole('heading', { name: 'nightly' }).waitFor();
+    await lookAt(page, 'connections');
+
+    expect(icon).toContain('trouble-dark.png');
+    expect(tooltip).toBe('Latchkey: trouble with warehouse');
+    expect(menu.map(({ label }) => label)).toEqual([
+      '● library — ready',
+      '◇ sales — needs sign-in',
+      '● nightly — ready',
+      '▲ warehouse — trouble',
+      '○ wiki — offline',
+      '',
+      'Connections',
+      'Add connection…',
+      'Assistants',
+      'Doctor',
+      '',
+      'Start at login',
+      'Quit Latchkey',
+    ]);
+  });
+
+  test('a notice tells of a sign-in once, and a click on it begins one that can be cancelled', async () => {
+    const notice = await desktop.nextNotice();
+    const page = await desktop.window('connections');
+    desktop.clickNotice(notice);
+    await page.getByText('Finish in your browser.').waitFor();
+    const waiting = await desktop.trayWhere(({ tooltip }) => tooltip.includes('waiting'));
+    await lookAt(page, 'connections-waiting');
+    await button(page, 'Copy the address').click();
+    await page.getByText('The clipboard is cleared in a minute.').first().waitFor();
+    const copied = await desktop.clipboard();
+    await button(page, 'Cancel').click();
+    await button(page, 'Sign in sales').waitFor();
+
+    expect(notice).toMatchObject({ title: 'sales needs you to sign in' });
+    expect(desktop.notices.filter(({ title }) => title.startsWith('sales'))).toHaveLength(1);
+    expect(waiting).toMatchObject({ tooltip: 'Latchkey: waiting for your sign-in to sales' });
+    expect(copied).toContain('https://cloud.example.com/oauth/consent');
+  });
+
+  test('adding a connection asks first, refuses a wrong key with the reason, and keeps what was typed', async () => {
+    await desktop.click('Add connection');
+    const page = await desktop.window('add');
+    await lookAt(page, 'add');
+    await page.getByLabel('Server URL').fill('cloud');
+    await button(page, 'Continue').click();
+    await page.getByRole('alert').waitFor();
+    await lookAt(page, 'add-refused');
+    await page.getByLabel('Server URL').fill('https://cloud.example.com/mcp/acme/sales');
+    await button(page, 'Continue').click();
+    await page.getByLabel('Name').waitFor();
+    await lookAt(page, 'add-who');
+    await page.getByLabel('API key').check();
+    await page.getByLabel('Name').fill('mine');
+    await page.locator('#secret').fill('mcp_wrong');
+    await button(page, 'Check and add').click();
+    const alert = page.getByRole('alert');
+    await alert.waitFor();
+    await lookAt(page, 'add-wrong-key');
+
+    expect(await alert.textContent()).toContain('did not accept the API key');
+    expect(await page.getByLabel('Name').inputValue()).toBe('mine');
+    expect(await page.locator('#secret').inputValue()).toBe('mcp_wrong');
+  });
+
+  test('a pasted desktop configuration is read back without its secret', async () => {
+    const page = await desktop.window('add');
+    await button(page, 'Back').click();
+    await page.getByLabel('Server URL').fill('');
+    const details = page.getByText('Paste a configuration instead');
+    await details.click();
+    await page.getByLabel('Configuration').fill('{"oauth": {"clientSecret": "secret_typed"}}');
+    await button(page, 'Continue').click();
+    await page.getByText('OAuth client, as pasted').waitFor();
+    await lookAt(page, 'add-pasted');
+    await button(page, 'Check and add').click();
+    await page.getByText('acme is ready.').waitFor();
+    await lookAt(page, 'add-done');
+
+    expect(await page.content()).not.toContain('secret_typed');
+    expect(desktop.told()).not.toContain('secret_typed');
+  });
+
+  test('a key is rotated in three steps, and the last one is at the dashboard', async () => {
+    await desktop.click('nightly', 'Rotate the key');
+    const page = await desktop.window('key');
+    await page.getByLabel('New API key').fill('mcp_wrong');
+    await button(page, 'Check and store').click();
+    await page.getByRole('alert').waitFor();
+    await lookAt(page, 'key-wrong');
+    await page.getByLabel('New API key').fill('mcp_right');
+    await button(page, 'Check and store').click();
+    await page.getByText('The new API key is stored.').waitFor();
+    await lookAt(page, 'key-stored');
+    await button(page, 'Revoke the old one in the dashboard').click();
+
+    expect(await desktop.nextOpened()).toBe('https://cloud.example.com/servers/acme/nightly/keys');
+    expect(await page.content()).not.toContain('mcp_right');
+    expect(desktop.told()).not.toContain('mcp_right');
+  });
+
+  test('assistants are shown with what they start, and what can be taken over', async () => {
+    await desktop.click('Assistants');
+    const page = await desktop.window('assistants');
+    await lookAt(page, 'assistants');
+    await button(page, 'Install library in Cursor').click();
+    await button(page, 'Remove library from Cursor').waitFor();
+
+    expect(await page.locator('main').textContent()).toContain('Restart the assistant');
+  });
+
+  test('the doctor says what is well, what is not, and what to do', async () => {
+    await desktop.click('Doctor');
+    const page = await desktop.window('doctor');
+    await page.getByText('1 in trouble, 1 to look at.').first().waitFor();
+    await lookAt(page, 'doctor');
+
+    expect(await page.locator('main').textContent()).toContain('Enter a new one');
+  });
+
+  test('removing names the thing and what stops working, and can be thought over', async () => {
+    const page = await desktop.window('connections');
+    await button(page, 'Remove library').click();
+    const dialog = page.getByRole('dialog');
+    await dialog.waitFor();
+    await lookAt(page, 'connections-remove');
+    const words = await dialog.textContent();
+    await button(page, 'Keep it').click();
+    await dialog.waitFor({ state: 'hidden' });
+
+    expect(words).toContain('Remove library?');
+    expect(words).toContain('loses access now');
+  });
+
+  test('long names, right-to-left names and many connections leave the window usable', async () => {
+    const many = Array.from({ length: 15 }, (_, at) => seenConnection({ name: `server-${at}` }));
+    const long = seenConnection({
+      name: 'x'.repeat(64),
+      url: `https://${'a'.repeat(60)}.example.com/mcp/${'b'.repeat(63)}/${'c'.repeat(63)}`,
+    });
+    desktop.script([seenConnection({ name: 'مبيعات' }), long, ...many]);
+    const page = await desktop.window('connections');
+    await page.getByRole('heading', { name: 'server-14' }).waitFor();
+    await page.setViewportSize({ width: 420, height: 360 });
+    await lookAt(page, 'connections-many');
+
+    expect(desktop.tray().menu.map(({ label }) => label)).toContain('5 more…');
+  });
+
+  test('the keyboard alone reaches and works everything', async () => {
+    desktop.script(everyState());
+    const page = await desktop.window('connections');
+    await page.getByRole('heading', { name: 'wiki' }).waitFor();
+    await page.setViewportSize({ width: 720, height: 560 });
+    const reached = new Set<string>();
+    for (let step = 0; step < 24; step++) {
+      await page.keyboard.press('Tab');
+      reached.add(
+        await page.evaluate(
+          'document.activeElement.ariaLabel ?? document.activeElement.textContent.trim()',
+        ),
+      );
+    }
+
+    expect([...reached]).toEqual(
+      expect.arrayContaining(['Add connection', 'Sign in sales', 'Rotate key of nightly']),
+    );
+  });
+
+  test('only its own pages are answered, and nothing leads anywhere else', async () => {
+    const overview = { operation: 'overview', input: {} };
+    const asked = (url: string, mainFrame: boolean) =>
+      desktop.invokeFrom(url, mainFrame, overview).then(
+        () => 'answered',
+        (error: unknown) => String(error),
+      );
+
+    expect(await asked('latchkey://app/connections.html', true)).toBe('answered');
+    expect(await asked('latchkey://app/connections.html', false)).toContain('only the pages');
+    for (const url of ['https://evil.example/', 'file:///etc/passwd', 'latchkey://other/add.html'])
+      expect(await asked(url, true)).toContain('only the pages');
+    expect(await desktop.mayNavigate('https://evil.example/')).toBe(false);
+    expect(await desktop.mayOpen('https://evil.example/')).toBe(false);
+    expect(desktop.permissions()).toEqual([false, false, false]);
+    for (const options of desktop.windowOptions)
+      expect(options).toMatchObject({
+        webPreferences: {
+          contextIsolation: true,
+          sandbox: true,
+          nodeIntegration: false,
+          webviewTag: false,
+        },
+      });
+  });
+
+  test('a question outside the contract is refused on both sides', async () => {
+    const page = await desktop.window('connections');
+    const inPage = await page.evaluate(
+      `window.latchkey.ask('rotate', { name: '../x', secret: 'y' }).then(() => 'sent', () => 'refused')`,
+    );
+    const past = desktop
+      .invokeFrom('latchkey://app/key.html', true, { operation: 'quit', input: {} })
+      .then(
+        () => 'answered',
+        () => 'refused',
+      );
+
+    expect(inPage).toBe('refused');
+    expect(await past).toBe('refused');
+    expect(await page.evaluate('Object.keys(window.latchkey)')).toEqual(['ask', 'onChange']);
+  });
+
+  test('a second start shows the first, and quitting leaves nothing on the clipboard', async () => {
+    const page = await desktop.window('connections');
+    await page.close();
+    desktop.startAgain();
+    const again = await desktop.window('connections');
+    await desktop.quit();
+
+    expect(again).not.toBe(page);
+    // axe reads the stylesheets again, and pictures are taken with a style of their own.
+    const ours = /Connecting to|Applying inline style/;
+    const complaints = desktop
+      .stderr()
+      .split('\n')
+      .filter((line) => !ours.test(line));
+    expect(complaints.join('')).toBe('');
+  });
+
+  test('the picture of the mark is in its place', () => {
+    const png = readFileSync(
+      join(import.meta.dirname, '../../tray-app/icons/attentionTemplate@2x.png'),
+    );
+
+    expect(png.subarray(1, 4).toString()).toBe('PNG');
+    expect(png.readUInt32BE(16)).toBe(32);
+  });
+});

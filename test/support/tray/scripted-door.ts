@@ -1,0 +1,164 @@
+import type { AccountsDoor, ConnectionView, SignedIn } from '#proxy/accounts/accounts-door';
+import { AccountsError } from '#proxy/accounts/accounts-error';
+import type { ToApp } from './wire.ts';
+
+export { AccountsError };
+
+/**
+ * A door whose connections the test says, for states that are hard to come by. It takes every key but one
+ * that contains `wrong`; its sign-ins wait until they are cancelled.
+ */
+export function openAccounts(): AccountsDoor {
+  let connections: ConnectionView[] = [];
+  let changed = Promise.withResolvers<void>();
+  const claimed = new Set<string>();
+  const starts = new Map<string, string[]>([['claude-desktop', ['sales']]]);
+  const change = (to: ConnectionView[]) => {
+    connections = to;
+    changed.resolve();
+    changed = Promise.withResolvers();
+  };
+  process.on('message', (message: ToApp) => {
+    if (message.act === 'scripted') change(message.connections);
+  });
+
+  const rotate = async (name: string, secret: string) => {
+    const found = connections.find((one) => one.name === name);
+    if (secret.includes('wrong'))
+      throw new AccountsError(
+        'unauthorized',
+        `${found?.url} did not accept the new key`,
+        'copy it again from the dashboard; the old one is still in use',
+      );
+    change(
+      connections.map((one) =>
+        one.name === name && one.secret
+          ? { ...one, state: 'ready', secret: { ...one.secret, old: false, onTrial: true } }
+          : one,
+      ),
+    );
+    return { name, onTrial: true, dashboardUrl: found?.secret?.dashboardUrl ?? '' };
+  };
+
+  return {
+    listConnections: async () => connections,
+    async *watch(signal) {
+      while (!signal.aborted) {
+        const next = changed.promise;
+        yield connections;
+        await next;
+      }
+    },
+    async probe(url) {
+      if (!URL.canParse(url))
+        throw new AccountsError('url', `${url} is no URL`, 'it begins with https://');
+      return {
+        url,
+        needs: 'person',
+        takes: ['person', 'client', 'api_key'],
+        serverName: 'Acme sales',
+        suggestedName: 'sales',
+        issuer: new URL(url).origin,
+        scopes: ['mcp:tools:read', 'mcp:tools:execute'],
+        needsClientId: false,
+      };
+    },
+    readPasted: async () => ({
+      name: 'acme',
+      url: 'https://cloud.example.com/mcp/acme/sales',
+      clientId: 'client_3kTMd0PqXz81LbCsV7nRwY5e',
+      scopes: ['mcp:tools:read', 'mcp:tools:execute'],
+      as: 'client',
+    }),
+    async add({ name, url, ...rest }) {
+      if ('apiKeySecret' in rest && rest.apiKeySecret.includes('wrong'))
+        throw new AccountsError(
+          'unauthorized',
+          `${url} did not accept the API key`,
+          'copy it again from the dashboard; nothing was kept',
+        );
+      return { name, url, checked: rest.as === 'pasted' ? 'client' : rest.as };
+    },
+    async remove(name) {
+      change(connections.filter((one) => one.name !== name));
+      return { wasSignedIn: true };
+    },
+    async signIn(_name, { signal, progress }) {
+      const { promise, reject } = Promise.withResolvers<SignedIn>();
+      progress?.({
+        step: 'waiting',
+        page: 'https://cloud.example.com/oauth/consent?state=abc',
+        browserOpened: true,
+      });
+      signal?.addEventListener('abort', () =>
+        reject(new AccountsError('aborted', 'the sign-in was given up', '')),
+      );
+      return promise;
+    },
+    signOut: async () => ({ wasSignedIn: true }),
+    reconnect: async () => 1,
+    rotateKey: rotate,
+    rotateSecret: rotate,
+    undoRotation: async () => true,
+    reminders: async () => [],
+    assistants: async () => [
+      assistant('claude-desktop', 'Claude Desktop', '.config/Claude/claude_desktop_config.json'),
+      assistant('cursor', 'Cursor', '.cursor/mcp.json'),
+      {
+        ...assistant('vscode', 'VS Code', '.config/Code/User/mcp.json'),
+        problem: 'line 12 is not JSON',
+      },
+      { ...assistant('gemini', 'Gemini CLI', '.gemini/settings.json'), found: false },
+    ],
+    async install(id, name) {
+      starts.set(id, [...(starts.get(id) ?? []), name]);
+      return { file: '', changed: true, backup: '/home/dana/.cursor/mcp.json.2026-11-20.bak' };
+    },
+    async uninstall(id, name) {
+      starts.set(
+        id,
+        (starts.get(id) ?? []).filter((one) => one !== name),
+      );
+      return { file: '', did: 'restored' };
+    },
+    importable: async () => ({
+      entries: [
+        {
+          file: '/home/dana/.cursor/mcp.json',
+          entry: 'tickets',
+          name: 'tickets',
+          url: 'https://tickets.example.com/mcp',
+          moved: ['sign-in'],
+          fromMcpRemote: true,
+        },
+      ],
+      problems: [],
+    }),
+    import: async (file) => ({ file, signInTakenOver: [] }),
+    doctor: async () => [
+      { check: 'Keychain', state: 'ok', what: 'The Secret Service answers and is unlocked.' },
+      {
+        check: 'Clock',
+        state: 'warn',
+        what: 'This machine is 94 s behind cloud.example.com.',
+        hint: 'Let it be set by the network; tokens seem expired before they are.',
+      },
+      {
+        check: 'sales',
+        state: 'fail',
+        what: 'cloud.example.com answers 401: the API key is no longer accepted.',
+        hint: 'Enter a new one under Connections.',
+      },
+    ],
+    async claimNotice(name) {
+      if (claimed.has(name)) return false;
+      claimed.add(name);
+      return true;
+    },
+  };
+
+  function assistant(id: string, title: string, file: string) {
+    const names = starts.get(id) ?? [];
+    return { id, title, file: `/home/dana/${file}`, found: true, starts: names, backups: [] };
+  }
+}

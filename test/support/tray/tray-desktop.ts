@@ -1,0 +1,331 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { z } from 'zod';
+import type { ConnectionView } from '#proxy/accounts/accounts-door';
+import { buildTray } from '../../../build-tray.ts';
+import { temporaryFolder } from '../temporary-folder.ts';
+import { wirePage, type FromApp, type RecordedItem, type ToApp } from './wire.ts';
+
+const windowSize = z.object({ width: z.number(), height: z.number() });
+
+/** Chromium knows no scheme of ours, so its pages have an origin that nobody else can have. */
+const shownOrigin = 'https://app.latchkey.invalid';
+const ownOrigin = 'latchkey://app';
+
+type Distributed<T, Gone extends PropertyKey> = T extends unknown ? Omit<T, Gone> : never;
+
+export type TrayState = Extract<FromApp, { tell: 'tray' }>;
+export type ShownNotice = Extract<FromApp, { tell: 'notification' }>;
+
+/** The tray app on a desktop that a test plays: its windows in Chromium, its tray and notices recorded. */
+export interface TrayDesktop extends AsyncDisposable {
+  readonly pid: number;
+  /** The newest. */
+  readonly tray: () => TrayState;
+  readonly notices: ShownNotice[];
+  /** Addresses that were handed to the system's browser. */
+  readonly opened: string[];
+  /** What each window was made with. */
+  readonly windowOptions: unknown[];
+  readonly permissions: () => boolean[];
+  /** All that it ever told a page. */
+  readonly told: () => string;
+  readonly stderr: () => string;
+  /** The window whose page that is, once it shows its heading. */
+  window(name: string): Promise<Page>;
+  /** Waits until the tray looks so. */
+  trayWhere(looks: (state: TrayState) => boolean): Promise<TrayState>;
+  /** Waits for the next address that is handed to the system's browser. */
+  nextOpened(): Promise<string>;
+  nextNotice(): Promise<ShownNotice>;
+  /** Clicks the item at the end of these labels, each a beginning of one. */
+  click(...path: string[]): Promise<void>;
+  clickNotice(notice: ShownNotice): void;
+  /** Asks the program as a frame of that address would. */
+  invokeFrom(url: string, mainFrame: boolean, payload: unknown): Promise<unknown>;
+  mayNavigate(url: string): Promise<boolean>;
+  mayOpen(url: string): Promise<boolean>;
+  clipboard(): Promise<unknown>;
+  startAgain(): void;
+  /** What the scripted door says from now on. */
+  script(connections: ConnectionView[]): void;
+  kill(): Promise<void>;
+  quit(): Promise<void>;
+}
+
+export type TrayDesktopOptions = {
+  browser: Browser;
+  /** All of the app's environment. */
+  env: Record<string, string>;
+  scripted?: boolean;
+  args?: readonly string[];
+};
+
+const built = new Map<boolean, Promise<string>>();
+
+/** Built once a run for each kind of door. */
+async function builtTray(scripted: boolean): Promise<string> {
+  const before = built.get(scripted);
+  if (before) return before;
+  const building = temporaryFolder('tray').then(async ({ path }) => {
+    // Beside node_modules, where what is not bundled is found.
+    const folder = join(
+      import.meta.dirname,
+      '../../out',
+      scripted ? 'tray-scripted' : 'tray',
+      path.split('/').at(-1) ?? '',
+    );
+    await buildTray(folder, scripted ? ['latchkey/accounts'] : []);
+    return folder;
+  });
+  built.set(scripted, building);
+  return building;
+}
+
+export async function trayDesktop(options: TrayDesktopOptions): Promise<TrayDesktop> {
+  const { browser, env, scripted = false, args = [] } = options;
+  const folder = await builtTray(scripted);
+  const context = await browser.newContext({ reducedMotion: 'reduce' });
+  context.setDefaultTimeout(30_000);
+  const app = fork(join(folder, 'main.js'), [...args], {
+    execArgv: ['--import', join(import.meta.dirname, 'hooks.ts')],
+    env: { ...env, ...(scripted && { SCRIPTED_DOOR: '1' }) },
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    serialization: 'advanced',
+  });
+  return desktopAround(app, context, readFileSync(join(folder, 'preload.cjs'), 'utf8'));
+}
+
+function desktopAround(app: ChildProcess, context: BrowserContext, preload: string): TrayDesktop {
+  const pages = new Map<number, Promise<Page>>();
+  const calls = new Map<number, PromiseWithResolvers<unknown>>();
+  const watching = new Set<() => void>();
+  const notices: ShownNotice[] = [];
+  const opened: string[] = [];
+  const windowOptions: unknown[] = [];
+  let permissions: boolean[] = [];
+  let tray: TrayState | undefined;
+  let told = '';
+  let stderr = '';
+  let nextCall = 1;
+  let nextOpened = 0;
+  let nextNotice = 0;
+  const ended = once(app, 'exit');
+  app.stderr?.on('data', (text) => (stderr += String(text)));
+  app.stdout?.on('data', (text) => (stderr += String(text)));
+
+  const act = (message: ToApp) => void (app.connected && app.send(message));
+  async function ask(message: Distributed<Extract<ToApp, { call: number }>, 'call'>) {
+    const call = nextCall++;
+    const answer = Promise.withResolvers<unknown>();
+    calls.set(call, answer);
+    act({ ...message, call });
+    return answer.promise;
+  }
+
+  async function until<T>(look: () => T | undefined): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const check = () => {
+      const found = look();
+      if (found !== undefined) resolve(found);
+    };
+    watching.add(check);
+    void ended.then(() => reject(new Error(`the app has ended: ${stderr}`)));
+    check();
+    return promise.finally(() => watching.delete(check));
+  }
+
+  async function makePage(window: number): Promise<Page> {
+    const page = await context.newPage();
+    await page.exposeBinding(
+      'invokeProgram',
+      async ({ frame }, channel: string, payload: unknown) => {
+        const value = await ask({
+          act: 'invoke',
+          window,
+          channel,
+          payload,
+          url: frame.url().replace(shownOrigin, ownOrigin),
+          mainFrame: frame === page.mainFrame(),
+        });
+        told += JSON.stringify(value);
+        return value;
+      },
+    );
+    await page.addInitScript({ content: asInitScript(preload) });
+    await page.route(`${shownOrigin}/**`, async (route) => {
+      const url = route.request().url().replace(shownOrigin, ownOrigin);
+      const { status, headers, body } = wirePage.parse(await ask({ act: 'fetch', url }));
+      await route.fulfill({ status, headers: Object.fromEntries(headers), body });
+    });
+    page.on('close', () => {
+      pages.delete(window);
+      act({ act: 'closed', window });
+    });
+    page.on('pageerror', (error) => (stderr += `page: ${error.message}\n`));
+    page.on('console', (message) => {
+      if (message.type() === 'error') stderr += `page: ${message.text()}\n`;
+    });
+    return page;
+  }
+
+  async function hear(message: FromApp): Promise<void> {
+    switch (message.tell) {
+      case 'window': {
+        windowOptions.push(message.options);
+        pages.set(message.window, makePage(message.window));
+        break;
+      }
+      case 'load': {
+        const page = await pages.get(message.window);
+        const { width, height } = windowSize.parse(windowOptions.at(-1));
+        await page?.setViewportSize({ width, height });
+        await page?.goto(message.url.replace(ownOrigin, shownOrigin));
+        act({ act: 'ready', window: message.window });
+        break;
+      }
+      case 'send': {
+        told += JSON.stringify(message.payload);
+        const page = await pages.get(message.window);
+        await page
+          ?.evaluate(([channel, payload]) => window.hearFromProgram?.(channel, payload), [
+            message.channel,
+            message.payload,
+          ] as const)
+          .catch(() => undefined); // A page that loads or closes asks by itself.
+        break;
+      }
+      case 'tray':
+        tray = message;
+        break;
+      case 'notification':
+        notices.push(message);
+        break;
+      case 'external':
+        opened.push(message.url);
+        break;
+      case 'permissions':
+        permissions = message.granted;
+        break;
+      case 'answer': {
+        const answer = calls.get(message.call);
+        calls.delete(message.call);
+        if (message.error === undefined) answer?.resolve(message.value);
+        else answer?.reject(new Error(message.error));
+        break;
+      }
+      case 'focus':
+      case 'close':
+    }
+    for (const check of watching) check();
+  }
+  app.on('message', (message: FromApp) => void hear(message));
+
+  const firstWindow = () => [...pages.keys()][0] ?? 0;
+  return {
+    pid: app.pid ?? 0,
+    tray: () => tray ?? { tell: 'tray', icon: '', tooltip: '', menu: [] },
+    notices,
+    opened,
+    windowOptions,
+    permissions: () => permissions,
+    told: () => told,
+    stderr: () => stderr,
+    async window(name) {
+      const heading = async () => {
+        const all = await Promise.all(pages.values());
+        return all.find((page) => page.url().startsWith(`${shownOrigin}/${name}.html`));
+      };
+      const deadline = performance.now() + 30_000;
+      for (;;) {
+        const page = await heading();
+        if (page) {
+          await page.locator('#page h1').waitFor();
+          return page;
+        }
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        if (app.exitCode !== null || performance.now() > deadline)
+          throw new Error(`no window ${name} showed its heading: ${stderr}`);
+      }
+    },
+    trayWhere: async (looks) => until(() => (tray && looks(tray) ? tray : undefined)),
+    async nextOpened() {
+      const at = nextOpened++;
+      return until(() => opened[at]);
+    },
+    async nextNotice() {
+      const at = nextNotice++;
+      return until(() => notices[at]);
+    },
+    async click(...path) {
+      const found = await until(() => itemAt(tray?.menu ?? [], path));
+      act({ act: 'clickMenu', item: found.item });
+    },
+    clickNotice: ({ notification }) => act({ act: 'clickNotification', notification }),
+    invokeFrom: async (url, mainFrame, payload) =>
+      ask({
+        act: 'invoke',
+        window: firstWindow(),
+        channel: 'latchkey:ask',
+        url,
+        mainFrame,
+        payload,
+      }),
+    mayNavigate: async (url) =>
+      (await ask({ act: 'mayNavigate', window: firstWindow(), url })) === true,
+    mayOpen: async (url) => (await ask({ act: 'mayOpen', window: firstWindow(), url })) === true,
+    clipboard: async () => ask({ act: 'clipboard' }),
+    script: (connections) => act({ act: 'scripted', connections }),
+    startAgain: () => act({ act: 'secondInstance' }),
+    async kill() {
+      app.kill('SIGKILL');
+      await ended;
+    },
+    async quit() {
+      act({ act: 'quit' });
+      await ended;
+    },
+    async [Symbol.asyncDispose]() {
+      app.kill('SIGKILL');
+      await ended;
+      await context.close();
+    },
+  };
+}
+
+declare global {
+  /** A page's, as far as the harness puts something there. */
+  var window: { hearFromProgram?: (channel: string, payload: unknown) => void };
+}
+
+/** The bundled preload, with what `electron` is to it in a sandboxed page. */
+function asInitScript(preload: string): string {
+  return `(() => {
+    const listeners = new Map();
+    globalThis.hearFromProgram = (channel, payload) =>
+      (listeners.get(channel) ?? []).forEach((listener) => listener({}, payload));
+    const electron = {
+      contextBridge: { exposeInMainWorld: (name, value) => { globalThis[name] = value; } },
+      ipcRenderer: {
+        invoke: (channel, payload) => globalThis.invokeProgram(channel, payload),
+        on: (channel, listener) => listeners.set(channel, [...(listeners.get(channel) ?? []), listener]),
+      },
+    };
+    const require = (name) => {
+      if (name === 'electron') return electron;
+      throw new Error('a sandboxed preload cannot have ' + name);
+    };
+    ((require, module, exports) => {
+      ${preload}
+    })(require, { exports: {} }, {});
+  })();`;
+}
+
+function itemAt(items: readonly RecordedItem[], path: readonly string[]): RecordedItem | undefined {
+  const [first = '', ...rest] = path;
+  const found = items.find(({ label }) => label.replace(/^\W+ /u, '').startsWith(first));
+  return rest.length === 0 || !found ? found : itemAt(found.items, rest);
+}

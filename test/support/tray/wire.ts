@@ -1,0 +1,52 @@
+import { z } from 'zod';
+import type { ConnectionView } from '#proxy/accounts/accounts-door';
+
+/** What the stand-in for Electron tells the test that plays desktop, over the channel of the process. */
+export type FromApp =
+  | { tell: 'window'; window: number; options: unknown }
+  | { tell: 'load'; window: number; url: string }
+  | { tell: 'focus' | 'close'; window: number }
+  | { tell: 'send'; window: number; channel: string; payload: unknown }
+  | { tell: 'tray'; icon: string; tooltip: string; menu: RecordedItem[] }
+  | { tell: 'notification'; notification: number; title: string; body: string }
+  | { tell: 'external'; url: string }
+  | { tell: 'permissions'; granted: boolean[] }
+  | { tell: 'answer'; call: number; value?: unknown; error?: string };
+
+/** What the test does as the desktop and the person at it. `call` is answered. */
+export type ToApp =
+  | {
+      act: 'invoke';
+      call: number;
+      window: number;
+      url: string;
+      mainFrame: boolean;
+      channel: string;
+      payload: unknown;
+    }
+  | { act: 'fetch'; call: number; url: string }
+  | { act: 'mayNavigate' | 'mayOpen'; call: number; window: number; url: string }
+  | { act: 'clipboard'; call: number }
+  | { act: 'clickMenu'; item: number }
+  | { act: 'clickNotification'; notification: number }
+  | { act: 'ready' | 'closed'; window: number }
+  | { act: 'scripted'; connections: ConnectionView[] }
+  | { act: 'secondInstance' | 'quit' };
+
+/** An item of a native menu, as a person sees it. */
+export type RecordedItem = {
+  item: number;
+  label: string;
+  type: string;
+  enabled: boolean;
+  checked: boolean;
+  items: RecordedItem[];
+};
+
+/** A page as it crosses the wire. */
+export const wirePage = z.object({
+  status: z.number(),
+  headers: z.array(z.tuple([z.string(), z.string()])),
+  body: z.string(),
+});
+export type WirePage = z.infer<typeof wirePage>;
