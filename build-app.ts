@@ -1,5 +1,4 @@
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { buildTray } from './build-tray.ts';
 import { layOutApp } from './lay-out-app.ts';
 
 /** Makes `folder` the app as Electron starts it, and as it is packaged. */
@@ -7,8 +6,6 @@ export async function buildApp(
   folder: string,
   described: { homepage?: string | undefined } = {},
 ): Promise<void> {
-  const script = pathToFileURL(join(import.meta.dirname, 'build-tray.ts')).href;
-  const build: { buildTray: (this: void, folder: string) => Promise<void> } = await import(script);
-  await build.buildTray(folder);
+  await buildTray(folder);
   layOutApp(folder, described);
 }

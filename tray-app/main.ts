@@ -21,6 +21,7 @@ import { answered } from '#answered';
 import { answers } from '#answers';
 import { clipboardGuard } from '#clipboard-guard';
 import { channels, type Overview } from '#contract';
+import { entryPoint } from '#entry-point';
 import { iconFile } from '#icon-file';
 import { liveOverview } from '#live-overview';
 import { autostartEntry, type LoginStart } from '#login-start';
@@ -239,10 +240,12 @@ function servePages(): void {
 
 /** What assistants start: the executable that we carry, or the sources that this was built from. */
 function launcher(): AccountsHost['launcher'] {
-  if (app.isPackaged) {
-    const name = platform === 'win32' ? 'latchkey.exe' : 'latchkey';
-    return { program: join(process.resourcesPath, name) };
-  }
+  const { resourcesPath } = process;
+  return entryPoint({ packaged: app.isPackaged, resourcesPath, platform, env, sources: sources() });
+}
+
+/** The sources that this was built from, where it was built from any. */
+function sources(): Extract<AccountsHost['launcher'], { script: string }> {
   const script = join('proxy', 'bin', 'latchkey.js');
   let folder = here;
   while (!existsSync(join(folder, script)) && folder !== dirname(folder)) folder = dirname(folder);

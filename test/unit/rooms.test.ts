@@ -308,6 +308,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'answers',
       'clipboard-guard',
       'contract',
+      'entry-point',
       'icon-file',
       'live-overview',
       'login-start',
