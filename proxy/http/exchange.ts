@@ -90,11 +90,18 @@ async function respond(
   });
 }
 
-/** What a request takes of a URL, which is spelled out faster here than there. */
-function addressOf({ protocol, hostname, port, pathname, search }: URL): RequestOptions {
+/** What a request takes of a URL, spelled out once: most requests go to the same one. */
+function addressOf(url: URL): RequestOptions {
+  const known = addresses.get(url);
+  if (known) return known;
+  const { protocol, hostname, port, pathname, search } = url;
   const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname;
-  return { protocol, host, port: port || null, path: pathname + search };
+  const address = { protocol, host, port: port || null, path: pathname + search };
+  addresses.set(url, address);
+  return address;
 }
+
+const addresses = new WeakMap<URL, RequestOptions>();
 
 async function directFailure(
   url: URL,

@@ -70,8 +70,12 @@ export function textAt({ bytes, members }: Message, ...path: string[]): string |
   return undefined;
 }
 
+/** The one spelling of a number that is what it stands for: no `-0`, no zeros in front, not beyond 2^53. */
+const plainInteger = /^[1-9]\d{0,14}$/;
+
 /** One key for every spelling of an id: `1`, `1.0` and `1e0` name the same request. */
 export function idKey(id: string): string {
+  if (plainInteger.test(id)) return id;
   return JSON.stringify(JSON.parse(id));
 }
 

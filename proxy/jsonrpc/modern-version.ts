@@ -9,6 +9,14 @@ const key = 'io.modelcontextprotocol/protocolVersion';
  * MCP 2026-07-28 basic
  */
 export function modernVersion(message: Message): string | undefined {
-  if (message.method === undefined || !message.bytes.includes(key)) return undefined;
-  return stringAt(message, 'params', '_meta', key);
+  if (message.method === undefined) return undefined;
+  // A message passes many who ask, and its bytes never change.
+  if (!found.has(message)) found.set(message, read(message));
+  return found.get(message);
+}
+
+const found = new WeakMap<Message, string | undefined>();
+
+function read(message: Message): string | undefined {
+  return message.bytes.includes(key) ? stringAt(message, 'params', '_meta', key) : undefined;
 }

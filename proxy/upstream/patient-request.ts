@@ -6,8 +6,8 @@ import { retryAfterSeconds } from './retry-after.ts';
 import { UpstreamError } from './upstream.ts';
 
 export type PatientRequestOptions = {
-  /** Whether the request may run twice without harm. */
-  repeatable: boolean;
+  /** Whether the request may run twice without harm; asked when that matters. */
+  isRepeatable: () => boolean;
   /** Whether a connection that broke is to be made once more. */
   isWorthIt?: () => Promise<boolean>;
   /** When the assistant will have lost its patience. */
@@ -52,7 +52,7 @@ export async function patientRequest(
       const asked = askedWaitMs(response, clock.now());
       const comesAgain = isBusy(response) && asked !== undefined;
       const isWorthIt =
-        comesAgain || (isPassing(response) && options.repeatable && attempt < unaskedAttempts);
+        comesAgain || (isPassing(response) && attempt < unaskedAttempts && options.isRepeatable());
       waitMs = Math.max(asked ?? 0, 0) + pauseMs;
       if (!isWorthIt || waitMs > leftMs || clock.now() + waitMs / 1000 > patientUntil)
         return { response, attempts: attempt };
@@ -85,10 +85,10 @@ function askedWaitMs({ headers }: IncomingMessage, now: EpochSeconds): number | 
   return seconds === undefined ? undefined : seconds * 1000;
 }
 
-function mayConnectAgain(error: unknown, { repeatable }: PatientRequestOptions): boolean {
+function mayConnectAgain(error: unknown, { isRepeatable }: PatientRequestOptions): boolean {
   const cause = error instanceof UpstreamError ? error.cause : undefined;
   if (!(cause instanceof HttpError) || cause.code !== 'unreachable') return false;
-  return brokenConnection.test(platformCode(cause.cause)) && (!cause.sent || repeatable);
+  return brokenConnection.test(platformCode(cause.cause)) && (!cause.sent || isRepeatable());
 }
 
 /** Doubled each time, and anywhere in its upper half, so that many who failed do not come together. */

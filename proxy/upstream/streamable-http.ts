@@ -69,7 +69,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   async function post(message: Message, patientUntil: EpochSeconds, signal: AbortSignal) {
     const isWorthIt = async () => !(await options.hasStandIn?.(message));
     const often = {
-      repeatable: repeatable.has(message),
+      isRepeatable: () => repeatable.has(message),
       isWorthIt,
       patientUntil,
       signal,
@@ -106,7 +106,6 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
     const handshake = message.method === 'initialize' && modernHeaders(message) === undefined;
     if (handshake) session = { initialize: message };
     const inSession = modernHeaders(message) === undefined ? session.id : undefined;
-    const harmless = message.kind !== 'request' || repeatable.has(message);
     let attempts = 1;
     let retryAfter: string | undefined;
     let refused = false;
@@ -135,9 +134,14 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
       throw error.with({
         ...(seconds !== undefined && { retryAfterSeconds: seconds }),
         ...(attempts > 1 && { attempts }),
-        ...(!harmless && !refused && mayHaveRun(error) && { outcomeUnknown: true }),
+        ...(!refused && mayHaveRun(error) && mattersTwice(message) && { outcomeUnknown: true }),
       });
     }
+  }
+
+  /** Whether it is no matter of indifference if a message ran twice. */
+  function mattersTwice(message: Message): boolean {
+    return message.kind === 'request' && !repeatable.has(message);
   }
 
   function learning(request: Message, deliver: Deliver): Deliver {

@@ -38,7 +38,7 @@ function asking(
       return answer instanceof IncomingMessage ? Promise.resolve(answer) : Promise.reject(answer);
     },
     {
-      repeatable,
+      isRepeatable: () => repeatable,
       ...(isWorthIt && { isWorthIt }),
       patientUntil: began + 60,
       signal: cancel.signal,
@@ -81,7 +81,7 @@ test('a clock that is set back does not make the patience endless', async () => 
   let now = 1_800_000_000;
   const setBack = () => Promise.resolve(void (now -= 3_600));
   const outcome = patientRequest(() => Promise.resolve(response(503, '25')), {
-    repeatable: false,
+    isRepeatable: () => false,
     patientUntil: now + 60,
     signal: new AbortController().signal,
     clock: { now: () => now, sleep: setBack },
