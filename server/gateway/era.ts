@@ -15,6 +15,9 @@ export const legacyVersions: readonly string[] = [
   '2024-10-07',
 ];
 
+/** Methods of the legacy era that the modern one has not, and that would be refused for other reasons first. */
+export const legacyOnlyMethods: ReadonlySet<string> = new Set(['tasks/result']);
+
 /** Which of MCP's two eras a request belongs to. */
 export type Era = 'modern' | 'legacy';
 
@@ -41,21 +44,27 @@ export function mirroredName(envelope: Envelope): string | undefined {
  *
  * MCP 2026-07-28 transports, "Request metadata"
  *
- * @throws {GatewayRefusal} `unsupported_version`, `header_mismatch`
+ * @throws {GatewayRefusal} `unsupported_version`, `header_mismatch`, `bad_meta`
  */
 export function eraOf(envelope: Envelope, headers: IncomingHttpHeaders): Era {
   const header = single(headers['mcp-protocol-version']);
   const named = envelope.protocolVersion;
   const said = named ?? header;
+  if (named !== undefined && header !== undefined) {
+    expectHeader('MCP-Protocol-Version', header, named);
+  }
   const known = named === undefined ? [...modernVersions, ...legacyVersions] : modernVersions;
   if (said !== undefined && !known.includes(said)) {
     throw new GatewayRefusal('unsupported_version', { requested: said });
   }
   const isModern = named !== undefined || (header !== undefined && modernVersions.includes(header));
   if (!isModern) return 'legacy';
-  if (envelope.kind === 'request' || named !== undefined) {
-    expectHeader('MCP-Protocol-Version', header, named);
+  if (envelope.kind === 'request' && named === undefined) {
+    throw new GatewayRefusal('bad_meta', {
+      detail: 'params._meta names no io.modelcontextprotocol/protocolVersion',
+    });
   }
+  if (named !== undefined) expectHeader('MCP-Protocol-Version', header, named);
   expectHeader('Mcp-Method', single(headers['mcp-method']), envelope.method);
   const name = mirroredName(envelope);
   if (name !== undefined) expectHeader('Mcp-Name', decodeHeader(single(headers['mcp-name'])), name);

@@ -127,6 +127,8 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
       return { status: 200, code: -32602, message: `unknown tool${because}` };
     case 'bad_params':
       return { status: request.era === 'modern' ? 400 : 200, code: -32602, message: detail };
+    case 'bad_meta':
+      return { status: 400, code: -32602, message: detail };
     case 'not_theirs':
       return {
         status: request.era === 'modern' ? 400 : 200,

@@ -18,6 +18,7 @@ export type RefusalCode =
   | 'unknown_method'
   | 'unknown_tool'
   | 'bad_params'
+  | 'bad_meta'
   | 'not_theirs'
   | 'unknown_session'
   | 'unknown_event'

@@ -6,7 +6,7 @@ import { admit, type AdmitPorts } from './admit.ts';
 import { authorise } from './authorise.ts';
 import type { Call, MessageCall } from './call.ts';
 import { Cancellations } from './cancellations.ts';
-import { eraOf, type Era } from './era.ts';
+import { eraOf, legacyOnlyMethods, type Era } from './era.ts';
 import { errorAnswer } from './errors.ts';
 import type { GatewayAnswer, GatewayRequest } from './exchange.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
@@ -171,6 +171,10 @@ export class Gateway {
     seen.metering.read(message.envelope);
     if (message.envelope.kind !== 'response') {
       seen.era = eraOf(message.envelope, call.request.headers);
+      const { method = '' } = message.envelope;
+      if (seen.era === 'modern' && legacyOnlyMethods.has(method)) {
+        throw new GatewayRefusal('unknown_method', { detail: method });
+      }
       authorise(message.envelope, message.body, call.admission);
     }
     message = { ...message, ...unsealMessage(message, call.seal) };

@@ -18,3 +18,16 @@ test.for([
     expect(run.code).toBe(0);
   },
 );
+
+test(
+  'what passes of the server scenarios at an MCP server passes through the gateway in front of it',
+  { timeout: timeoutMs },
+  async () => {
+    const run = await runProgram(process.execPath, { args: [main, 'server'], timeoutMs });
+    const [, passed, total] = /\n(\d+) of (\d+) pass/.exec(run.stdout) ?? [];
+
+    expect(run.stdout).toContain('| server-stateless | 2026-07-28 |');
+    expect([passed, run.code]).toEqual([total, 0]);
+    expect(Number(total)).toBeGreaterThan(250);
+  },
+);

@@ -60,12 +60,12 @@ test.for<[name: string, headers: Record<string, string>]>([
   expect(upstream.requests).toEqual([]);
 });
 
-test('66: the header alone makes a request modern', async () => {
+test('66: the header alone makes a request modern, and then its _meta is missing', async () => {
   const headers = { 'mcp-protocol-version': '2026-07-28' };
 
   const answer = await mcpCall(endpoint, { key, headers });
 
-  expect([answer.status, answer.errorCode]).toEqual([400, -32020]);
+  expect([answer.status, answer.errorCode]).toEqual([400, -32602]);
 });
 
 test('66: right headers, in base64 where they must be, are served', async () => {

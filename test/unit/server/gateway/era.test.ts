@@ -60,7 +60,12 @@ describe('a modern message is header_mismatch when', () => {
       { 'mcp-method': 'tools/list' },
       'MCP-Protocol-Version is missing',
     ],
-    ['its version is in the header alone', {}, listHeaders, 'MCP-Protocol-Version differs'],
+    [
+      'its version is unknown, and another than in the header',
+      { _meta: { 'io.modelcontextprotocol/protocolVersion': '2099-01-01' } },
+      listHeaders,
+      'MCP-Protocol-Version differs',
+    ],
     [
       'its method header is missing',
       modern,
@@ -103,6 +108,13 @@ describe('a modern message is header_mismatch when', () => {
     expect(era({ ...modern, ...params }, { ...headers, 'mcp-name': 'a' }, method)).toBe('modern');
   });
 });
+
+test.each([{}, { _meta: {} }, { _meta: { 'io.modelcontextprotocol/protocolVersion': 1 } }])(
+  'a request whose version is in the header alone lacks its _meta: %j',
+  (params) => {
+    expect(() => era(params, listHeaders)).toThrow(expect.objectContaining({ code: 'bad_meta' }));
+  },
+);
 
 describe('a version is unsupported', () => {
   const named = (version: string) => ({

@@ -40,6 +40,7 @@ describe('a refusal has its HTTP status and its JSON-RPC code', () => {
     ['unknown_method', 200, -32601],
     ['unknown_tool', 200, -32602],
     ['not_theirs', 200, -32602],
+    ['bad_meta', 400, -32602],
     ['unknown_event', 400, -32600],
     ['bad_params', 200, -32602],
     ['unknown_session', 404, -32001],
