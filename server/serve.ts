@@ -18,6 +18,7 @@ import { accountGrantsOf } from '#http/account-grants';
 import { consoleCalls } from '#console/call-server';
 import { createApp } from '#http/app';
 import { isAllowedOrigin } from '#http/host-guard';
+import { serverSettingsRoutes } from '#http/server-settings-routes';
 import { providerCallbackPath } from '#http/provider-routes';
 import { openIdProvider } from '#openid/openid-provider';
 import { passwordHashing } from '#people/password-hashing';
@@ -232,6 +233,18 @@ async function open(
       isAdmitted: isAdmitted(base, admissions),
     },
     others: [
+      (routes) =>
+        serverSettingsRoutes(routes, {
+          base,
+          endpointUrl,
+          tokens,
+          clock,
+          admissions,
+          used,
+          refusals,
+          administration: { ...stores, clock },
+          isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
+        }),
       (routes) =>
         dashboardRoutes(routes, {
           base,

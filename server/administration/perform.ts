@@ -6,9 +6,9 @@ import type { Role } from '#people/role';
 import { actorName, type Actor } from './actor.ts';
 import type { AdministrationPorts } from './administration-ports.ts';
 import { AdministrationRefusal, notFound } from './administration-refusal.ts';
+import { invalidInput } from './invalid-input.ts';
 import type { Operation } from './operation.ts';
 import { mayDo } from './permission.ts';
-import { problemOf } from './problem-of.ts';
 
 const mostKept = 200;
 
@@ -92,18 +92,4 @@ async function placeOf(
   const role = memberships.find((membership) => membership.organization === name)?.role;
   const organization = role && (await organizations.byName(name));
   return organization && { organization, role };
-}
-
-function invalidInput(error: z.ZodError): AdministrationRefusal {
-  const fields = error.issues.flatMap((issue) => {
-    const field = issue.path.join('.');
-    if (issue.code !== 'unrecognized_keys') return { field, problem: problemOf(issue) };
-    return issue.keys.map((key) => ({
-      field: [...issue.path, key].join('.'),
-      problem: 'is not known here',
-    }));
-  });
-  const [first] = fields;
-  const words = first ? `${first.field} ${first.problem}`.trim() : 'the input is not understood';
-  return new AdministrationRefusal('invalid', words, { fields });
 }

@@ -2,8 +2,9 @@ import { z } from 'zod';
 
 import { randomBase62 } from '#credentials/secret-format';
 import { AdministrationRefusal } from './administration-refusal.ts';
-import { fields, words } from './fields.ts';
+import { fields } from './fields.ts';
 import { organizationOperation } from './operation.ts';
+import { serverSettingFields } from './server-setting-fields.ts';
 import { pageFields, pageOf, pageQuery, shownPage } from './paging.ts';
 import { agentNamesOf, ownServer, showServer, shownServer } from './shown-server.ts';
 import { chosenUpstream, upstreamField } from './upstream-field.ts';
@@ -14,11 +15,7 @@ const path = '/organizations/{organization}/servers/{server}';
 const target = ({ organization, server }: { organization: string; server: string }) =>
   `server:${organization}/${server}`;
 
-const chosenWords = {
-  title: words(200).optional(),
-  description: z.string().trim().max(2000).optional(),
-  instructions: z.string().trim().max(20_000).optional(),
-};
+const { hiddenTools: hiddenToolsField, ...chosenWords } = serverSettingFields;
 
 const sorts = { name: 'name', created_at: 'createdAt' } as const;
 
@@ -107,11 +104,7 @@ export const serverUpdate = organizationOperation({
     ...ofServer,
     ...chosenWords,
     upstream: upstreamField.optional(),
-    hiddenTools: z
-      .array(z.string().min(1).max(200))
-      .max(1000)
-      .transform((tools) => [...new Set(tools)])
-      .optional(),
+    hiddenTools: hiddenToolsField,
   }),
   output: shownServer,
   target,

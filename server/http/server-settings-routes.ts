@@ -1,0 +1,196 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import type { AdministrationPorts } from '#administration/administration-ports';
+import { ownServer } from '#administration/shown-server';
+import { changeServerSettings, serverSettings } from '#administration/server-settings';
+import { fromWire, toWire } from '#api/wire-names';
+import type { RefusalLog } from '#audit/counted-refusals';
+import type { CredentialUse } from '#credentials/usage';
+import { allScopes, type Scope } from '#credentials/scope';
+import type { Admission } from '#gateway/admission';
+import { admit, type AdmitPorts } from '#gateway/admit';
+import { errorAnswer } from '#gateway/errors';
+import { GatewayRefusal } from '#gateway/gateway-refusal';
+import { presentedCredential } from '#gateway/presented-credential';
+import { OAuthRefusal } from '#oauth/oauth-refusal';
+import { isSlug } from '#organizations/slug';
+import type { ServerRecord } from '#organizations/server-record';
+import { adminErrorAnswer } from './errors.ts';
+import { InTurn } from './in-turn.ts';
+
+const maxBodyBytes = 256 * 1024;
+
+interface Place {
+  Params: { organization: string; server: string };
+}
+
+export interface ServerSettingsOptions extends AdmitPorts {
+  readonly base: string;
+  readonly administration: Pick<
+    AdministrationPorts,
+    'serverDirectory' | 'organizations' | 'audit' | 'clock'
+  >;
+  readonly refusals: RefusalLog;
+  readonly used: (use: CredentialUse, usedAt: number) => void;
+  readonly isAllowedOrigin: (origin: string | undefined) => boolean;
+}
+
+/**
+ * `GET` and `PATCH {base}/api/servers/{organization}/{server}`: how a server presents itself, for the credentials of
+ * its MCP endpoint with the scopes `mcp:server:read` and `mcp:server:manage`. A change may say by `If-Match`
+ * which version it is of; of several at once each sees the one before.
+ *
+ * RFC 5789, RFC 9110 §13.1
+ */
+export function serverSettingsRoutes(app: FastifyInstance, options: ServerSettingsOptions): void {
+  const { base, administration } = options;
+  const url = '/api/servers/:organization/:server';
+  const turns = new InTurn();
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(
+    '*',
+    { parseAs: 'buffer', bodyLimit: maxBodyBytes },
+    (_request, body, done) => done(null, body),
+  );
+  app.addHook('onRequest', async (_request, reply) => {
+    void reply.header('Cache-Control', 'no-store');
+  });
+  app.setErrorHandler<Error, Place>((error, request, reply) => {
+    const { organization, server } = request.params;
+    if (error instanceof GatewayRefusal) {
+      const path = `${organization}/${server}`;
+      const { status, headers, words } = refusalAnswer(error, base, path);
+      request.log.info({ code: error.code, detail: error.details.detail }, 'request refused');
+      return reply.code(status).headers(headers).send(words);
+    }
+    const { status, headers, body } = adminErrorAnswer(error);
+    if (status >= 500) request.log.error({ err: error }, 'request failed');
+    else request.log.info({ code: body.error, reason: body.error_description }, 'request refused');
+    return reply.code(status).headers(headers).send(body);
+  });
+
+  app.get<Place>(url, { exposeHeadRoute: false }, async (request, reply) => {
+    await admitted(request, 'mcp:server:read', options);
+    return shown(await current(request.params, administration), request, reply);
+  });
+  app.patch<Place>(url, async (request, reply) => {
+    const { server, principal } = await admitted(request, 'mcp:server:manage', options);
+    const given = jsonOf(request);
+    return turns.take(server.id, async () => {
+      const now = await current(request.params, administration);
+      const { version } = serverSettings(now);
+      if (!holds(request.headers['if-match'], version)) {
+        const words = 'the settings have changed since: read them again';
+        return reply.code(412).send({ error: 'precondition_failed', error_description: words });
+      }
+      const by = { name: principal, address: request.ip, requestId: request.id };
+      const changed = await changeServerSettings(now, given, by, administration);
+      return shown(changed, request, reply);
+    });
+  });
+}
+
+/** The whole of the server: what lets a caller in knows only what calls need. */
+function current(
+  { organization, server }: Place['Params'],
+  ports: ServerSettingsOptions['administration'],
+): Promise<ServerRecord> {
+  return ownServer(organization, server, ports);
+}
+
+function shown(server: ServerRecord, request: FastifyRequest, reply: FastifyReply) {
+  const { settings, version } = serverSettings(server);
+  void reply.header('ETag', `"${version}"`);
+  const known = request.headers['if-none-match'];
+  if (request.method === 'GET' && known !== undefined && holds(known, version)) {
+    return reply.code(304).send();
+  }
+  const { organization, name } = server;
+  return reply.send(toWire({ organization, name, ...settings }));
+}
+
+/** Whether a condition names this version; none is met by any. RFC 9110 §13.1.1, §13.1.2 */
+function holds(condition: string | undefined, version: string): boolean {
+  if (condition === undefined || condition.trim() === '*') return true;
+  return condition.split(',').some((tag) => tag.trim().replace(/^W\//, '') === `"${version}"`);
+}
+
+/** @throws {GatewayRefusal} what the MCP endpoint would say of the credential, or `insufficient_scope` */
+async function admitted(
+  request: FastifyRequest<Place>,
+  needed: Scope,
+  options: ServerSettingsOptions,
+): Promise<Admission> {
+  const { organization, server } = request.params;
+  const { origin } = request.headers;
+  if (!options.isAllowedOrigin(origin)) {
+    throw new GatewayRefusal('foreign_origin', { detail: origin?.slice(0, 200) ?? '' });
+  }
+  const presented = presentedCredential(request.raw.rawHeaders);
+  // No name of another form is anybody's, nor worth writing down.
+  if (!isSlug(organization) || !isSlug(server)) throw new GatewayRefusal('bad_credential');
+  let actor = 'nobody';
+  try {
+    const admission = await admit(presented, { organization, server }, options);
+    const { credential, scopes, principal } = admission;
+    actor = principal;
+    if (credential.type !== 'person') {
+      options.used({ type: credential.type, id: credential.id }, options.clock.now());
+    }
+    if (scopes.includes(needed)) return admission;
+    const union = allScopes.filter((scope) => scopes.includes(scope) || scope === needed);
+    throw new GatewayRefusal('insufficient_scope', { scopes: union, detail: needed });
+  } catch (refusal) {
+    if (refusal instanceof GatewayRefusal && refusal.code !== 'unavailable') {
+      await options.refusals.note({
+        actor,
+        organization,
+        action: `settings.${refusal.code.replaceAll('_', '-')}`,
+        target: `${organization}/${server}`,
+        address: request.ip,
+        requestId: request.id,
+      });
+    }
+    throw refusal;
+  }
+}
+
+/** The gateway's refusal as this API words it: the same status and challenge, RFC 6749 §5.2 JSON. */
+function refusalAnswer(refusal: GatewayRefusal, base: string, serverPath: string) {
+  const { status, headers, body } = errorAnswer(refusal, {
+    base,
+    serverPath,
+    era: 'legacy',
+    id: 'null',
+  });
+  const message =
+    /"message":("(?:[^"\\]|\\.)*")/.exec(typeof body === 'string' ? body : '')?.[1] ?? '""';
+  const error = refusal.code === 'bad_credential' ? 'invalid_token' : refusal.code;
+  return { status, headers, words: { error, error_description: String(JSON.parse(message)) } };
+}
+
+/**
+ * The members to change. `null` empties one. RFC 7396
+ *
+ * @throws {OAuthRefusal} `invalid_request`
+ */
+function jsonOf({ body, headers }: FastifyRequest): object {
+  const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
+  if (type !== 'application/json' && type !== 'application/merge-patch+json') {
+    throw new OAuthRefusal('invalid_request', 'the body must be application/json');
+  }
+  try {
+    const bytes = Buffer.isBuffer(body) ? body : Buffer.alloc(0);
+    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+      const members = Object.entries(value).map(([name, member]) => {
+        const empty = name === 'hidden_tools' ? [] : '';
+        return [name, member === null ? empty : member] as const;
+      });
+      return fromWire(Object.fromEntries(members));
+    }
+  } catch {
+    // What is no JSON is told the same as what is no object.
+  }
+  throw new OAuthRefusal('invalid_request', 'the body is not a JSON object');
+}

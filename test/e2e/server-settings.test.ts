@@ -1,0 +1,140 @@
+import { afterAll, expect, test } from 'vitest';
+
+import { fixtureUpstream } from '#support/fixture-upstream';
+import { gatewayUnderTest } from '#support/gateway-under-test';
+import { mcpCall } from '#support/mcp-call';
+
+const upstream = await fixtureUpstream();
+const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
+const reader = (await gateway.newKey('acme/fixture')).key;
+const both = ['--scope', 'mcp:server:read', '--scope', 'mcp:server:manage'];
+const manager = (await gateway.newKey('acme/fixture', ...both, '--scope', 'mcp:tools:read')).key;
+const token = await gateway.newToken('acme/fixture', 'mcp:server:read');
+
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await upstream[Symbol.asyncDispose]();
+});
+
+const url = `${gateway.base}/api/servers/acme/fixture`;
+
+async function ask(
+  headers: Record<string, string>,
+  change?: unknown,
+  type = 'application/json',
+): Promise<{ status: number; etag: string; body: unknown; challenge: string }> {
+  const answer = await fetch(url, {
+    method: change === undefined ? 'GET' : 'PATCH',
+    headers: { ...headers, ...(change !== undefined && { 'content-type': type }) },
+    ...(change !== undefined && {
+      body: typeof change === 'string' ? change : JSON.stringify(change),
+    }),
+  });
+  const text = await answer.text();
+  return {
+    status: answer.status,
+    etag: answer.headers.get('etag') ?? '',
+    challenge: answer.headers.get('www-authenticate') ?? '',
+    body: text === '' ? undefined : JSON.parse(text),
+  };
+}
+const asReader = { 'x-api-key': reader };
+const asManager = { 'x-api-key': manager };
+
+test('§2: the settings are read by key and by token, with a version that saves reading again', async () => {
+  const byKey = await ask(asReader);
+  const byToken = await ask({ authorization: `Bearer ${token}` });
+  const again = await ask({ ...asReader, 'if-none-match': byKey.etag });
+
+  expect(byKey.status).toBe(200);
+  expect(byKey.body).toEqual({
+    organization: 'acme',
+    name: 'fixture',
+    title: '',
+    description: '',
+    instructions: '',
+    hidden_tools: [],
+  });
+  expect(byKey.etag).toMatch(/^"[\w-]{22}"$/);
+  expect(byToken.body).toEqual(byKey.body);
+  expect([again.status, again.body]).toEqual([304, undefined]);
+});
+
+test('§2: a change counts from the next call on, is written down, and leaves the rest', async () => {
+  const { etag } = await ask(asReader);
+  const change = { title: 'Fixture', hidden_tools: ['endless'] };
+  const changed = await ask({ ...asManager, 'if-match': etag }, change);
+  const listed = await mcpCall(gateway.endpoint, { key: manager });
+  const merge = 'application/merge-patch+json';
+  const emptied = await ask(asManager, { hidden_tools: null }, merge);
+
+  expect(changed.status).toBe(200);
+  expect(changed.body).toMatchObject({ ...change, description: '' });
+  expect(changed.etag).not.toBe(etag);
+  expect((await ask(asReader)).body).toMatchObject({ title: 'Fixture' });
+  expect(listed.text).toContain('"name":"echo"');
+  expect(listed.text).not.toContain('endless');
+  expect(emptied.body).toMatchObject({ title: 'Fixture', hidden_tools: [] });
+});
+
+test('of two changes to one version the second is turned down', async () => {
+  const { etag } = await ask(asReader);
+  const headers = { ...asManager, 'if-match': etag };
+  const answers = await Promise.all([
+    ask(headers, { description: 'one' }),
+    ask(headers, { description: 'two' }),
+  ]);
+
+  expect(answers.map(({ status }) => status)).toEqual(expect.arrayContaining([200, 412]));
+  expect((await ask({ ...asManager, 'if-match': '*' }, {})).status).toBe(200);
+});
+
+test.for([
+  [{ hidden_tools: 'endless' }, 'hidden_tools'],
+  [{ title: 'a\nb' }, 'title'],
+  [{ title: 'x'.repeat(201) }, 'title'],
+  [{ upstream: { kind: 'demo' } }, 'upstream'],
+  [{ hidden_tools: ['a', ''] }, 'hidden_tools.1'],
+] as const)('what is wrong names its field: %j', async ([change, field]) => {
+  const before = await ask(asReader);
+  const refused = await ask(asManager, change);
+
+  expect(refused.status).toBe(422);
+  expect(refused.body).toMatchObject({ error: 'invalid', fields: [{ field }] });
+  expect((await ask(asReader)).etag).toBe(before.etag);
+});
+
+test.for(['{', '[]', '"x"', ''])('a body that is no object changes nothing: %j', async (text) => {
+  expect((await ask(asManager, text)).status).toBe(400);
+});
+
+test('56, 59: nobody reads or changes without the scope, or with a credential of another server', async () => {
+  await gateway.command('server', 'create', 'acme/other', '--http-url', upstream.url);
+  const other = (await gateway.newKey('acme/other', ...both)).key;
+  const toolsOnly = (await gateway.newKey('acme/fixture', '--scope', 'mcp:tools:read')).key;
+  const none = await ask({});
+  const foreign = await ask({ 'x-api-key': other });
+  const unread = await ask({ 'x-api-key': toolsOnly });
+  const unmanaged = await ask(asReader, { title: 'mine' });
+  const two = await ask({ ...asReader, authorization: `Bearer ${token}` });
+  const page = await ask({ ...asManager, origin: 'https://evil.example' }, { title: 'mine' });
+
+  expect([none.status, foreign.status, unread.status, unmanaged.status]).toEqual([
+    401, 401, 403, 403,
+  ]);
+  expect([two.status, page.status]).toEqual([400, 403]);
+  expect(none.challenge).not.toContain('error=');
+  expect(foreign.challenge).toContain('error="invalid_token"');
+  expect(foreign.body).toMatchObject({ error: 'invalid_token' });
+  expect(unmanaged.challenge).toContain('mcp:server:manage');
+  expect(unread.challenge).toContain('scope="mcp:tools:read mcp:server:read"');
+});
+
+test('58: a key that was revoked reads nothing at the very next request', async () => {
+  const { id, key } = await gateway.newKey('acme/fixture');
+  expect((await ask({ 'x-api-key': key })).status).toBe(200);
+
+  await gateway.command('key', 'revoke', id);
+
+  expect((await ask({ 'x-api-key': key })).status).toBe(401);
+});
