@@ -98,6 +98,20 @@ await suite('browser', 'people, groups and the record in a real browser', () => 
       const people = await viewer.goto(dashboard('/people'));
       expect([used?.status(), hidden?.status(), people?.status()]).toEqual([410, 403, 200]);
       expect(await viewer.getByText('Invite somebody').count()).toBe(0);
+
+      await viewer.goto(dashboard('/servers'));
+      const seen = await viewer.getByRole('main').getByRole('link').allTextContents();
+      const guard = await viewer.locator('[name=csrf_token]').first().inputValue();
+      const refused = await viewer.request.post(dashboard('/new-server'), {
+        form: { csrf_token: guard, name: 'hers', kind: 'demo' },
+        headers: { Origin: server.base },
+      });
+      await viewer.goto(dashboard('/servers'));
+      expect(seen.map((text) => text.trim())).toContain('sales');
+      expect(seen.filter((text) => /\b(create|change|delete)\b/i.test(text))).toEqual([]);
+      expect(refused.status()).toBe(403);
+      expect(await refused.text()).toContain('Your role does not allow this');
+      expect(await viewer.getByText('hers', { exact: true }).count()).toBe(0);
     },
   );
 
