@@ -7,13 +7,16 @@ import type { Connection } from './store-adapters.ts';
 export const madeAt = 1_700_000_000;
 
 /** Makes an organization with the id `org_{name}`. */
-export async function makeOrganization({ organizations }: Connection, name = 'acme') {
+export async function makeOrganization(
+  { organizations }: Pick<Connection, 'organizations'>,
+  name = 'acme',
+) {
   await organizations.add({ id: `org_${name}`, name, createdAt: madeAt });
 }
 
 /** Makes `{organization}/{name}` with the id `srv_{name}`, and its organization where there is none. */
 export async function makeServer(
-  connection: Connection,
+  connection: Pick<Connection, 'organizations'>,
   name = 'sales',
   {
     organization = 'acme',

@@ -1,13 +1,18 @@
+import { createHash } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
 
 import type { ChangeStore } from '#dashboard/change-store';
 import { sqliteWritten } from './written.ts';
 
-/** Changes as SQLite tells them. What is listed is told apart by counts and newest times, which an index answers. */
+/**
+ * Changes as SQLite tells them. What comes and goes is told apart by counts and newest times, which an index
+ * answers; what is edited in place by its words.
+ */
 export function sqliteChanges(connection: DatabaseSync): ChangeStore {
   const within = `from mcp_server s join organization o on o.id = s.organization_id`;
   const servers = connection.prepare(
-    `select count(*), max(s.created_at), total(s.disabled_at), group_concat(s.hidden_tools)
+    `select count(*), max(s.created_at), total(s.disabled_at), group_concat(json_array(
+       s.title, s.description, s.hidden_tools, s.upstream_kind, s.upstream_url, s.agent_id))
      ${within} where o.name = ?1 and (?2 is null or s.name = ?2)`,
   );
   const keys = connection.prepare(
@@ -16,7 +21,7 @@ export function sqliteChanges(connection: DatabaseSync): ChangeStore {
   );
   const clients = connection.prepare(
     `select count(*), max(c.created_at), count(c.revoked_at), max(c.last_used_at), total(c.last_used_at),
-       total(length(c.name)), total(length(c.scopes)), total(length(c.redirect_uris)),
+       group_concat(json_array(c.name, c.scopes, c.redirect_uris)),
        (select count(*) from client_secret x join oauth_client y on y.id = x.client_id
          where y.server_id in (select s.id ${within} where o.name = ?1 and (?2 is null or s.name = ?2))),
        (select total(x.revoked_at) from client_secret x join oauth_client y on y.id = x.client_id
@@ -36,7 +41,9 @@ export function sqliteChanges(connection: DatabaseSync): ChangeStore {
     async stateOf(organization, server) {
       const at = [organization, server ?? null] as const;
       const listed = [servers, keys, clients].map((statement) => statement.get(...at));
-      return JSON.stringify([...listed, server === undefined ? agents.get(organization) : null]);
+      const all = [...listed, server === undefined ? agents.get(organization) : null];
+      // Every open page keeps one, and the words of a thousand clients are long.
+      return createHash('sha256').update(JSON.stringify(all)).digest('base64url');
     },
   };
 }
