@@ -1,6 +1,6 @@
-import { sql, type Kysely } from 'kysely';
+import { sql, type Kysely, type QueryCreator } from 'kysely';
 
-import type { RollupReader, RollupSpan } from '#usage/rollup-reader';
+import type { RollupReader, RollupSpan, TimedCounts } from '#usage/rollup-reader';
 import type { CallCounts, CallSubject } from '#usage/rollup-store';
 import type { Schema } from './schema.ts';
 
@@ -20,27 +20,45 @@ export function rollupReader(db: Kysely<Schema>): RollupReader {
     },
 
     async busiest(span, kind, limit) {
-      const subjects = await summed(db, span, kind)
-        .select(['server_id', 'subject'])
-        .groupBy(['server_id', 'subject'])
-        .orderBy('calls', 'desc')
-        .orderBy('server_id')
-        .orderBy('subject')
-        .limit(limit)
+      // Summed up once, as reading the rows is what costs: for the ranking, and for what is ranked.
+      const rows = await db
+        .with(
+          (named) => named('sums').materialized(),
+          (query) =>
+            summed(query, span, kind)
+              .select(['server_id', 'subject', 'bucket'])
+              .groupBy(['server_id', 'subject', 'bucket']),
+        )
+        .with('most', (query) =>
+          query
+            .selectFrom('sums')
+            .select((row) => ['server_id', 'subject', row.fn.sum<number>('calls').as('total')])
+            .groupBy(['server_id', 'subject'])
+            .orderBy('total', 'desc')
+            .orderBy('server_id')
+            .orderBy('subject')
+            .limit(limit),
+        )
+        .selectFrom('most')
+        .innerJoin('sums', (join) =>
+          join
+            .onRef('sums.server_id', '=', 'most.server_id')
+            .onRef('sums.subject', '=', 'most.subject'),
+        )
+        .selectAll('sums')
+        .orderBy('most.total', 'desc')
+        .orderBy('most.server_id')
+        .orderBy('most.subject')
+        .orderBy('bucket')
         .execute();
-      if (subjects.length === 0) return [];
-      const named = subjects.map(({ server_id: serverId, subject }) => ({ serverId, subject }));
-      const rows = await ofAny(summed(db, span, kind), named)
-        .select(['server_id', 'subject', 'bucket'])
-        .groupBy(['server_id', 'subject', 'bucket'])
-        .execute();
-      return named.map(({ serverId, subject }) => ({
-        serverId,
-        subject,
-        counts: rows
-          .filter((row) => row.server_id === serverId && row.subject === subject)
-          .map((row) => Object.assign(countsOf(row), { bucket: row.bucket })),
-      }));
+      const subjects: (CallSubject & { readonly counts: TimedCounts[] })[] = [];
+      for (const { server_id: serverId, subject, bucket, ...sums } of rows) {
+        const counts = Object.assign(countsOf(sums), { bucket });
+        const last = subjects.at(-1);
+        if (last?.serverId === serverId && last.subject === subject) last.counts.push(counts);
+        else subjects.push({ serverId, subject, counts: [counts] });
+      }
+      return subjects;
     },
 
     async counts(span, kind, subjects) {
@@ -60,7 +78,7 @@ export function rollupReader(db: Kysely<Schema>): RollupReader {
 type Sums = Pick<Schema['usage_rollup'], 'calls' | 'tool_errors' | 'refused' | 'upstream_errors'>;
 
 function summed(
-  db: Kysely<Schema>,
+  db: QueryCreator<Schema>,
   { organizationId, period, from, until }: RollupSpan,
   kind: string,
 ) {
