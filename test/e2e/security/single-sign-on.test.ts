@@ -149,3 +149,60 @@ test('84: a link that somebody began ends in their session only, and never takes
 
   expect([elsewhere.status, taken.status]).toEqual([403, 409]);
 });
+
+/** An owner's browser, with a form of the dashboard filled in and sent. */
+const owner = async () => {
+  const visit = visitor(server.base);
+  await visit.signIn('dana@example.com', password);
+  const send = async (page: string, action: string, fields: Record<string, string>) => {
+    const csrf_token = await visit.csrfToken(`/dashboard/acme${page}`);
+    return visit.post(`/dashboard/acme${action}`, { csrf_token, ...fields });
+  };
+  const invite = async () => {
+    const fields = { note: 'somebody', role: 'member' };
+    const html = await (await send('/people/invite', '/people/invite', fields)).text();
+    return /\/invitation\/[\w-]+/.exec(html)?.[0] ?? '';
+  };
+  return { visit, send, invite };
+};
+const joinBy = async (invitation: string, lie: Lie) => {
+  const visit = visitor(server.base);
+  const request = await pressed(visit, invitation, `${invitation}/provider`);
+  return { visit, answer: await visit.get(pathOf(provider.authorize(request, lie))) };
+};
+
+test('84: an invitation is taken by the provider, whose groups count as of the last sign-in', async () => {
+  const { visit, send, invite } = await owner();
+  const made = await send('/groups', '/groups', { name: 'Sales' });
+  const group = made.headers.get('location')?.replace(/^.*\/dashboard\/acme/, '') ?? '';
+  await send(group, `${group}/map`, { externalName: 'idp-sales' });
+  const isInGroup = async () =>
+    (await (await visit.get(`/dashboard/acme${group}`)).text()).includes('nora@example.com');
+  const nora = { sub: 'nora there', email: 'nora@example.com' };
+
+  const joined = await joinBy(await invite(), { claims: { ...nora, groups: ['idp-sales'] } });
+  const atFirst = await isInGroup();
+  const again = visitor(server.base);
+  await signIn(again, { claims: { ...nora, groups: ['idp-other'] } });
+
+  expect(await isSignedIn(joined.visit)).toBe(true);
+  expect((await joined.visit.get('/dashboard/acme')).status).toBe(200);
+  expect(await isSignedIn(again)).toBe(true);
+  expect([atFirst, await isInGroup()]).toEqual([true, false]);
+});
+
+test('84: joining by the provider takes over no address that is known here, nor one that is unverified', async () => {
+  const { invite } = await owner();
+  const link = await invite();
+
+  const equal = await joinBy(link, { claims: { sub: 'eve there', email: 'dana@example.com' } });
+  const unverified = await joinBy(link, {
+    claims: { sub: 'eve there', email: 'new@example.com', email_verified: false },
+  });
+  const good = await joinBy(link, { claims: { sub: 'ann there', email: 'ann@example.com' } });
+
+  expect([equal, unverified].map(({ answer }) => answer.status)).toEqual([403, 403]);
+  expect(await isSignedIn(equal.visit)).toBe(false);
+  expect(await isSignedIn(unverified.visit)).toBe(false);
+  expect(await isSignedIn(good.visit)).toBe(true);
+});
