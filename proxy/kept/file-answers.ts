@@ -9,9 +9,12 @@ const mostBytes = 4 * 1024 * 1024;
 /** A half-written file that its process did not live to rename. */
 const abandonedMs = 60 * 60_000;
 
-/** What this product hands out, and signed tokens of anybody. */
+/**
+ * What this product hands out, and signed tokens of anybody. Also in the middle of a word, as a line feed
+ * before one is the letter `n` in JSON.
+ */
 const secretShape =
-  /\b(?:secret|pk_live|mcp|code|rt)_[0-9A-Za-z]{36}\b|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]+/;
+  /(?:secret|pk_live|mcp|code|rt|pat)_[0-9A-Za-z]{36}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]+/;
 
 /**
  * Answers as files of this user alone (mode 0600), one folder an account below `directory`. File names

@@ -1,6 +1,7 @@
 const secrets: [RegExp, string][] = [
-  [/\b(secret|pk_live|mcp|code|rt|pat)_[0-9A-Za-z_-]{16,}/g, '$1_…'],
-  [/\beyJ[0-9A-Za-z_-]{5,}\.[0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]*)*/g, 'eyJ…'],
+  // Also in the middle of a word: a line feed before one is the letter `n` in JSON.
+  [/(secret|pk_live|mcp|code|rt|pat)_[0-9A-Za-z_-]{16,}/g, '$1_…'],
+  [/eyJ[0-9A-Za-z_-]{5,}\.[0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]*)*/g, 'eyJ…'],
   [/\b(Bearer|Basic)\s+[^\s"',;]+/gi, '$1 …'],
   [
     /((?:client_secret|access_token|refresh_token|client_assertion)["']?\s*[=:]\s*["']?)[^\s"'&,]+/gi,

@@ -37,6 +37,9 @@ test('files are of this user alone, and neither they nor their names tell the ac
 
 test.each([
   ['a key', `{"text":"mcp_${'k'.repeat(36)}"}`],
+  ['a personal token', `{"text":"pat_${'k'.repeat(36)}"}`],
+  ['a key behind a line feed', JSON.stringify({ text: `key:\nmcp_${'k'.repeat(36)}` })],
+  ['a signed token behind a tab', JSON.stringify({ text: '\teyJhbGciOiJFZERTQSJ9.e30.c2ln' })],
   ['a signed token', '{"text":"eyJhbGciOiJFZERTQSJ9.e30.c2ln"}'],
   ['more than four megabytes', `"${'x'.repeat(4 * 1024 * 1024)}"`],
 ])('%s is not kept', async (_, text) => {

@@ -25,6 +25,12 @@ test('a known secret of any shape is removed, ordinary words are not', () => {
   );
 });
 
+test('a secret behind an escaped line feed is one, too', () => {
+  const echoed = JSON.stringify(`said\nmcp_${'c'.repeat(36)}\neyJhbGciOiJFZERTQSJ9.e30.c2ln`);
+
+  expect(redact(echoed)).toBe(JSON.stringify('said\nmcp_…\neyJ…'));
+});
+
 test('lines below the level are not written', () => {
   const lines: string[] = [];
   const log = jsonLinesLog('warn', (line) => lines.push(line));
