@@ -81,7 +81,20 @@ test('two backups of the same second both stay', async () => {
     `${snapshot.realPath}.1970-01-01T00-00-00Z.backup`,
     `${snapshot.realPath}.1970-01-01T00-00-00Z-2.backup`,
   ]);
-  expect((await stat(backups[0] ?? '')).mode & 0o777).toBe(0o640);
+});
+
+test('a backup is its owner’s alone, whoever may read the file', async () => {
+  await using folder = await temporaryFolder();
+  const path = join(folder.path, 'mcp.json');
+  await writeFile(path, '{"env":{"KEY":"secret"}}');
+  const modes: number[] = [];
+  for (const mode of [0o644, 0o400]) {
+    await chmod(path, mode);
+    const backup = await backUpFile(await fileSnapshot(path), 0);
+    modes.push((await stat(backup ?? '')).mode & 0o777);
+  }
+
+  expect(modes).toEqual([0o600, 0o400]);
 });
 
 test('killed in the middle of writing, it leaves the old file or the new one', async () => {
