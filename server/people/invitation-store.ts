@@ -2,7 +2,10 @@ import type { EpochSeconds } from '#clock/clock';
 import type { Role } from './role.ts';
 import type { User } from './user.ts';
 
-/** An open offer to belong to an organization. Whoever has its link may take it, once. */
+/**
+ * An open offer to belong to an organization. Whoever has its link may take it, once, while whoever made it
+ * may make it still.
+ */
 export interface Invitation {
   /** `invitation_` and 16 base62 characters; names it in lists, opens nothing. */
   readonly id: string;

@@ -1,10 +1,21 @@
-import type { Kysely, Selectable } from 'kysely';
+import { sql, type Kysely, type Selectable } from 'kysely';
 
 import { emailKey } from '#people/email';
 import type { Invitation, InvitationStore, Invitee } from '#people/invitation-store';
 import { isRole } from '#people/role';
 import { readStrings } from './json-column.ts';
 import type { Schema } from './schema.ts';
+
+/**
+ * Whether who made it may make it still: a link must not bring back somebody who was removed, or a role
+ * that was taken away.
+ */
+const standsBehind = sql<boolean>`(
+  invitation.created_by = 'operator' or exists (
+    select 1 from membership maker
+    where maker.organization_id = invitation.organization_id
+      and invitation.created_by = 'user:' || maker.person_id
+      and (maker.role = 'owner' or (maker.role = 'admin' and invitation.role <> 'owner'))))`;
 
 /** Invitations in SQL; one that was taken or revoked is gone. */
 export function invitationStore(db: Kysely<Schema>): InvitationStore {
@@ -15,6 +26,7 @@ export function invitationStore(db: Kysely<Schema>): InvitationStore {
       .selectAll('invitation')
       .select('organization.name as organization')
       .where('organization.disabled_at', 'is', null)
+      .where(standsBehind)
       .where('invitation.expires_at', '>', now);
 
   return {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import type { Actor } from '#server/administration/actor';
+import { hashSecret } from '#server/credentials/secret-format';
 import { groupAddMember, groupCreate, groupDelete } from '#server/administration/group-operations';
 import { serverGroupsSet } from '#server/administration/group-operations';
 import { invitationCreate, invitationList } from '#server/administration/invitation-operations';
@@ -46,6 +47,32 @@ test('48: only an owner makes, changes or removes an owner, and nobody raises th
   ).rejects.toMatchObject(forbidden);
   await expect(set(owner, owner, 'admin')).rejects.toMatchObject({ code: 'conflict' });
   expect(await set(admin, member, 'viewer')).toMatchObject({ role: 'viewer' });
+});
+
+test('48: an invitation counts for as long as who made it may make it', async () => {
+  const owner = await at.person('owner');
+  const [leaving, stepping] = [await at.person('owner'), await at.person('owner')];
+  const hashes: string[] = [];
+  for (const [by, role] of [
+    [leaving, 'viewer'],
+    [stepping, 'owner'],
+    [stepping, 'admin'],
+  ] as const) {
+    const { path } = await at.perform(invitationCreate, { organization, role }, by);
+    hashes.push(hashSecret(path.replace('/invitation/', '')));
+  }
+  const { invitations } = at.stores;
+  const offered = () =>
+    Promise.all(hashes.map(async (hash) => (await invitations.peek(hash, at.clock.now()))?.role));
+  const before = await offered();
+
+  await at.perform(personRemove, { organization, userId: idOf(leaving) }, owner);
+  await at.perform(personSetRole, { organization, userId: idOf(stepping), role: 'admin' }, owner);
+
+  expect(before).toEqual(['viewer', 'owner', 'admin']);
+  expect(await offered()).toEqual([undefined, undefined, 'admin']);
+  const back = { id: idOf(leaving) };
+  expect(await invitations.take(hashes[1] ?? '', back, at.clock.now())).toBe('over');
 });
 
 test('ownership is handed on by an owner who proved who they are just now', async () => {
