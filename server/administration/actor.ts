@@ -12,6 +12,8 @@ export type Actor = {
       readonly userId: string;
       /** When this browser last proved who it is; `undefined` for a personal token, which proves less. */
       readonly provedAt: EpochSeconds | undefined;
+      /** How many factors were proved, by this browser or by the one that made the token. */
+      readonly factors: 1 | 2;
     }
 );
 

@@ -15,7 +15,7 @@ const mostKept = 200;
 /**
  * Does what an administrator asks, or refuses it. The one way in for pages, admin API and command line: the input is
  * held against the schema, the organization looked for among those that the actor belongs to at this moment,
- * the role held against the permission; then it is done, and written down. What only reads is written
+ * what the actor proved held against what it requires, the role against the permission; then it is done, and written down. What only reads is written
  * down when it is refused.
  *
  * @throws {AdministrationRefusal}
@@ -72,10 +72,19 @@ async function run<Input extends z.ZodObject, Output extends z.ZodObject>(
 ): Promise<z.output<Output>> {
   if (operation.within === 'person') return operation.run(data, { actor }, ports);
   if (!place) throw notFound('organization');
+  if (actor.type === 'person' && actor.factors < 2) {
+    const rules = await ports.settings.of(place.organization.name);
+    if (rules?.secondFactorRequired) throw secondFactorMissing(place.organization.name);
+  }
   if (mayDo(place.role, operation.permission))
     return operation.run(data, { ...place, actor }, ports);
   const words = `as ${place.role} of ${place.organization.name} you may not do this`;
   throw new AdministrationRefusal('forbidden', words);
+}
+
+function secondFactorMissing(organization: string): AdministrationRefusal {
+  const words = `${organization} requires a second factor: sign in with one, and make personal tokens anew`;
+  return new AdministrationRefusal('forbidden', words);
 }
 
 /** The organization, if the actor belongs to it now, and as what. */

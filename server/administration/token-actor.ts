@@ -14,5 +14,7 @@ export async function tokenActor(
 ): Promise<Actor | undefined> {
   if (!isWellFormedSecret('pat_', personalToken)) return undefined;
   const token = await personalTokens.use(hashSecret(personalToken), clock.now());
-  return token && { type: 'person', userId: token.userId, provedAt: undefined, ...from };
+  if (!token) return undefined;
+  const { userId, factors } = token;
+  return { type: 'person', userId, provedAt: undefined, factors, ...from };
 }

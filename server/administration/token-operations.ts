@@ -74,6 +74,7 @@ export const tokenCreate = personalOperation({
       hint: secretHint(token),
       createdAt,
       expiresAt: createdAt + expiresInDays * secondsADay,
+      factors: actor.type === 'operator' ? 2 : actor.factors,
     };
     if (!(await ports.personalTokens.add({ ...made, hash: hashSecret(token) }, mostTokens))) {
       const why = `there are ${mostTokens} tokens that count already: revoke one first`;

@@ -10,6 +10,8 @@ export interface PersonalToken {
   readonly hint: string;
   readonly createdAt: EpochSeconds;
   readonly expiresAt: EpochSeconds;
+  /** How many factors whoever made it had proved. */
+  readonly factors: 1 | 2;
   /** To the minute. */
   readonly lastUsedAt: EpochSeconds | undefined;
   readonly revokedAt: EpochSeconds | undefined;

@@ -116,6 +116,7 @@ export function dashboardDoor(
         type: 'person',
         userId: person.user.id,
         provedAt: person.session.createdAt,
+        factors: person.session.factors,
         address,
         requestId,
       },

@@ -7,5 +7,6 @@ import { visitOf } from '#http/visit';
 /** A person who looks at a page, for `perform`. */
 export function personActor({ user, session }: CurrentPerson, request: FastifyRequest): Actor {
   const { address, requestId } = visitOf(request);
-  return { type: 'person', userId: user.id, provedAt: session.createdAt, address, requestId };
+  const { createdAt: provedAt, factors } = session;
+  return { type: 'person', userId: user.id, provedAt, factors, address, requestId };
 }

@@ -31,6 +31,7 @@ export function personalTokenStore(db: Kysely<Schema>): PersonalTokenStore {
             expires_at: token.expiresAt,
             last_used_at: null,
             revoked_at: null,
+            factors: token.factors,
           })
           .execute();
         return true;
@@ -92,5 +93,6 @@ function readToken(row: Selectable<Schema['personal_token']>): PersonalToken {
     expiresAt: row.expires_at,
     lastUsedAt: row.last_used_at ?? undefined,
     revokedAt: row.revoked_at ?? undefined,
+    factors: row.factors === 2 ? 2 : 1,
   };
 }

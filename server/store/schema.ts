@@ -85,6 +85,7 @@ export interface Schema {
     expires_at: number;
     last_used_at: number | null;
     revoked_at: number | null;
+    factors: Generated<number>;
   };
   oauth_grant: {
     id: string;

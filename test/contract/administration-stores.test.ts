@@ -205,6 +205,7 @@ describe.each(storeAdapters)('a PersonalTokenStore in $name', ({ open }) => {
     name: 'script',
     hint: 'pat_…aaaa',
     hash: 'hash',
+    factors: 2 as const,
     createdAt: madeAt,
     expiresAt: now + 100,
   };
@@ -219,7 +220,10 @@ describe.each(storeAdapters)('a PersonalTokenStore in $name', ({ open }) => {
     await using database = await open();
     await prepared(database);
 
-    expect(await database.personalTokens.use('hash', now)).toMatchObject({ lastUsedAt: now });
+    expect(await database.personalTokens.use('hash', now)).toMatchObject({
+      lastUsedAt: now,
+      factors: 2,
+    });
     expect(await database.personalTokens.use('hash', now + 59)).toMatchObject({ lastUsedAt: now });
     expect(await database.personalTokens.use('hash', now + 60)).toMatchObject({
       lastUsedAt: now + 60,

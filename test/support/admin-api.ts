@@ -99,7 +99,7 @@ export async function adminApi(): Promise<AdminApi> {
       const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };
       await stores.users.add(user, { organizationId: 'org_acme', role });
       const from = { address: undefined, requestId: undefined };
-      const actor: Actor = { type: 'person', userId, provedAt: clock.now(), ...from };
+      const actor: Actor = { type: 'person', userId, provedAt: clock.now(), factors: 1, ...from };
       const { token } = await perform(tokenCreate, { name: 'script' }, actor, ports);
       return { userId, token };
     },

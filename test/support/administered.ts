@@ -50,7 +50,7 @@ export async function administered(): Promise<Administered> {
       const place = await stores.organizations.byName(organization);
       if (role && place) await stores.users.add(user, { organizationId: place.id, role });
       const from = { address: '192.0.2.1', requestId: 'request-1' };
-      return { type: 'person', userId: user.id, provedAt: undefined, ...from };
+      return { type: 'person', userId: user.id, provedAt: undefined, factors: 1, ...from };
     },
     [Symbol.asyncDispose]: () => stores[Symbol.asyncDispose](),
   };

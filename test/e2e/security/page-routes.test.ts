@@ -37,7 +37,15 @@ const personalToken: Foreign = async ({ userId }) => {
   const { clock, stores } = app.server;
   const createdAt = clock.now();
   const id = `token-of-${userId}`;
-  const made = { id, userId, hash: id, hint: 'pat_…aaaa', name: 'script', createdAt };
+  const made = {
+    id,
+    userId,
+    hash: id,
+    hint: 'pat_…aaaa',
+    name: 'script',
+    createdAt,
+    factors: 1 as const,
+  };
   await stores.personalTokens.add({ ...made, expiresAt: createdAt + 3600 }, 1);
   return { id };
 };

@@ -3,6 +3,9 @@ import { expect, test } from 'vitest';
 import { clientCreate } from '#server/administration/client-operations';
 import { keyCreate, keyList, keyRevoke } from '#server/administration/key-operations';
 import { serverCreate, serverRead } from '#server/administration/server-operations';
+import { settingsUpdate } from '#server/administration/settings-operations';
+import { tokenActor } from '#server/administration/token-actor';
+import { tokenCreate } from '#server/administration/token-operations';
 import { administered } from '#support/administered';
 
 const web = { organization: 'acme', server: 'web' };
@@ -83,6 +86,35 @@ test('what is done is written down with its target, and what is only read is not
     outcome: 'done',
   });
   expect(JSON.stringify(events)).not.toContain(key);
+});
+
+test('84: where a second factor is required, whoever proved one of them does nothing, by a token either', async () => {
+  await using at = await administered();
+  const once = await at.person('admin');
+  if (once.type !== 'person') throw new TypeError('the operator is nobody new');
+  const at0 = { provedAt: at.clock.now() };
+  const twice = { ...once, factors: 2 } as const;
+  const from = { address: '192.0.2.1', requestId: 'request-2' };
+  const actorOf = async (by: typeof once | typeof twice) => {
+    const { token } = await at.perform(tokenCreate, { name: 't' }, { ...by, ...at0 });
+    return tokenActor(token, from, at.ports);
+  };
+  const actors = [once, twice, await actorOf(once), await actorOf(twice)];
+  const reading = () =>
+    Promise.all(
+      actors.map(async (actor) =>
+        at.perform(keyList, { organization: 'acme' }, actor).then(
+          () => 'done',
+          ({ code }: { code: string }) => code,
+        ),
+      ),
+    );
+  const before = await reading();
+
+  await at.perform(settingsUpdate, { organization: 'acme', secondFactorRequired: true });
+
+  expect(before).toEqual(['done', 'done', 'done', 'done']);
+  expect(await reading()).toEqual(['forbidden', 'done', 'forbidden', 'done']);
 });
 
 test('a role that was taken away counts no more at the next operation', async () => {
