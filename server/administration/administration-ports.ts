@@ -25,6 +25,7 @@ import type {
 import type { InvitationStore } from '#people/invitation-store';
 import type { MembershipStore } from '#people/membership-store';
 import type { OneTimeLinkStore } from '#people/one-time-link-store';
+import type { PasskeyStore } from '#people/passkey-store';
 import type { PasswordStore } from '#people/password-store';
 import type { SessionStore } from '#people/session-store';
 import type { TotpStore } from '#people/totp-store';
@@ -53,6 +54,7 @@ export interface AdministrationPorts {
   readonly serverGroups: Pick<ServerGroupStore, 'of' | 'set'>;
   readonly invitations: Pick<InvitationStore, 'add' | 'list' | 'revoke'>;
   readonly settings: OrganizationSettingsStore;
+  readonly passkeys: Pick<PasskeyStore, 'list' | 'remove'>;
   readonly totps: Pick<TotpStore, 'remove'>;
   readonly sessions: Pick<SessionStore, 'endAll'>;
   readonly grants: Pick<GrantStore, 'byId' | 'revoke'>;

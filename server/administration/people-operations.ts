@@ -111,7 +111,7 @@ export const ownershipTransfer = organizationOperation({
 
 export const secondFactorReset = organizationOperation({
   name: 'person.reset-second-factor',
-  doc: 'Take away a person’s authenticator app and its recovery codes, and end their sessions',
+  doc: 'Take away a person’s authenticator app, its recovery codes and their passkeys, and end their sessions',
   permission: 'people.manage',
   input: z.strictObject(ofPerson),
   output: shownPerson,
@@ -120,8 +120,10 @@ export const secondFactorReset = organizationOperation({
     await ownMember(organization.id, userId, ports);
     await checkWholeAccount(userId, actor, ports);
     checkRecent(actor, ports.clock.now());
-    if (!(await ports.totps.remove(userId))) {
-      throw new AdministrationRefusal('conflict', 'this person has no authenticator app');
+    const passkeys = await ports.passkeys.list(userId);
+    for (const { id } of passkeys) await ports.passkeys.remove(userId, id);
+    if (!(await ports.totps.remove(userId)) && passkeys.length === 0) {
+      throw new AdministrationRefusal('conflict', 'this person has no second factor');
     }
     await ports.sessions.endAll(userId);
     return showPerson(await ownMember(organization.id, userId, ports));

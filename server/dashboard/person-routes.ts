@@ -91,15 +91,15 @@ const questions: readonly PersonQuestion[] = [
   {
     path: 'reset-second-factor',
     text: 'Reset the second factor',
-    help: 'Take their authenticator app away, when the phone is lost.',
+    help: 'Take their authenticator app and passkeys away, when the phone is lost.',
     heading: (email) => `Reset the second factor of ${email}?`,
     consequences: [
-      'Their app and recovery codes count no more, and every session ends.',
+      'Their app, recovery codes and passkeys count no more, and every session ends.',
       'Until they set one up again, the password alone signs them in.',
     ],
     operation: secondFactorReset,
     needs: 'people.manage',
-    done: 'The authenticator app is taken away.',
+    done: 'The authenticator app and the passkeys are taken away.',
   },
   {
     path: 'make-owner',

@@ -235,6 +235,13 @@ function refusalPage(code: PeopleRefusalCode): ErrorPageAnswer {
         'This organization opens its pages to nobody without one. Set up an authenticator app or a passkey on your account page, and sign in with it.',
         { text: 'To your account', href: '/account#second-factor' },
       );
+    case 'passkey_first':
+      return plainPage(
+        403,
+        'Sign in with your passkey first',
+        'Sign in with your passkey first, then repeat it: a password alone changes no other way to sign in. Where the passkey is lost, an administrator can reset your second factor.',
+        { text: 'Sign in again', href: '/sign-in?again=1&next=/account' },
+      );
     case 'enrolled':
       return plainPage(
         409,

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 
+import { checkPasskeyFirst } from '#people/check-passkey-first';
 import { ownPath } from '#people/own-path';
 import { passkeyDomain, passkeys as passkeysOf } from '#people/passkeys';
 import { PeopleRefusal } from '#people/people-refusal';
@@ -24,8 +25,9 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     if (!person) throw new PeopleRefusal('forged', 'nobody is signed in');
     return person;
   };
-  const mustBeRecent = ({ session }: Pick<CurrentPerson, 'session'>) => {
+  const mustBeRecent = async ({ session }: Pick<CurrentPerson, 'session'>) => {
     if (!isRecentProof(session, people.clock.now())) throw new PeopleRefusal('proof_old');
+    await checkPasskeyFirst(session, people.passkeys);
   };
   const note = (request: FastifyRequest, what: { userId: string; action: string; ok: boolean }) => {
     const { address, requestId } = visitOf(request);
@@ -45,7 +47,7 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     void reply.header('Cache-Control', 'no-store');
     const person = await mustPerson(request);
     readPageJson(request, base, person);
-    mustBeRecent(person);
+    await mustBeRecent(person);
     return passkeys.registrationOptions(person.user, person.sessionToken);
   });
 
@@ -53,7 +55,7 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     void reply.header('Cache-Control', 'no-store');
     const { user, ...person } = await mustPerson(request);
     const { name, credential: answer } = readPageJson(request, base, person);
-    mustBeRecent(person);
+    await mustBeRecent(person);
     const made = { user, name: typeof name === 'string' ? name : '', answer };
     const ok = await passkeys.register(made, person.sessionToken);
     await note(request, { userId: user.id, action: 'passkey.add', ok });
@@ -65,6 +67,7 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
     readPageForm(request, base, person);
+    await checkPasskeyFirst(person.session, people.passkeys);
     const userId = person.user.id;
     const ok = await people.passkeys.remove(userId, request.params.id);
     await note(request, { userId, action: 'passkey.remove', ok });

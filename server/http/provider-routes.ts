@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import { onwardPage } from '#pages/onward-page';
 import { isEmail } from '#people/email';
+import { checkPasskeyFirst } from '#people/check-passkey-first';
 import type { UpstreamIdentity } from '#people/identity-provider';
 import { join } from '#people/join';
 import { ownPath } from '#people/own-path';
@@ -82,6 +83,7 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
     if (!person) return reply;
     readPageForm(request, base, person);
     if (!isRecentProof(person.session, clock.now())) throw new PeopleRefusal('proof_old');
+    await checkPasskeyFirst(person.session, people.passkeys);
     const { sessionToken: cookieToken } = person;
     return lead(reply, { purpose: 'link', next: '/account?done=linked', cookieToken });
   });

@@ -12,6 +12,8 @@ export type PeopleRefusalCode =
   | 'enrolled'
   /** The organization asks for two factors, and this browser proved one. */
   | 'second_factor'
+  /** The person has a passkey, and this browser proved the password alone. */
+  | 'passkey_first'
   /** The password was proved too long ago, or in another browser, to ask for the second factor. */
   | 'sign_in_late'
   /** Nobody has it, or somebody else: it is not said which. */

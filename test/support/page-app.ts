@@ -74,6 +74,8 @@ export interface PageApp extends AsyncDisposable {
   browser(
     userId: string,
     membership?: { readonly organizationId: string; readonly role: Role },
+    /** How many factors the browser proved: one, unless said. */
+    factors?: 1 | 2,
   ): Promise<SignedInBrowser>;
 }
 
@@ -199,11 +201,15 @@ export async function pageApp(): Promise<PageApp> {
       });
       return { status: answer.statusCode, headers: answer.headers, text: answer.body };
     },
-    async browser(userId, membership = { organizationId: 'org_acme', role: 'member' }) {
+    async browser(
+      userId,
+      membership = { organizationId: 'org_acme', role: 'member' },
+      factors = 1,
+    ) {
       const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };
       await stores.users.add(user, membership);
       const visit = { address: '127.0.0.1', userAgent: 'test', requestId: 'test' };
-      const { session, sessionToken } = await startSession({ userId, factors: 1 }, visit, {
+      const { session, sessionToken } = await startSession({ userId, factors }, visit, {
         ...stores,
         clock,
       });

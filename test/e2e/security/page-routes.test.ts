@@ -255,7 +255,7 @@ describe('82: what is somebody else’s is not found, and nothing happens to it'
 
   test.each(owned)('82: %s', async (name, { foreign, says = 404 }) => {
     const suffix = name.replaceAll(/\W/g, '');
-    const owner = await app.browser(`user_owner_${suffix}`);
+    const owner = await app.browser(`user_owner_${suffix}`, undefined, 2);
     const eve = await app.browser(`user_eve_${suffix}`);
     const { id = '', fields } = (await foreign?.(owner)) ?? {};
     const send = (by: SignedInBrowser, path: string) =>

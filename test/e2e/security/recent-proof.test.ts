@@ -40,6 +40,24 @@ test.each(changes)(
   },
 );
 
+test.each<[string, 'json' | 'form']>([
+  ...changes,
+  ['/account/passkeys/passkey_1/remove', 'form'],
+  ['/account/second-factor', 'form'],
+  ['/account/second-factor/confirm', 'form'],
+])('83: POST %s takes more than the password from whoever has a passkey', async (path, body) => {
+  const userId = `user_first${path.replaceAll('/', '_')}`;
+  const browser = await app.browser(userId);
+  const { clock, stores } = app.server;
+  const passkey = { id: `of_${userId}`, userId, name: 'Laptop', publicKey: 'AA', counter: 0 };
+  const times = { createdAt: clock.now(), lastUsedAt: undefined };
+  await stores.passkeys.add({ ...passkey, ...times, transports: [] });
+  const answer = await send(browser, path.replace('passkey_1', passkey.id), body);
+
+  expect([answer.status, answer.text]).toEqual([403, expect.stringContaining('passkey first')]);
+  expect(await stores.passkeys.list(userId)).toHaveLength(1);
+});
+
 test('83: the account page leads to a sign-in, which is offered to who is signed in', async () => {
   const { cookie } = await app.browser('user_again');
   const before = await app.get('/account', cookie);

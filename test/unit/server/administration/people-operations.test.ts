@@ -103,9 +103,13 @@ test('an administrator weakens nobody’s account elsewhere, nor their own', asy
   await at.stores.users.add(user, { organizationId: other.id, role: 'viewer' });
   await expect(reset(user.id)).rejects.toMatchObject({ code: 'forbidden' });
   await at.stores.memberships.remove(other.id, user.id, 'viewer');
+  const passkey = { id: 'passkey_1', name: 'Phone', publicKey: 'AA', counter: 0, transports: [] };
+  const times = { createdAt: 1, lastUsedAt: undefined };
+  await at.stores.passkeys.add({ ...passkey, ...times, userId: user.id });
   await reset(user.id);
 
   expect(await at.stores.totps.of(user.id)).toBeUndefined();
+  expect(await at.stores.passkeys.list(user.id)).toEqual([]);
   expect((await at.stores.audit.newest(1))[0]).toMatchObject({
     action: 'person.reset-second-factor',
     target: `user:${user.id}`,
