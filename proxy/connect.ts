@@ -7,6 +7,7 @@ import type { Message } from '#jsonrpc/message';
 import { fileAnswers } from '#kept/file-answers';
 import { keptUpstream } from '#kept/kept-upstream';
 import { question } from '#kept/question';
+import { toldSubject } from '#kept/told-subject';
 import { jsonLinesLog } from '#log/log';
 import { keptDirectory, openSecretStore } from './open-account.ts';
 import { openPresence } from './open-presence.ts';
@@ -30,7 +31,7 @@ export async function connect(
 ): Promise<void> {
   const { input, output, clock, stop } = ports;
   const { maxMessageBytes } = options;
-  const { name, url } = connection;
+  const { url } = connection;
   const log = jsonLinesLog(options.logLevel, ports.writeLog);
   const identity = await openCredential(connection, options, ports, log);
   const { credential, account, door } = identity;
@@ -44,8 +45,7 @@ export async function connect(
   const kept = keptUpstream({
     upstream: openUpstream(connection, credential, options, ports, log, hasStandIn),
     answers,
-    name,
-    url,
+    ...toldSubject(connection),
     troubleOf: (error) => troubleOf(error, options.signIn),
     explain: (error) => explained(error).failure.message,
     ...(door && { door }),

@@ -43,12 +43,14 @@ export async function authorizedRequest(
   throw unauthorized(request.url, proof);
 }
 
-function unauthorized(url: URL, proof: Record<string, string>): UpstreamError {
+/** What stands behind the path may be a key, and the assistant hears this. */
+function unauthorized({ origin, pathname }: URL, proof: Record<string, string>): UpstreamError {
+  const where = origin + pathname;
   return new UpstreamError(
     'unauthorized',
     Object.keys(proof).length === 0
-      ? `${url.href} wants to know who is asking`
-      : `${url.href} does not accept the credential`,
+      ? `${where} wants to know who is asking`
+      : `${where} does not accept the credential`,
     { status: 401 },
   );
 }
