@@ -75,6 +75,8 @@ export const overview = z.strictObject({
   connections: z.array(connectionView),
   signIns: z.array(signInView),
   startAtLogin: z.boolean(),
+  /** Why nothing newer than this is known; it is tried again. */
+  trouble: z.strictObject({ problem: z.string(), remedy: z.string() }).optional(),
 });
 export type Overview = z.infer<typeof overview>;
 

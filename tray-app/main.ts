@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   app,
   BrowserWindow,
@@ -106,6 +107,7 @@ function start(): void {
     startsAtLogin: () => loginStart.isOn(),
     changed,
     notify,
+    sleep: async (ms, signal) => sleep(ms, undefined, { signal }).catch(() => undefined),
   });
   const all = answers({
     door,

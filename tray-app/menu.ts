@@ -27,11 +27,12 @@ export type MenuItem =
 const shown = 12;
 
 /** The tray's menu: every connection with its state in a word, then what can be done. */
-export function menu({ connections, signIns, startAtLogin }: Overview): MenuItem[] {
+export function menu({ connections, signIns, startAtLogin, trouble }: Overview): MenuItem[] {
   const listed = connections.slice(0, shown);
   const more = connections.length - listed.length;
   return [
-    ...(connections.length === 0 ? [line('No connections yet')] : []),
+    ...(trouble ? [line(`${stateShapes.trouble} ${trouble.problem}`)] : []),
+    ...(connections.length === 0 && !trouble ? [line('No connections yet')] : []),
     ...listed.map((one) => connectionItem(one, signInOf(one, signIns))),
     ...(more > 0 ? [open(`${more} more…`, 'connections')] : []),
     { kind: 'separator' },

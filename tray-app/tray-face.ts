@@ -8,7 +8,8 @@ export type TrayFace = {
 };
 
 /** The worst of the connections: what only a person can mend comes before what mends itself. */
-export function trayFace({ connections, signIns }: Overview): TrayFace {
+export function trayFace({ connections, signIns, trouble }: Overview): TrayFace {
+  if (trouble) return { icon: 'trouble', tooltip: `Latchkey: ${trouble.problem}` };
   const waiting = signIns.find(({ phase }) => phase === 'waiting');
   if (waiting)
     return { icon: 'attention', tooltip: `Latchkey: waiting for your sign-in to ${waiting.name}` };

@@ -330,7 +330,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'tray-app/assistant-facts': { enters: ['contract'] },
   'tray-app/connection-facts': { enters: ['contract'] },
   'tray-app/live-overview': {
-    enters: ['connection-facts', 'contract', 'notice', 'sign-in-waits'],
+    enters: ['connection-facts', 'contract', 'notice', 'outcome-of', 'sign-in-waits'],
   },
   'tray-app/outcome-of': { enters: ['contract'] },
   'tray-app/sign-in-waits': { enters: ['contract'] },

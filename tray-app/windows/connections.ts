@@ -48,18 +48,21 @@ async function act(operation: Act, name: string): Promise<void> {
 
 function draw(): void {
   if (!overview) return;
-  const { connections } = overview;
+  const { connections, trouble } = overview;
   show(html`
     <header class="head">
       <h1>Connections</h1>
       ${connections.length === 0 ? nothing : addButton('')}
     </header>
+    ${trouble ? problemNotice(trouble.problem, trouble.remedy) : nothing}
     ${
-      connections.length === 0
-        ? empty
-        : html`<ul class="cards">
-            ${repeat(connections, ({ name }) => name, card)}
-          </ul>`
+      connections.length === 0 && trouble
+        ? nothing
+        : connections.length === 0
+          ? empty
+          : html`<ul class="cards">
+              ${repeat(connections, ({ name }) => name, card)}
+            </ul>`
     }
     <dialog id="sure" aria-labelledby="sure-title"></dialog>
   `);

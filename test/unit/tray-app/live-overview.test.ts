@@ -1,0 +1,83 @@
+import { expect, test } from 'vitest';
+import { AccountsError } from '#proxy/accounts/accounts-error';
+import { fakeClock } from '#support/fake-clock';
+import type { Overview } from '#tray/contract';
+import { liveOverview, type LiveOverviewPorts } from '#tray/live-overview';
+import { menu } from '#tray/menu';
+import { trayFace } from '#tray/tray-face';
+
+const unreadable = () => new AccountsError('io', 'the file cannot be read', 'look at the file');
+
+/** A door that opens to one question only, and fails at it as often as it is told. */
+function following(fails: { assistants?: number; watch?: number }) {
+  const left = { assistants: 0, watch: 0, ...fails };
+  const clock = fakeClock();
+  const seen: Overview[] = [];
+  const stop = new AbortController();
+  const ended = Promise.withResolvers<void>();
+  stop.signal.addEventListener('abort', () => ended.resolve());
+  const door: LiveOverviewPorts['door'] = {
+    async assistants() {
+      if (left.assistants-- > 0) throw unreadable();
+      return [];
+    },
+    async *watch() {
+      yield [];
+      if (left.watch-- > 0) throw unreadable();
+      await ended.promise;
+    },
+    claimNotice: async () => false,
+  };
+  const live = liveOverview({
+    door,
+    waits: {
+      begin: async () => ({ ok: true, message: '' }),
+      cancel: () => false,
+      address: () => undefined,
+      forget: () => undefined,
+      views: () => [],
+    },
+    startsAtLogin: () => false,
+    changed: (overview) => seen.push(overview),
+    notify: () => undefined,
+    sleep: async (ms, signal) => clock.sleep(ms, signal),
+  });
+  const done = live.follow(stop.signal);
+  const troubles = () => seen.map(({ trouble }) => trouble?.problem);
+  return { clock, seen, stop, done, troubles };
+}
+
+const problem = 'The file cannot be read.';
+
+test.each([
+  ['cannot be asked at the start', { assistants: 2 }, [problem, problem, undefined]],
+  ['fails later', { watch: 1 }, [undefined, problem, undefined]],
+])(
+  'a door that %s is shown as trouble, and tried again until it opens',
+  async (_, fails, shown) => {
+    const { clock, stop, done, troubles } = following(fails);
+    for (let round = 0; round < 2; round += 1) {
+      await clock.settled();
+      await clock.advance(5);
+    }
+    await clock.settled();
+    stop.abort();
+    await done;
+
+    expect(troubles()).toEqual(shown);
+  },
+);
+
+test('trouble is what the icon, the words beside it and the first line of the menu say', async () => {
+  const { clock, seen, stop, done } = following({ assistants: 1 });
+  await clock.asleep();
+  const [overview] = seen;
+  stop.abort();
+  await done;
+
+  expect(overview && trayFace(overview)).toEqual({
+    icon: 'trouble',
+    tooltip: `Latchkey: ${problem}`,
+  });
+  expect(overview && menu(overview)[0]).toMatchObject({ label: `▲ ${problem}` });
+});
