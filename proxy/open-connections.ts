@@ -63,6 +63,11 @@ export function openConnections({
       import('#accounts/connection-views'),
       import('#accounts/connection-changes'),
     ]);
+    const { sweepSecrets } = await import('#accounts/sweep-secrets');
+    await sweepSecrets(ownOptions, machine).catch((error: unknown) => {
+      // The views say so of each connection; what is loose stays so until the next time.
+      if (excuse(error) === undefined) throw error;
+    });
     const watch = await openWatch(state, platform);
     try {
       await watch.ready();

@@ -2,7 +2,8 @@ import { connectionEntry } from '#config/connection-entry';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { UsageError } from '#config/usage-error';
-import { dropSecrets, keepSecrets, type ConnectionSecrets } from './kept-secrets.ts';
+import { dropSecrets, keepSecrets, keptAccounts, type ConnectionSecrets } from './kept-secrets.ts';
+import { looseSecrets } from './loose-secrets.ts';
 import { noteStored } from './note-stored.ts';
 import type { Checked, OwnMachine } from './own-machine.ts';
 import {
@@ -12,6 +13,7 @@ import {
   setRegistered,
   sharesClient,
 } from './registry.ts';
+import { sweepSecrets, whileNobodySweeps } from './sweep-secrets.ts';
 
 export type AddOptions = {
   /** Also when the name is taken. */
@@ -45,7 +47,7 @@ export async function checkFree(
 /**
  * Makes a connection of our own: the server is asked, the secrets go to the keychain, the entry to our
  * file, and only then what it replaces is forgotten. Whatever ends this in between, the one before or the
- * one after is whole.
+ * one after is whole, and a secret that leads to neither is swept by whoever comes next.
  *
  * @throws what the server's refusal brings; nothing is kept then
  */
@@ -62,13 +64,24 @@ export async function addConnection(
   const checked = check ? await machine.check(connection, options, signal) : undefined;
   const issuer = await issuerOf(connection, checked, options, machine);
   const store = await machine.store(options);
-  await keepSecrets(connection, { ...secrets, ...issuer }, store);
-  await noteStored(connection, secrets, options, machine);
-  await setRegistered(name, connectionEntry(connection), options, machine);
-  if (before) {
-    const shared = await sharesClient(before, options, machine);
-    await dropSecrets(before, { shared, successor: connection }, store);
-  }
+  const loose = looseSecrets(options, machine);
+  await sweepSecrets(options, machine);
+  await whileNobodySweeps(options, machine, async () => {
+    // What stood there before us may be somebody else's, and stays.
+    const fresh: string[] = [];
+    for (const account of keptAccounts(connection))
+      if ((await store.get(account)) === undefined) fresh.push(account);
+    const goes = before ? keptAccounts(before) : [];
+    await loose.note([...fresh, ...goes]);
+    await keepSecrets(connection, { ...secrets, ...issuer }, store);
+    await noteStored(connection, secrets, options, machine);
+    await setRegistered(name, connectionEntry(connection), options, machine);
+    if (before) {
+      const shared = await sharesClient(before, options, machine);
+      await dropSecrets(before, { shared, successor: connection }, store);
+    }
+    await loose.settled([...fresh, ...goes]);
+  });
   return checked;
 }
 

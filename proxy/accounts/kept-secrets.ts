@@ -59,7 +59,7 @@ export async function dropSecrets(
   { shared, successor }: { shared: boolean; successor?: Connection },
   store: SecretStore,
 ): Promise<void> {
-  const kept = new Set(successor && Object.values(secretAccounts(successor)).flat());
+  const kept = new Set(successor && keptAccounts(successor));
   const { credential, headers } = secretAccounts(connection);
   const isShared = shared && connection.credentials.kind !== 'api_key';
   for (const account of [...(isShared ? [] : credential), ...headers]) {
@@ -67,6 +67,11 @@ export async function dropSecrets(
     await store.remove(account);
     await store.remove(priorAccount(account));
   }
+}
+
+/** Every account of the keychain that holds a secret of the connection itself. */
+export function keptAccounts(connection: Connection): string[] {
+  return Object.values(secretAccounts(connection)).flat();
 }
 
 /** Where the secrets of a connection stand, of those that are in the keychain. */

@@ -2,12 +2,14 @@ import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { registryFile } from '#config/registry-file';
 import { UsageError } from '#config/usage-error';
-import { dropSecrets } from './kept-secrets.ts';
+import { dropSecrets, keptAccounts } from './kept-secrets.ts';
+import { looseSecrets } from './loose-secrets.ts';
 import type { OwnMachine } from './own-machine.ts';
 import { registered, setRegistered, sharesClient } from './registry.ts';
 import { signOutConnection } from './sign-out-connection.ts';
 import { signsIn } from './signs-in.ts';
 import type { SignedOut } from './sign-out.ts';
+import { whileNobodySweeps } from './sweep-secrets.ts';
 
 export type Removed = SignedOut & { connection: Connection };
 
@@ -31,9 +33,15 @@ export async function removeConnection(
   const signedOut = signsIn(connection)
     ? await signOutConnection(await machine.account(connection, options))
     : { wasSignedIn: false };
-  await setRegistered(name, undefined, options, machine);
-  const shared = await sharesClient(connection, options, machine);
-  await dropSecrets(connection, { shared }, await machine.store(options));
+  const loose = looseSecrets(options, machine);
+  await whileNobodySweeps(options, machine, async () => {
+    const goes = keptAccounts(connection);
+    await loose.note(goes);
+    await setRegistered(name, undefined, options, machine);
+    const shared = await sharesClient(connection, options, machine);
+    await dropSecrets(connection, { shared }, await machine.store(options));
+    await loose.settled(goes);
+  });
   await machine.forgetKept(connection.url, options);
   return { ...signedOut, connection };
 }

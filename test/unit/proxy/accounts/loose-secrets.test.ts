@@ -1,0 +1,32 @@
+import { readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { looseSecrets } from '#proxy/accounts/loose-secrets';
+import { readOptions } from '#proxy/config/options';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const account = 'api key ["https://acme.example/mcp","work"]';
+
+test('what is noted is found by the next process until it is settled', async () => {
+  await using folder = await temporaryFolder('loose');
+  const place = { platform: 'linux' as const, home: folder.path, env: {} };
+  const options = { ...readOptions({}, {}), stateDir: folder.path };
+  await looseSecrets(options, place).note([account]);
+  const next = looseSecrets(options, place);
+  const found = await next.all();
+  await next.settled(found);
+
+  expect(found).toEqual([account]);
+  expect(await next.all()).toEqual([]);
+});
+
+test('a note that was half written names nothing', async () => {
+  await using folder = await temporaryFolder('loose');
+  const place = { platform: 'linux' as const, home: folder.path, env: {} };
+  const loose = looseSecrets({ ...readOptions({}, {}), stateDir: folder.path }, place);
+  await loose.note([account]);
+  const [name = ''] = await readdir(join(folder.path, 'loose'));
+  await writeFile(join(folder.path, 'loose', name), account.slice(0, 9));
+
+  expect(await loose.all()).toEqual([]);
+});
