@@ -1,7 +1,26 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { z } from 'zod';
 import { runProgram, startProgram } from './processes.ts';
 import { temporaryFolder } from './temporary-folder.ts';
+
+const readAll = `const { findCredentials } = require('@napi-rs/keyring');
+  const all = findCredentials('latchkey').map(({ account, password }) => [account, password]);
+  console.log(JSON.stringify(all));
+  process.exit();`;
+const entries = z.array(z.tuple([z.string(), z.string()]));
+
+/** A session bus that knows no program to start for a name. */
+const busWithoutServices = `<busconfig>
+  <type>session</type>
+  <listen>unix:tmpdir=/tmp</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default">
+    <allow send_destination="*" eavesdrop="true"/>
+    <allow eavesdrop="true"/>
+    <allow own="*"/>
+  </policy>
+</busconfig>`;
 
 /** A session bus with an unlocked, empty keyring of its own; nothing of the person's is touched. */
 export interface KeychainSession extends AsyncDisposable {
@@ -9,13 +28,23 @@ export interface KeychainSession extends AsyncDisposable {
   readonly env: Readonly<Record<string, string>>;
   /** Ends the keyring but not the bus: from now on the keychain is unavailable. */
   readonly endKeyring: () => Promise<void>;
+  /** Ends it at once, without a last word. */
+  readonly killKeyring: () => Promise<void>;
+  /** The keyring again, unlocked, with what was on disk. */
+  readonly startKeyring: () => Promise<void>;
+  /** All that is kept in it, by account. */
+  readonly contents: () => Promise<ReadonlyMap<string, string>>;
 }
 
 /**
  * What `suite('keychain', …)` tests against: D-Bus and gnome-keyring, as on a Linux desktop. A `locked`
- * one has no collection yet, as before a person's first sign-in.
+ * one has no collection yet, as before a person's first sign-in. Unless it `startsItself`, no new keyring,
+ * which would be locked, comes when a program asks for one that has ended.
  */
-export async function keychainSession({ locked = false } = {}): Promise<KeychainSession> {
+export async function keychainSession({
+  locked = false,
+  startsItself = true,
+} = {}): Promise<KeychainSession> {
   // Moved to the caller at the end; until then a failure disposes of what was started.
   await using stack = new AsyncDisposableStack();
   const { path: folder } = stack.use(await temporaryFolder('keychain'));
@@ -28,28 +57,48 @@ export async function keychainSession({ locked = false } = {}): Promise<Keychain
   for (const path of Object.values(folders)) await mkdir(path, { mode: 0o700 });
 
   const address = `unix:path=${folder}/bus`;
-  const busArgs = ['--session', '--nofork', '--nopidfile', '--print-address=1'];
+  const config = join(folder, 'bus.conf');
+  await writeFile(config, busWithoutServices);
+  const kind = startsItself ? '--session' : `--config-file=${config}`;
+  const busArgs = [kind, '--nofork', '--nopidfile', '--print-address=1'];
   const bus = stack.use(
     startProgram('dbus-daemon', { args: [...busArgs, `--address=${address}`], env: folders }),
   );
   await bus.line(/^unix:/m);
   const env = { ...folders, DBUS_SESSION_BUS_ADDRESS: address };
 
-  const keyring = stack.use(
-    startProgram('gnome-keyring-daemon', {
+  const startKeyring = async () => {
+    const keyring = startProgram('gnome-keyring-daemon', {
       args: ['--foreground', ...(locked ? [] : ['--unlock']), '--components=secrets'],
       env,
-    }),
-  );
-  keyring.write('test');
-  keyring.endInput();
-  await named('org.freedesktop.secrets', env);
+    });
+    keyring.write('test');
+    keyring.endInput();
+    await named('org.freedesktop.secrets', env).catch(async (error: unknown) => {
+      await keyring.end();
+      throw error;
+    });
+    return keyring;
+  };
+  let keyring = await startKeyring();
+  stack.defer(async () => void (await keyring.end()));
 
   const started = stack.move();
   return {
     env,
     endKeyring: async () => {
       await keyring.end();
+    },
+    async killKeyring() {
+      keyring.kill('SIGKILL');
+      await keyring.exited;
+    },
+    async startKeyring() {
+      keyring = await startKeyring();
+    },
+    async contents() {
+      const { stdout } = await runProgram(process.execPath, { args: ['-e', readAll], env });
+      return new Map(entries.parse(JSON.parse(stdout)));
     },
     [Symbol.asyncDispose]: () => started.disposeAsync(),
   };
