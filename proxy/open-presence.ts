@@ -42,7 +42,7 @@ export type OpenedPresence = Presence & {
 
 /** Behind the first answer, which nothing is to slow down. */
 const afterMs = 200;
-/** A server that does not answer is worth showing, too. */
+/** A server that does not answer is worth showing, too. A page that waits is shown sooner. */
 const patienceMs = 3_000;
 
 /**
@@ -69,12 +69,18 @@ export function openPresence(
   let opening: Promise<void> | undefined;
   let hearing: (request: ProxyRequest) => Promise<void> = () => Promise.resolve();
 
+  void door?.shown(life.signal).then(soon);
+
   function changed(): void {
     announced?.changed();
     if (!hasWorked && story.told().state === 'ready') {
       hasWorked = true;
       if (worked) setTimeout(() => void tellWorked(worked), afterMs).unref();
     }
+    soon();
+  }
+
+  function soon(): void {
     if (answered || life.signal.aborted) return;
     answered = true;
     clearTimeout(timer);

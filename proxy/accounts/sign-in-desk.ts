@@ -49,6 +49,8 @@ export interface SignInDesk {
 
 /** How long another process may take until its sign-in is taken for one that waits for a person. */
 const pageMs = 10_000;
+/** Who signs in elsewhere says so to every proxy that can be reached; this is for those that cannot. */
+const lookEveryMs = 2_000;
 
 export function signInDesk(account: Account, options: SignInDeskOptions): SignInDesk {
   const { vault, marks, clock, patientLock } = account;
@@ -90,10 +92,12 @@ export function signInDesk(account: Account, options: SignInDeskOptions): SignIn
       return signInAccount(account, { show, signal: ended, known });
     });
     const elsewhere = Promise.withResolvers<TokenRecord>();
+    const settled = new AbortController();
     const mine = Promise.race([own, elsewhere.promise]).finally(() => {
       asking = undefined;
       page = undefined;
       lookAgain = undefined;
+      settled.abort();
     });
     mine.catch(() => undefined);
     lookAgain = async () => {
@@ -103,7 +107,16 @@ export function signInDesk(account: Account, options: SignInDeskOptions): SignIn
       given.abort();
     };
     asking = mine;
+    void lookWhile(AbortSignal.any([ended, settled.signal]), lookAgain);
     return mine;
+  }
+
+  async function lookWhile(until: AbortSignal, look: () => Promise<void>): Promise<void> {
+    for (;;) {
+      await clock.sleep(lookEveryMs, until);
+      if (until.aborted) return;
+      await look().catch(() => undefined); // A keychain that is away is asked again.
+    }
   }
 
   async function signInPolicyOfMode(): Promise<SignIn> {

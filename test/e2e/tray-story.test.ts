@@ -73,8 +73,8 @@ await suite(
     const newKey = async (name: string) =>
       made.parse(await server.command('key', 'create', 'demo/library', '--name', name));
     /** What Dana does with the page that her browser was sent to. */
-    const decide = async (answer: 'Allow' | 'Deny', opened = desktop.nextOpened()) => {
-      await dana.goto(await opened);
+    const decide = async (answer: 'Allow' | 'Deny') => {
+      await dana.goto(await desktop.nextOpened());
       if (new URL(dana.url()).pathname === '/sign-in') {
         await dana.getByLabel('E-mail').fill(email);
         await dana.getByLabel('Password', { exact: true }).fill(password);
@@ -193,16 +193,16 @@ await suite(
       const text = (await home.read(claude)) ?? '';
       const entry = entries.parse(JSON.parse(text)).mcpServers['sales'];
       await server.program.line(/"route":"\/api\/oauth\/revoke"/, { stream: 'stderr' });
-      await desktop.click('sales', 'Sign in');
-      // One page at a time on one machine: who comes later waits for the one that is up.
-      const opened = await desktop.nextOpened();
       await using proxy = home.start({
         command: entry?.command ?? '',
         args: entry?.args ?? [],
         env: { ...entry?.env, LATCHKEY_SIGN_IN: 'always' },
       });
       const answered = proxy.handshake().then(async () => proxy.request('tools/call', count));
-      await decide('Allow', Promise.resolve(opened));
+      const page = await desktop.window('connections');
+      await page.getByText('somebody is about to sign in with the browser').waitFor();
+      await desktop.click('sales', 'Sign in');
+      await decide('Allow');
       const { result, error } = await answered;
 
       expect(error).toBeUndefined();

@@ -8,8 +8,8 @@ import { processRefreshLock } from '#proxy/token/process-refresh-lock';
 import { tokenVault } from '#proxy/token/token-vault';
 import { fakeClock } from '#support/fake-clock';
 
-/** A desk at a server that cannot be reached, so that no page ever comes up. */
-function desk({ signedInBefore = true } = {}) {
+/** A desk at a server that cannot be reached, so that no page ever comes up; another process is at it while `held`. */
+function desk({ signedInBefore = true, held = Promise.resolve() } = {}) {
   const clock = fakeClock();
   const store = memorySecretStore();
   const vault = tokenVault(store, 'x');
@@ -34,7 +34,7 @@ function desk({ signedInBefore = true } = {}) {
     store,
     vault,
     lock,
-    patientLock: lock,
+    patientLock: { hold: async (_, work) => held.then(work) },
     marks: {
       signedInBefore: () => signedInBefore,
       rememberSignedIn: () => Promise.resolve(),
@@ -67,7 +67,7 @@ function desk({ signedInBefore = true } = {}) {
     const known = { wider: false, ...(previous && { previous }) };
     await made.ask(known, () => false).catch(() => undefined);
   };
-  return { desk: made, lock, save, lose, claims: () => claims, requests: () => requests };
+  return { desk: made, clock, save, lose, claims: () => claims, requests: () => requests };
 }
 
 test('whoever signed in since is seen, whoever was there before is not', async () => {
@@ -106,18 +106,31 @@ test('two who ask at once make one sign-in, which counts once', async () => {
 });
 
 test('whoever waits goes on when somebody signed in with another process, and was told', async () => {
-  const { desk: made, lock, save } = desk({ signedInBefore: false });
   const other = Promise.withResolvers<void>();
-  const signingIn = lock.hold('sign in x', () => other.promise);
+  const { desk: made, save } = desk({ signedInBefore: false, held: other.promise });
   const asked = made.ask({ wider: false }, (record) => record !== undefined);
   await made.lookAgain();
   await save('elsewhere');
   while (!(await isSettled(asked))) await made.lookAgain();
   other.resolve();
-  await signingIn;
 
   expect(await asked).toMatchObject({ accessToken: 'elsewhere' });
   expect(made.page()).toBeUndefined();
+});
+
+test('whoever waits goes on when somebody signed in with another process, and nobody told', async () => {
+  const other = Promise.withResolvers<void>();
+  const { desk: made, clock, save } = desk({ signedInBefore: false, held: other.promise });
+  const asked = made.ask({ wider: false }, (record) => record !== undefined);
+  await clock.advance(2);
+  await save('elsewhere');
+  const before = await isSettled(asked);
+  await clock.advance(2);
+  const after = await isSettled(asked);
+  other.resolve();
+
+  expect([before, after]).toEqual([false, true]);
+  expect(await asked).toMatchObject({ accessToken: 'elsewhere' });
 });
 
 async function isSettled(promise: Promise<unknown>): Promise<boolean> {
