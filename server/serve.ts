@@ -35,6 +35,8 @@ import { sqliteAdmissions } from '#store/sqlite/admission-store';
 import { sqliteChanges } from '#store/sqlite/change-store';
 import { sqliteAgentDirectory } from '#store/sqlite/agent-directory';
 import { socketAcceptor } from '#tunnel/accept-socket';
+import { ToolWatch } from '#tools/tool-watch';
+import { watchedUpstream } from '#tools/watched-upstream';
 import { AgentTunnels } from '#tunnel/agent-tunnels';
 import { callerNames } from '#tunnel/caller-names';
 import { demoUpstream } from '#upstream/demo-upstream';
@@ -167,6 +169,8 @@ async function open(
   const notWritten = (err: unknown) => log.error({ err }, 'refusal not written down');
   const refusals = new CountedRefusals({ audit: stores.audit, clock, failed: notWritten });
   closers.push(() => refusals.flush());
+  const watch = new ToolWatch({ ...stores, clock });
+  const notLooked = (err: unknown) => log.error({ err }, 'list of tools not looked at');
   const admissions = sqliteAdmissions(stores.connection);
   const gateway = new Gateway({
     base,
@@ -177,7 +181,8 @@ async function open(
     note: (call) => meter.note(call),
     admissions,
     mac: (text) => masterKey.mac('gateway', text),
-    upstreamOf: (server, owner) => upstreams.of(server, owner),
+    upstreamOf: (server, owner) =>
+      watchedUpstream(upstreams.of(server, owner), server, { watch, failed: notLooked }),
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
     refused: (refusal, request, principal) => {
       const { code, details } = refusal;

@@ -44,6 +44,7 @@ import { sessionStore } from '#store/session-store';
 import { signingKeyStore } from '#store/signing-key-store';
 import { openSqlite } from '#store/sqlite/open-sqlite';
 import { writeBackup } from '#store/sqlite/write-backup';
+import { toolDefinitionStore } from '#store/tool-definition-store';
 import { totpStore } from '#store/totp-store';
 import { subjectNames } from '#store/subject-names';
 import { usageStore } from '#store/usage-store';
@@ -71,6 +72,7 @@ export async function openStores(dataDir: string) {
     clientDirectory: clientDirectory(db),
     clientSecrets: clientSecretStore(db),
     keyDirectory: keyDirectory(db),
+    definitions: toolDefinitionStore(db),
     rollups: rollupStore(db),
     personalTokens: personalTokenStore(db),
     clientUse: clientUseStore(db),

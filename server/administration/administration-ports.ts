@@ -30,12 +30,14 @@ import type { PasswordStore } from '#people/password-store';
 import type { SessionStore } from '#people/session-store';
 import type { TotpStore } from '#people/totp-store';
 import type { UserStore } from '#people/user';
+import type { ToolDefinitionStore } from '#tools/tool-definition-store';
 
 /** What administering stands on: the stores, as `openStores` gives them, and the clock. */
 export interface AdministrationPorts {
   readonly organizations: OrganizationStore;
   readonly organizationDirectory: OrganizationDirectory;
   readonly serverDirectory: ServerDirectory;
+  readonly definitions: Pick<ToolDefinitionStore, 'of' | 'accept'>;
   readonly agents: AgentStore;
   readonly agentDirectory: AgentDirectory;
   readonly clients: OAuthClientStore;

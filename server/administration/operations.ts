@@ -53,6 +53,7 @@ import {
   serverUpdate,
 } from './server-operations.ts';
 import { tokenCreate, tokenList, tokenRevoke } from './token-operations.ts';
+import { toolAccept, toolList } from './tool-operations.ts';
 import { userCreate, userRemove, userResetLink } from './user-operations.ts';
 
 /** Every operation, in the order of the API's document. */
@@ -68,6 +69,8 @@ export const operations: readonly Operation[] = [
   serverDisable,
   serverEnable,
   serverDelete,
+  toolList,
+  toolAccept,
   clientList,
   clientCreate,
   clientRead,

@@ -105,11 +105,15 @@ export const serverUpdate = organizationOperation({
     ...chosenWords,
     upstream: upstreamField.optional(),
     hiddenTools: hiddenToolsField,
+    changedTools: z
+      .enum(['flag', 'withhold'])
+      .optional()
+      .describe('What becomes of a tool that turns into another one: flagged, or closed besides'),
   }),
   output: shownServer,
   target,
   async run(input, { organization, actor }, ports) {
-    const { title, description, instructions, hiddenTools } = input;
+    const { title, description, instructions, hiddenTools, changedTools } = input;
     const { id } = await ownServer(organization.name, input.server, ports);
     const place = { organization: organization.name, actor };
     const upstream = input.upstream && (await chosenUpstream(input.upstream, place, ports));
@@ -118,6 +122,7 @@ export const serverUpdate = organizationOperation({
       ...(description !== undefined && { description }),
       ...(instructions !== undefined && { instructions }),
       ...(hiddenTools && { hiddenTools }),
+      ...(changedTools && { changedTools }),
       ...(upstream && { upstream }),
     });
     const changed = await ownServer(organization.name, input.server, ports);

@@ -24,6 +24,10 @@ export const shownServer = z
     instructions: z.string().describe('What an assistant is told about using it'),
     upstream: shownUpstream,
     hiddenTools: z.array(z.string()).describe('Tools that are neither listed nor callable'),
+    changedTools: z
+      .enum(['flag', 'withhold'])
+      .describe('What becomes of a tool that turns into another one'),
+    withheldTools: z.array(z.string()).describe('Tools that are closed for that reason now'),
     createdAt: fields.at,
     disabledAt: fields.maybeAt,
   })
@@ -36,7 +40,7 @@ export function showServer(
   server: ServerRecord,
   agentNames: ReadonlyMap<string, string>,
 ): ShownServer {
-  const { id, organization, name, hiddenTools, createdAt } = server;
+  const { id, organization, name, hiddenTools, changedTools, withheldTools, createdAt } = server;
   return {
     id,
     organization,
@@ -47,6 +51,8 @@ export function showServer(
     instructions: server.instructions ?? '',
     upstream: showUpstream(server.upstream, agentNames),
     hiddenTools: [...hiddenTools],
+    changedTools,
+    withheldTools: [...withheldTools],
     createdAt,
     disabledAt: server.disabledAt ?? null,
   };

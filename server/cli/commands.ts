@@ -39,6 +39,7 @@ import {
 } from './server-commands.ts';
 import { signingKeyRotate } from './signing-key-commands.ts';
 import { tokenCreate, tokenList, tokenRevoke } from './token-commands.ts';
+import { serverAcceptTools, serverTools } from './tool-commands.ts';
 import { userCreate, userList, userRemove, userResetLink } from './user-commands.ts';
 
 /** Every administrative command, in the order of the help. */
@@ -50,6 +51,8 @@ export const commands: readonly (Command | FolderCommand)[] = [
   serverList,
   serverUpdate,
   serverHideTools,
+  serverTools,
+  serverAcceptTools,
   serverDisable,
   serverEnable,
   serverSetGroups,

@@ -53,3 +53,16 @@ export async function findListed(
   const { organization, name } = await findServer(path, stores);
   return { organization, server: name };
 }
+
+/**
+ * The fields by which operations know the server that `path` names.
+ *
+ * @throws {CommandError} when there is no such server.
+ */
+export async function placeOf(
+  path: string,
+  { stores }: { stores: Stores },
+): Promise<{ organization: string; server: string }> {
+  const { organization, name } = await findServer(path, stores);
+  return { organization, server: name };
+}

@@ -11,7 +11,7 @@ import { json, type Option } from '#config/option';
 import { CommandError } from '#config/usage-error';
 import { administer, administerList } from './administer.ts';
 import type { Command } from './command.ts';
-import { findListed, findServer, findOrganization, splitPath } from './named-server.ts';
+import { findListed, findOrganization, placeOf, splitPath } from './named-server.ts';
 import { printMade, printRows } from './print.ts';
 import { readUpstream, upstreamOptions } from './read-upstream.ts';
 
@@ -21,6 +21,12 @@ const words: readonly Option[] = [
   { name: 'description', value: 'D', doc: 'what it is for' },
   { name: 'instructions', value: 'I', doc: 'what an assistant is told about using it' },
 ];
+
+const changedTools: Option = {
+  name: 'changed-tools',
+  value: 'flag|withhold',
+  doc: 'what becomes of a tool that turns into another one',
+};
 
 export const serverCreate: Command = {
   words: 'server create',
@@ -53,6 +59,7 @@ export const serverList: Command = {
       upstream_url: upstream.kind === 'http' ? upstream.url : null,
       agent: upstream.kind === 'agent' ? upstream.agent : null,
       hidden_tools: server.hiddenTools,
+      withheld_tools: server.withheldTools,
       created_at: server.createdAt,
       disabled_at: server.disabledAt,
     }));
@@ -64,17 +71,18 @@ export const serverList: Command = {
 export const serverUpdate: Command = {
   words: 'server update',
   positionals: path,
-  options: [...words, ...upstreamOptions, json],
+  options: [...words, changedTools, ...upstreamOptions, json],
   doc: 'change a server; what is not given stays, and counts from the next call on',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input.positionals[0] ?? '', ports);
     const chosen = words.map(({ name }) => [name, input.text(name)] as const);
     const given = Object.fromEntries(chosen.filter(([, text]) => text !== undefined));
+    const closes = input.text('changed-tools');
     const moves = ['http-url', 'agent'].some((name) => input.text(name)) || input.flag('demo');
     const upstream = moves && (await readUpstream(input, at.organization, ports.stores));
     const changed = await administer(
       update,
-      { ...at, ...given, ...(upstream && { upstream }) },
+      { ...at, ...given, ...(closes && { changedTools: closes }), ...(upstream && { upstream }) },
       ports,
     );
     const { title, description, instructions } = changed;
@@ -142,11 +150,3 @@ export const serverDelete: Command = {
     printMade({ id, name, removed_at: ports.clock.now() }, { json: input.flag('json'), out });
   },
 };
-
-async function placeOf(
-  text: string,
-  { stores }: { stores: Parameters<typeof findServer>[1] },
-): Promise<{ organization: string; server: string }> {
-  const { organization, name } = await findServer(text, stores);
-  return { organization, server: name };
-}

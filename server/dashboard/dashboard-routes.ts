@@ -28,6 +28,7 @@ import { serverRoutes } from './server-routes.ts';
 import { serverSettingsRoutes } from './server-settings-routes.ts';
 import { overviewRoutes } from './overview-routes.ts';
 import { tokenRoutes } from './token-routes.ts';
+import { toolRoutes } from './tool-routes.ts';
 import { tryRoutes } from './try-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
 import { settingsRoutes } from './settings-routes.ts';
@@ -61,6 +62,7 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
   overviewRoutes(door, options);
   usageRoutes(door, options);
   tryRoutes(door, options);
+  toolRoutes(door, options);
   serverAccessRoutes(door, options);
   peopleRoutes(door, options);
   inviteRoutes(door, options);

@@ -12,6 +12,7 @@ const pages = [
   { tab: 'clients', text: 'OAuth clients', path: '/clients', isThere: true, needs: 'client.read' },
   { tab: 'keys', text: 'API keys', path: '/keys', isThere: true, needs: 'key.read' },
   { tab: 'try', text: 'Try it', path: '/try', isThere: true, needs: 'server.try' },
+  { tab: 'tools', text: 'Tools', path: '/tools', isThere: true, needs: 'server.read' },
   { tab: 'access', text: 'Access', path: '/access', isThere: true, needs: 'server.read' },
   {
     tab: 'settings',

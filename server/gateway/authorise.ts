@@ -22,7 +22,9 @@ export function authorise(
   if (method === 'subscriptions/listen') {
     require(listenedScopes(params && body.subarray(params.start, params.end)), scopes);
   }
-  if (method === 'tools/call' && name !== undefined && server.hiddenTools.includes(name)) {
+  const { hiddenTools, withheldTools } = server;
+  const isClosed = (tool: string) => hiddenTools.includes(tool) || withheldTools.includes(tool);
+  if (method === 'tools/call' && name !== undefined && isClosed(name)) {
     throw new GatewayRefusal('unknown_tool', { detail: name });
   }
 }

@@ -20,10 +20,15 @@ export async function withoutTools(
   const isStream = answer.mediaType === 'text/event-stream';
   const bytes = isStream ? await responseIn(answer.body) : await wholeBody(answer.body);
   const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return jsonAnswer(answer.status, cut(message, hidden));
+  return jsonAnswer(answer.status, messageWithoutTools(message, hidden));
 }
 
-function cut(message: Buffer, hidden: readonly string[]): Buffer {
+/**
+ * The same for a message that is there whole.
+ *
+ * @throws {GatewayRefusal} `upstream_failed`
+ */
+export function messageWithoutTools(message: Buffer, hidden: readonly string[]): Buffer {
   const scan = scanMessage(message);
   if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') throw unreadable();
   const result = membersIn(message, scan.envelope.root).get('result');

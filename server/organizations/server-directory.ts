@@ -11,7 +11,10 @@ export interface ServerQuery extends PageQuery<'name' | 'createdAt'> {
 
 /** What may change about a server; what is not there stays as it is. */
 export interface ServerChange extends Partial<
-  Pick<ServerRecord, 'title' | 'description' | 'instructions' | 'hiddenTools' | 'upstream'>
+  Pick<
+    ServerRecord,
+    'title' | 'description' | 'instructions' | 'hiddenTools' | 'changedTools' | 'upstream'
+  >
 > {
   /** Since when it serves nobody; `null` lets it serve again. */
   readonly disabledAt?: EpochSeconds | null;

@@ -26,6 +26,10 @@ export interface ServerRecord {
   readonly instructions?: string;
   /** Tools that are neither listed nor callable. */
   readonly hiddenTools: readonly string[];
+  /** What becomes of a tool that is other than it was accepted: people are told, or it is closed besides. */
+  readonly changedTools: 'flag' | 'withhold';
+  /** Those that are closed for that reason now. */
+  readonly withheldTools: readonly string[];
   readonly createdAt: EpochSeconds;
   /** Since when it serves nobody. */
   readonly disabledAt?: EpochSeconds;

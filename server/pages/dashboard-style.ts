@@ -134,6 +134,10 @@ form:not(:has(#kind-http:checked)) .for-http, form:not(:has(#kind-agent:checked)
 .tabs .panel { display: none; flex: 1 0 100%; flex-direction: column; gap: var(--space-2); min-width: 0; max-width: 100%; padding-top: var(--space-3); border-top: 1px solid var(--line); margin-top: -1px; }
 ${tabs.map((id) => `.tabs:has(#tab-${id}:checked) .panel-${id}`).join(', ')} { display: flex; }
 pre { margin: 0; padding: var(--space-3) var(--space-4); overflow-x: auto; border: 1px solid var(--line); border-radius: var(--radius); background: var(--ground); font-size: 13px; overflow-wrap: normal; }
+.change { white-space: pre-wrap; overflow-wrap: anywhere; }
+.change span { display: block; padding-inline-start: 2ch; text-indent: -2ch; }
+.change .gone { color: var(--bad); }
+.change .added { color: var(--good); }
 .steps { display: flex; flex-direction: column; gap: var(--space-5); margin: 0; padding: 0; list-style: none; counter-reset: step; }
 .steps > li { position: relative; display: flex; flex-direction: column; gap: var(--space-3); padding-inline-start: 44px; counter-increment: step; }
 .steps > li::before { content: counter(step); position: absolute; inset-inline-start: 0; top: -2px; width: 28px; height: 28px; border: 1px solid var(--edge); border-radius: 50%; text-align: center; line-height: 26px; font-weight: 600; }

@@ -10,6 +10,7 @@ import { groups } from './migrations/0007-groups.ts';
 import { secondFactors } from './migrations/0008-second-factors.ts';
 import { longLists } from './migrations/0009-long-lists.ts';
 import { tokenFactors } from './migrations/0010-token-factors.ts';
+import { toolDefinitions } from './migrations/0011-tool-definitions.ts';
 import type { Schema } from './schema.ts';
 
 /** Every migration there ever was, oldest first; a name, once released, keeps its statements. */
@@ -24,6 +25,7 @@ const migrations: ReadonlyArray<{ name: string; statements: readonly string[] }>
   { name: '0008-second-factors', statements: secondFactors },
   { name: '0009-long-lists', statements: longLists },
   { name: '0010-token-factors', statements: tokenFactors },
+  { name: '0011-tool-definitions', statements: toolDefinitions },
 ];
 
 /**

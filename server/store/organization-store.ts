@@ -38,6 +38,8 @@ export function organizationStore(db: Kysely<Schema>): OrganizationStore {
           instructions: words.instructions ?? '',
           ...upstreamColumns(upstream),
           hidden_tools: '[]',
+          changed_tools: 'flag',
+          withheld_tools: '[]',
           created_at: createdAt,
           disabled_at: null,
         })
@@ -98,6 +100,8 @@ export type ServerRow = Pick<
   | 'upstream_public_only'
   | 'agent_id'
   | 'hidden_tools'
+  | 'changed_tools'
+  | 'withheld_tools'
   | 'created_at'
 > & { organization: string } & Partial<
     Pick<Selectable<Schema['mcp_server']>, 'title' | 'description' | 'instructions' | 'disabled_at'>
@@ -113,6 +117,8 @@ export function readServer(row: ServerRow): ServerRecord {
     ...(row.description && { description: row.description }),
     ...(row.instructions && { instructions: row.instructions }),
     hiddenTools: readStrings(row.hidden_tools),
+    changedTools: row.changed_tools === 'withhold' ? 'withhold' : 'flag',
+    withheldTools: readStrings(row.withheld_tools),
     createdAt: row.created_at,
     ...(typeof row.disabled_at === 'number' && { disabledAt: row.disabled_at }),
   };

@@ -26,8 +26,20 @@ export interface Schema {
     upstream_public_only: number;
     agent_id: string | null;
     hidden_tools: string;
+    changed_tools: string;
+    withheld_tools: string;
     created_at: number;
     disabled_at: number | null;
+  };
+  tool_definition: {
+    server_id: string;
+    name: string;
+    accepted_digest: string;
+    accepted_text: string;
+    accepted_at: number;
+    seen_digest: string | null;
+    seen_text: string | null;
+    changed_at: number | null;
   };
   agent: {
     id: string;

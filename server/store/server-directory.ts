@@ -4,6 +4,7 @@ import type { ServerChange, ServerDirectory } from '#organizations/server-direct
 import { readServer, upstreamColumns } from './organization-store.ts';
 import type { Schema } from './schema.ts';
 import { holdsText } from './search-text.ts';
+import { renewWithheldTools } from './withheld-tools.ts';
 
 const sortColumns = { name: 'mcp_server.name', createdAt: 'mcp_server.created_at' } as const;
 
@@ -47,12 +48,15 @@ export function serverDirectory(db: Kysely<Schema>): ServerDirectory {
 
     async update(serverId, change) {
       const columns = changedColumns(change);
-      const { numUpdatedRows } = await db
-        .updateTable('mcp_server')
-        .set({ ...columns, id: serverId })
-        .where('id', '=', serverId)
-        .executeTakeFirst();
-      return numUpdatedRows === 1n;
+      return db.transaction().execute(async (transaction) => {
+        const { numUpdatedRows } = await transaction
+          .updateTable('mcp_server')
+          .set({ ...columns, id: serverId })
+          .where('id', '=', serverId)
+          .executeTakeFirst();
+        if (change.changedTools) await renewWithheldTools(transaction, serverId);
+        return numUpdatedRows === 1n;
+      });
     },
 
     async remove(serverId) {
@@ -100,12 +104,14 @@ export function serverDirectory(db: Kysely<Schema>): ServerDirectory {
 }
 
 function changedColumns(change: ServerChange): Updateable<Schema['mcp_server']> {
-  const { title, description, instructions, hiddenTools, upstream, disabledAt } = change;
+  const { title, description, instructions, hiddenTools, changedTools, upstream, disabledAt } =
+    change;
   return {
     ...(title !== undefined && { title }),
     ...(description !== undefined && { description }),
     ...(instructions !== undefined && { instructions }),
     ...(hiddenTools && { hidden_tools: JSON.stringify(hiddenTools) }),
+    ...(changedTools && { changed_tools: changedTools }),
     ...(upstream && upstreamColumns(upstream)),
     ...(disabledAt !== undefined && { disabled_at: disabledAt }),
   };

@@ -47,6 +47,8 @@ describe.each(storeAdapters)('a ServerDirectory in $name', ({ open }) => {
       title: 'Sales',
       upstream,
       hiddenTools: ['drop'],
+      changedTools: 'flag',
+      withheldTools: [],
       createdAt: madeAt,
       disabledAt: now,
     });

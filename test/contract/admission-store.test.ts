@@ -15,6 +15,8 @@ const sales = {
   name: 'sales',
   upstream: { kind: 'demo' },
   hiddenTools: [],
+  changedTools: 'flag',
+  withheldTools: [],
   createdAt: madeAt,
 };
 

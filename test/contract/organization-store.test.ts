@@ -56,6 +56,8 @@ describe.each(storeAdapters)('an OrganizationStore in $name', ({ open }) => {
       name: 'sales',
       upstream,
       hiddenTools: [],
+      changedTools: 'flag',
+      withheldTools: [],
       createdAt: madeAt,
     });
   });
@@ -102,6 +104,8 @@ describe.each(storeAdapters)('an OrganizationStore in $name', ({ open }) => {
     });
     expect(await database.organizations.serverByName('acme', 'support')).toMatchObject({
       hiddenTools: [],
+      changedTools: 'flag',
+      withheldTools: [],
     });
   });
 

@@ -9,6 +9,8 @@ export function someServer(but: Partial<ServerRecord> = {}): ServerRecord {
     name: 'sales',
     upstream: { kind: 'demo' },
     hiddenTools: [],
+    changedTools: 'flag',
+    withheldTools: [],
     createdAt: 1_700_000_000,
     ...but,
   };

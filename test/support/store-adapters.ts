@@ -26,6 +26,7 @@ export interface Connection extends Pick<
   | 'personalTokens'
   | 'users'
   | 'usage'
+  | 'definitions'
   | 'rollups'
   | 'rollupReader'
   | 'signingKeys'

@@ -196,6 +196,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'signing',
       'store',
       'stores',
+      'tools',
       'tunnel',
       'upstream',
       'usage',
@@ -223,7 +224,17 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/credentials': { enters: ['clock', 'listing'] },
   'server/organizations': { enters: ['clock', 'listing'] },
   'server/administration': {
-    enters: ['audit', 'clock', 'credentials', 'listing', 'log', 'oauth', 'organizations', 'people'],
+    enters: [
+      'audit',
+      'clock',
+      'credentials',
+      'listing',
+      'log',
+      'oauth',
+      'organizations',
+      'people',
+      'tools',
+    ],
     packages: ['zod'],
   },
   'server/people': {
@@ -244,6 +255,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/usage': { enters: ['clock', 'gateway', 'log'] },
   'server/outbound': { packages: ['undici'] },
   'server/upstream': { enters: ['gateway', 'organizations', 'outbound'], packages: ['undici'] },
+  'server/tools': { enters: ['audit', 'clock', 'gateway', 'organizations'] },
   'server/tunnel': { enters: ['clock', 'credentials', 'gateway'], packages: ['ws', 'zod'] },
   'server/store': {
     enters: [
@@ -255,6 +267,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'organizations',
       'people',
       'signing',
+      'tools',
       'tunnel',
       'usage',
     ],
@@ -294,7 +307,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'tunnel',
       'usage',
     ],
-    packages: ['fastify', 'zod'],
+    packages: ['diff', 'fastify', 'zod'],
   },
   'server/openid': { enters: ['people'], packages: ['openid-client'] },
   'server/pages': { enters: ['clock', 'credentials'], packages: ['d3-scale', 'd3-shape', 'eta'] },

@@ -15,6 +15,7 @@ const forViewers = [
   'GET /agents',
   'GET /agents/:agent',
   'GET /servers/:server/access',
+  'GET /servers/:server/tools',
   'GET /people',
   'GET /people/:userId',
   'GET /groups',

@@ -91,5 +91,7 @@ test('server hide-tools hides exactly the tools it was given, each once, and non
   expect(await admin.json(...argv)).toMatchObject({ hidden_tools: [] });
   expect(await admin.stores.organizations.serverByName('acme', 'web')).toMatchObject({
     hiddenTools: [],
+    changedTools: 'flag',
+    withheldTools: [],
   });
 });
