@@ -13,6 +13,8 @@ export type Message = {
   method: string | undefined;
   /** The top-level members, by name. */
   members: ReadonlyMap<string, Span>;
+  /** What `modernVersion` has found, kept here since everybody asks; `null` when there is none. */
+  version?: string | null;
 };
 
 /** Bytes that are no JSON-RPC message; `code` is the JSON-RPC error code to answer with. */

@@ -11,11 +11,9 @@ const key = 'io.modelcontextprotocol/protocolVersion';
 export function modernVersion(message: Message): string | undefined {
   if (message.method === undefined) return undefined;
   // A message passes many who ask, and its bytes never change.
-  if (!found.has(message)) found.set(message, read(message));
-  return found.get(message);
+  if (message.version === undefined) message.version = read(message) ?? null;
+  return message.version ?? undefined;
 }
-
-const found = new WeakMap<Message, string | undefined>();
 
 function read(message: Message): string | undefined {
   return message.bytes.includes(key) ? stringAt(message, 'params', '_meta', key) : undefined;
