@@ -56,7 +56,7 @@ export function skipValue(
   if (byte === quote) return skipString(bytes, at);
   if (byte === 0x7b) return skipObject(bytes, at, depth, members);
   if (byte === 0x5b) return skipArray(bytes, at, depth);
-  const literal = literals.get(byte ?? 0);
+  const literal = isDigit(byte) ? undefined : literals.get(byte ?? 0);
   if (!literal) return skipNumber(bytes, at);
   if (bytes.toString('latin1', at, at + literal.length) !== literal) throw new JsonError(at);
   return at + literal.length;
@@ -75,7 +75,7 @@ function skipObject(bytes: Buffer, start: number, depth: number, members?: Map<s
     const value = skipSpace(bytes, at + 1);
     at = skipValue(bytes, value, depth + 1);
     if (members) {
-      const text: string = JSON.parse(bytes.toString('utf8', name, nameEnd));
+      const text = nameAt(bytes, name, nameEnd);
       if (members.has(text)) throw new JsonError(name);
       members.set(text, { start: value, end: at });
     }
@@ -84,6 +84,23 @@ function skipObject(bytes: Buffer, start: number, depth: number, members?: Map<s
     if (bytes[at] !== 0x2c) throw new JsonError(at);
     at = skipSpace(bytes, at + 1);
   }
+}
+
+/** Names of nearly every message; they are known by their bytes and need not be made anew. */
+const usual = ['jsonrpc', 'id', 'method', 'params', 'result', 'error', 'name', 'arguments'].map(
+  (name) => ({ name, quoted: Buffer.from(JSON.stringify(name)) }),
+);
+
+function nameAt(bytes: Buffer, start: number, end: number): string {
+  for (const { name, quoted } of usual)
+    if (quoted.length === end - start && holds(bytes, start, quoted)) return name;
+  const name: string = JSON.parse(bytes.toString('utf8', start, end));
+  return name;
+}
+
+function holds(bytes: Buffer, start: number, wanted: Buffer): boolean {
+  for (let at = 0; at < wanted.length; at += 1) if (bytes[start + at] !== wanted[at]) return false;
+  return true;
 }
 
 function skipArray(bytes: Buffer, start: number, depth: number): number {
