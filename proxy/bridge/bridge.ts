@@ -1,8 +1,8 @@
 import type { Writable } from 'node:stream';
+import { lineCutter, type LongLine } from './cut-lines.ts';
 import { identify } from './identify.ts';
 import { lineWriter } from './line-writer.ts';
 import { openRequests, type OpenRequest } from './open-requests.ts';
-import { readLines, type LongLine } from './read-lines.ts';
 import type { Clock } from '#clock/clock';
 import { answerTo, errorAnswer, type Failure } from '#jsonrpc/answer';
 import { MessageError, readMessage, textAt, type Message } from '#jsonrpc/message';
@@ -42,14 +42,15 @@ export async function bridge(options: BridgeOptions): Promise<void> {
   let fault: { error: unknown } | undefined;
   let listening: AbortController | undefined;
   // What comes behind a message of the handshake waits until the server has seen that one.
-  let handshake: Promise<unknown> = Promise.resolve();
+  let handshake: Promise<unknown> | undefined;
 
-  async function deliver(message: Message): Promise<void> {
+  function deliver(message: Message): Promise<void> {
     if (message.kind !== 'response') return writer.write(message.bytes);
     const id = message.id ?? 'null';
     const request = id === 'null' ? undefined : requests.take(id);
     if (request) return writer.write(answerTo(request.id, message).bytes);
     log.debug('answer to no open request dropped', { id });
+    return Promise.resolve();
   }
 
   async function fail({ id, message }: OpenRequest, error: unknown): Promise<void> {
@@ -73,15 +74,13 @@ export async function bridge(options: BridgeOptions): Promise<void> {
       const failure = { code: -32600, message: 'a request with this id is still open' };
       return writer.write(errorAnswer(id, failure).bytes);
     }
-    // A subscription stays open for good, so the end of stdin does not wait for it.
-    if (message.method !== 'subscriptions/listen') track(request.done);
     const { signal } = request.controller;
     const turn = handshake;
     if (message.method === 'initialize') {
       listening?.abort();
-      handshake = turn.then(() => request.done);
+      waitFor(turn ? turn.then(async () => request.done()) : request.done());
     }
-    await turn;
+    if (turn) await turn;
     if (signal.aborted) return;
     try {
       await upstream.send(message, deliver, signal);
@@ -91,7 +90,7 @@ export async function bridge(options: BridgeOptions): Promise<void> {
   }
 
   async function tell(message: Message): Promise<void> {
-    const sent = handshake
+    const sent = (handshake ?? Promise.resolve())
       .then(() => upstream.send(message, deliver, over.signal))
       .catch((error: unknown) => {
         const { failure } = explain(error);
@@ -99,7 +98,7 @@ export async function bridge(options: BridgeOptions): Promise<void> {
       });
     track(sent);
     const ready = message.method === 'notifications/initialized';
-    if (ready) handshake = sent;
+    if (ready) waitFor(sent);
     await sent;
     if (!ready || over.signal.aborted) return;
     listening?.abort();
@@ -129,8 +128,16 @@ export async function bridge(options: BridgeOptions): Promise<void> {
         errorAnswer(id ?? 'null', { code: error.code, message: error.message }).bytes,
       );
     }
-    if (message.kind === 'request' && message.id !== undefined) return ask(message, message.id);
-    return message.method === 'notifications/cancelled' ? cancel(message) : tell(message);
+    if (message.kind === 'request' && message.id !== undefined) await ask(message, message.id);
+    else if (message.method === 'notifications/cancelled') await cancel(message);
+    else await tell(message);
+  }
+
+  function begin(line: Buffer | LongLine): void {
+    take(line).catch((error: unknown) => {
+      fault = { error };
+      over.abort();
+    });
   }
 
   /** At the end: whoever still waits is told, and the server, too. */
@@ -144,21 +151,38 @@ export async function bridge(options: BridgeOptions): Promise<void> {
     controller.abort();
   }
 
+  /** What comes from now on waits for `work`, and for nothing when that is done. */
+  function waitFor(work: Promise<unknown>): void {
+    handshake = work;
+    // One turn later, so that nothing overtakes what has waited.
+    void work
+      .then(() => undefined)
+      .then(() => {
+        if (handshake === work) handshake = undefined;
+      });
+  }
+
+  /** A subscription stays open for good, so the end of stdin does not wait for it. */
+  function unfinished(): Promise<unknown>[] {
+    const awaited = requests
+      .all()
+      .filter(({ message }) => message.method !== 'subscriptions/listen');
+    return [...busy, ...awaited.map(async (request) => request.done())];
+  }
+
   function track(work: Promise<unknown>): void {
     busy.add(work);
     void work.finally(() => busy.delete(work));
   }
 
   async function readAll(): Promise<void> {
-    for await (const line of readLines(input, maxMessageBytes))
-      take(line).catch((error: unknown) => {
-        fault = { error };
-        over.abort();
-      });
-    const enough = clock.sleep(graceMs, over.signal);
-    while (busy.size > 0 && !over.signal.aborted)
-      if (await Promise.race([enough.then(() => true), Promise.allSettled(busy).then(() => false)]))
-        return;
+    const lines = lineCutter(maxMessageBytes);
+    for await (const chunk of input) lines.take(chunk).forEach(begin);
+    const last = lines.rest();
+    if (last) begin(last);
+    const enough = clock.sleep(graceMs, over.signal).then(() => true);
+    for (let work = unfinished(); work.length > 0 && !over.signal.aborted; work = unfinished())
+      if (await Promise.race([enough, Promise.allSettled(work).then(() => false)])) return;
   }
 
   await Promise.race([readAll(), ...[stop, writer.gone, over.signal].map(aborted)]);

@@ -1,4 +1,4 @@
-import type { LongLine } from './read-lines.ts';
+import type { LongLine } from './cut-lines.ts';
 
 const id = String.raw`("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?)`;
 const requestHead = new RegExp(

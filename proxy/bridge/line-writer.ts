@@ -12,6 +12,8 @@ export interface LineWriter {
   readonly gone: AbortSignal;
 }
 
+const atOnce = Promise.resolve();
+
 const lineFeed = Buffer.from('\n');
 
 /** Above this, copying lines together costs more than handing them over one by one. */
@@ -47,6 +49,20 @@ export function lineWriter(output: Writable): LineWriter {
     return hasRoom.at(-1) ?? true;
   }
 
+  function take(line: Buffer): Promise<void> | undefined {
+    if (reader.signal.aborted) return undefined;
+    held.push(line, lineFeed);
+    heldBytes += line.length + lineFeed.length;
+    if (heldBytes >= batchBytes) flush();
+    else turn ??= setImmediate(flush);
+    return room;
+  }
+
+  async function whenThereIsRoom(line: Buffer): Promise<void> {
+    for (let behind = room; behind; behind = room) await behind;
+    await take(line);
+  }
+
   function waitForRoom(): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {
@@ -63,14 +79,6 @@ export function lineWriter(output: Writable): LineWriter {
   return {
     gone: reader.signal,
     flush,
-    async write(line) {
-      for (let behind = room; behind; behind = room) await behind;
-      if (reader.signal.aborted) return;
-      held.push(line, lineFeed);
-      heldBytes += line.length + lineFeed.length;
-      if (heldBytes >= batchBytes) flush();
-      else turn ??= setImmediate(flush);
-      return room;
-    },
+    write: (line) => (room ? whenThereIsRoom(line) : (take(line) ?? atOnce)),
   };
 }

@@ -8,7 +8,7 @@ export type OpenRequest = {
   message: Message;
   controller: AbortController;
   /** Resolves when it was answered or given up. */
-  done: Promise<void>;
+  done(): Promise<void>;
 };
 
 /** The requests that wait for an answer; whoever takes one out is the only one to answer it. */
@@ -25,13 +25,27 @@ export interface OpenRequests {
 }
 
 export function openRequests(): OpenRequests {
-  const requests = new Map<string, OpenRequest & { resolve: () => void }>();
+  const requests = new Map<string, OpenRequest>();
+  /** Made when somebody asks, as nobody does for most requests. */
+  const ends = new Map<OpenRequest, PromiseWithResolvers<void>>();
+
+  async function end(request: OpenRequest): Promise<void> {
+    if (requests.get(idKey(request.id)) !== request) return;
+    const known = ends.get(request) ?? Promise.withResolvers<void>();
+    ends.set(request, known);
+    await known.promise;
+  }
+
   return {
     open(message, id) {
       const key = idKey(id);
       if (requests.has(key)) return undefined;
-      const { promise: done, resolve } = Promise.withResolvers<void>();
-      const request = { id, message, controller: new AbortController(), done, resolve };
+      const request: OpenRequest = {
+        id,
+        message,
+        controller: new AbortController(),
+        done: async () => end(request),
+      };
       requests.set(key, request);
       return request;
     },
@@ -39,8 +53,10 @@ export function openRequests(): OpenRequests {
     take(id) {
       const key = idKey(id);
       const request = requests.get(key);
+      if (!request) return undefined;
       requests.delete(key);
-      request?.resolve();
+      ends.get(request)?.resolve();
+      ends.delete(request);
       return request;
     },
     all: () => [...requests.values()],

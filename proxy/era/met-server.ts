@@ -123,7 +123,7 @@ export function metServer(transport: TransportChoice, ports: MetServerPorts): Up
   }
 
   return {
-    send: async (message, deliver, signal) =>
+    send: (message, deliver, signal) =>
       message.method === 'initialize' && modernVersion(message) === undefined
         ? meet(message, deliver, signal)
         : chosen.send(message, deliver, signal),

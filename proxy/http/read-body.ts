@@ -6,10 +6,7 @@ import type { IncomingMessage } from 'node:http';
  *
  * @throws {Error} when it breaks off
  */
-export async function readBody(
-  response: IncomingMessage,
-  maxBytes: number,
-): Promise<Buffer | undefined> {
+export function readBody(response: IncomingMessage, maxBytes: number): Promise<Buffer | undefined> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;

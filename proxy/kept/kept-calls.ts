@@ -34,10 +34,15 @@ export function keptCalls(options: KeptCallsOptions): Upstream['send'] {
   const { upstream, contact, waiting, belief, pages, name, troubleOf, explain, door, clock } =
     options;
 
-  async function call(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
-    const trouble = contact.trouble();
+  function call(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
     // As nearly every call takes this way, it costs one promise.
-    if (!trouble && belief.told !== 'sign_in') return asked(request, deliver, signal);
+    return !contact.trouble() && belief.told !== 'sign_in'
+      ? asked(request, deliver, signal)
+      : callInTrouble(request, deliver, signal);
+  }
+
+  async function callInTrouble(request: Message, deliver: Deliver, signal: AbortSignal) {
+    const trouble = contact.trouble();
     const offered = belief.told === 'sign_in' || trouble?.kind === 'signed_out';
     if (door && offered && isSignIn(request)) return signIn(request, door, deliver, signal);
     if (contact.unmet() || trouble?.kind === 'signed_out') {
@@ -49,7 +54,7 @@ export function keptCalls(options: KeptCallsOptions): Upstream['send'] {
     contact.nudge();
   }
 
-  async function asked(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+  function asked(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
     return upstream.send(request, deliver, signal).catch((error: unknown) => {
       if (signal.aborted || troubleOf(error) !== 'signed_out') throw error;
       throw troubled(contact.note('signed_out', error));

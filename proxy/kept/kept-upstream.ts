@@ -109,7 +109,7 @@ export function keptUpstream(options: KeptUpstreamOptions): KeptUpstream {
     }
   }
 
-  async function send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+  function send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
     const { kind, method } = message;
     if (kind === 'request') {
       if (method === 'tools/call') return call(message, deliver, signal);
@@ -121,9 +121,13 @@ export function keptUpstream(options: KeptUpstreamOptions): KeptUpstream {
       if (method === 'subscriptions/listen') return subscribe(message, deliver, signal);
       return call(message, deliver, signal);
     }
-    if (kind === 'response' && pages.take(message)) return;
-    if (method === 'notifications/initialized' && contact.holdBack(message)) return;
-    if (contact.unmet()) return log.debug('message to an absent server dropped', { what: method });
+    if (kind === 'response' && pages.take(message)) return Promise.resolve();
+    if (method === 'notifications/initialized' && contact.holdBack(message))
+      return Promise.resolve();
+    if (contact.unmet()) {
+      log.debug('message to an absent server dropped', { what: method });
+      return Promise.resolve();
+    }
     return upstream.send(message, deliver, signal);
   }
 

@@ -1,5 +1,5 @@
 import { identify } from '#bridge/identify';
-import type { LongLine } from '#bridge/read-lines';
+import type { LongLine } from '#bridge/cut-lines';
 import { answerTo, errorAnswer } from '#jsonrpc/answer';
 import { idKey, readMessage, textAt, type Message } from '#jsonrpc/message';
 import type { Log } from '#log/log';

@@ -1,4 +1,4 @@
-import type { LongLine } from '#bridge/read-lines';
+import type { LongLine } from '#bridge/cut-lines';
 
 /** What to start, as somebody configured it. */
 export type ChildSettings = {

@@ -8,11 +8,11 @@ export function observedUpstream(
   faultOf: (error: unknown) => Fault,
 ): Upstream {
   return {
-    async send(message, deliver, signal) {
+    send(message, deliver, signal) {
       if (message.kind !== 'request') return upstream.send(message, deliver, signal);
       story.asked(message);
       const beganMs = performance.now();
-      const take: Deliver = async (said) => {
+      const take: Deliver = (said) => {
         if (said.kind === 'response') story.answered(message, said, performance.now() - beganMs);
         return deliver(said);
       };

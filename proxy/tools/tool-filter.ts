@@ -35,45 +35,57 @@ export function toolFilter(upstream: Upstream, options: ToolFilterOptions): Upst
   const lists = new Map<string, { modern: boolean }>();
 
   function through(deliver: Deliver): Deliver {
-    return async (message) => {
-      const key = message.kind === 'response' ? idKey(message.id ?? 'null') : undefined;
-      const list = key === undefined ? undefined : lists.get(key);
+    return (message) => {
+      if (lists.size === 0 || message.kind !== 'response') return deliver(message);
+      const key = idKey(message.id ?? 'null');
+      const list = lists.get(key);
       if (!list) return deliver(message);
-      lists.delete(key ?? '');
-      const tools = listedTools(message);
-      if (!tools) return deliver(message);
-      // Who only wants to be told does not wait for it.
-      const seen = watch.see(tools);
-      const changedNames = withholds ? await seen : new Set<string>();
-      const rest = withoutTools(
-        message,
-        tools,
-        ({ name }) => admits(name) && !changedNames.has(name),
-      );
-      await deliver(rest);
-      const news = [...(await seen)].filter((name) => admits(name) && watch.isNews(name));
-      for (const name of news)
-        log.warn('tool changed', { tool: name, withheld: withholds, remedy });
-      if (news.length > 0 && !list.modern) await deliver(notice(news, withholds, remedy));
+      lists.delete(key);
+      return filtered(message, list, deliver);
     };
   }
 
+  async function filtered(message: Message, list: { modern: boolean }, deliver: Deliver) {
+    const tools = listedTools(message);
+    if (!tools) return deliver(message);
+    // Who only wants to be told does not wait for it.
+    const seen = watch.see(tools);
+    const changedNames = withholds ? await seen : new Set<string>();
+    const rest = withoutTools(
+      message,
+      tools,
+      ({ name }) => admits(name) && !changedNames.has(name),
+    );
+    await deliver(rest);
+    const news = [...(await seen)].filter((name) => admits(name) && watch.isNews(name));
+    for (const name of news) log.warn('tool changed', { tool: name, withheld: withholds, remedy });
+    if (news.length > 0 && !list.modern) await deliver(notice(news, withholds, remedy));
+  }
+
+  async function called(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const name = stringAt(message, 'params', 'name');
+    const kept = name !== undefined && withholds && (await watch.isChanged(name));
+    if (name !== undefined && (kept || !admits(name))) return deliver(unknown(message, name));
+    return upstream.send(message, through(deliver), signal);
+  }
+
+  async function listTools(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const key = idKey(message.id ?? 'null');
+    lists.set(key, { modern: modernVersion(message) !== undefined });
+    try {
+      await upstream.send(message, through(deliver), signal);
+    } finally {
+      lists.delete(key);
+    }
+  }
+
   return {
-    async send(message, deliver, signal) {
-      if (keepsBack && message.method === 'tools/call') {
-        const name = stringAt(message, 'params', 'name');
-        const kept = name !== undefined && withholds && (await watch.isChanged(name));
-        if (name !== undefined && (kept || !admits(name))) return deliver(unknown(message, name));
-      }
-      if (message.kind !== 'request' || message.method !== 'tools/list')
-        return upstream.send(message, through(deliver), signal);
-      const key = idKey(message.id ?? 'null');
-      lists.set(key, { modern: modernVersion(message) !== undefined });
-      try {
-        return await upstream.send(message, through(deliver), signal);
-      } finally {
-        lists.delete(key);
-      }
+    // Nearly every call only passes, so that costs no promise.
+    send(message, deliver, signal) {
+      if (keepsBack && message.method === 'tools/call') return called(message, deliver, signal);
+      if (message.kind === 'request' && message.method === 'tools/list')
+        return listTools(message, deliver, signal);
+      return upstream.send(message, through(deliver), signal);
     },
     listen: async (deliver, signal) => upstream.listen(through(deliver), signal),
     close: async (signal) => upstream.close(signal),

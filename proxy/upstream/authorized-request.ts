@@ -15,13 +15,7 @@ export async function authorizedRequest(
   { credential, http }: { credential: Credential; http: HttpClient },
 ): Promise<IncomingMessage> {
   const send = (headers: Record<string, string>) =>
-    http
-      .request({ ...request, headers: { ...request.headers, ...headers } })
-      .catch((error: unknown) => {
-        if (!(error instanceof HttpError)) throw error;
-        const code = error.code === 'aborted' ? 'aborted' : 'unreachable';
-        throw new UpstreamError(code, `cannot reach ${error.message}`, { cause: error });
-      });
+    http.request({ ...request, headers: { ...request.headers, ...headers } }).catch(unreached);
   let proof = await credential.headers();
   let response = await send(proof);
   if (response.statusCode === 401) {
@@ -41,6 +35,12 @@ export async function authorizedRequest(
   if (response.statusCode !== 401) return response;
   response.resume();
   throw unauthorized(request.url, proof);
+}
+
+function unreached(error: unknown): never {
+  if (!(error instanceof HttpError)) throw error;
+  const code = error.code === 'aborted' ? 'aborted' : 'unreachable';
+  throw new UpstreamError(code, `cannot reach ${error.message}`, { cause: error });
 }
 
 /** What stands behind the path may be a key, and the assistant hears this. */

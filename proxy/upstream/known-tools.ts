@@ -103,7 +103,7 @@ export function knownTools(log: Log): KnownTools {
     },
     listening: (upstream) => ({
       ...upstream,
-      async send(message, deliver, signal) {
+      send(message, deliver, signal) {
         const { method } = message;
         const listing = method === 'tools/list';
         if ((!listing && method !== 'tools/call') || modernVersion(message) === undefined)

@@ -19,9 +19,12 @@ export async function readAnswer(
 ): Promise<Message> {
   const status = response.statusCode ?? 0;
   const id = request.id ?? 'null';
-  const body = await readBody(response, maxMessageBytes).catch((error: unknown) => {
+  let body: Buffer | undefined;
+  try {
+    body = await readBody(response, maxMessageBytes);
+  } catch (error) {
     throw new UpstreamError('no_answer', 'the answer broke off', { status, cause: error });
-  });
+  }
   if (!body)
     throw new UpstreamError('too_large', `the answer is over ${maxMessageBytes} bytes`, { status });
   const answer = parse(body);
@@ -37,7 +40,8 @@ export async function readAnswer(
 export function isFor(request: Message, answer: Message): boolean {
   if (answer.kind !== 'response' || request.id === undefined || answer.id === undefined)
     return false;
-  return answer.id === 'null' || idKey(answer.id) === idKey(request.id);
+  if (answer.id === 'null' || answer.id === request.id) return true;
+  return idKey(answer.id) === idKey(request.id);
 }
 
 function refusal({ headers, statusMessage }: IncomingMessage, status: number): UpstreamError {
