@@ -1,0 +1,74 @@
+import { readMessage, type Message } from '#jsonrpc/message';
+import type { Log } from '#log/log';
+import type { LegacySession } from './legacy-session.ts';
+
+export type HeldSessionPorts = {
+  /** Sends a message of a handshake that nobody asked for; its answer has been taken once this resolves. */
+  send: (message: Message, signal: AbortSignal) => Promise<void>;
+  log: Log;
+};
+
+/** The session that requests of the era before 2026-07-28 belong to. */
+export interface HeldSession {
+  current(): LegacySession;
+
+  set(session: LegacySession): void;
+
+  /** The making of another session, while it is under way. */
+  revival(): Promise<void> | undefined;
+
+  /** Makes the handshake anew, once for all requests that met the session of that id forgotten. */
+  revive(forgotten: string): Promise<void>;
+
+  /** Nothing is begun any more; the session as it was. */
+  close(): LegacySession;
+}
+
+const initialized = readMessage(
+  Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'),
+);
+
+const reviveTimeoutMs = 30_000;
+
+export function heldSession({ send, log }: HeldSessionPorts): HeldSession {
+  const life = new AbortController();
+  let session: LegacySession = {};
+  let revival: Promise<void> | undefined;
+
+  async function shakeHands(before: LegacySession, initialize: Message): Promise<void> {
+    // Others wait for it too, so it does not end with the request that happened to begin it.
+    const signal = AbortSignal.any([life.signal, AbortSignal.timeout(reviveTimeoutMs)]);
+    log.info('session forgotten by the server, starting another');
+    try {
+      await send(initialize, signal);
+      await send(initialized, signal);
+    } catch (error) {
+      // The next request meets the 404 again and tries once more.
+      session = before;
+      throw error;
+    } finally {
+      revival = undefined;
+    }
+  }
+
+  return {
+    current: () => session,
+    set(next) {
+      session = next;
+    },
+    revival: () => revival,
+    async revive(forgotten) {
+      if (revival) return revival;
+      const { id, initialize } = session;
+      if (id !== forgotten || !initialize) return undefined;
+      revival = shakeHands(session, initialize);
+      return revival;
+    },
+    close() {
+      life.abort();
+      const before = session;
+      session = {};
+      return before;
+    },
+  };
+}
