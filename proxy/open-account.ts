@@ -60,8 +60,8 @@ export async function openAccount(
     patientLock,
     marks,
     async forgetKept() {
-      const { fileAnswers } = await import('#kept/file-answers');
-      await fileAnswers(keptDirectory(options, machine), { url, account: vault.account }).forget();
+      const { forgetKept } = await import('./open-kept.ts');
+      await forgetKept({ url, account: vault.account }, options, machine);
     },
     async readPrivateKey(path) {
       const { readPrivateKey } = await import('#accounts/read-private-key');
@@ -72,11 +72,6 @@ export async function openAccount(
       return redirectListener(where, async (ms) => clock.sleep(ms));
     },
   };
-}
-
-/** Where the answers of servers are kept for starts without them. */
-export function keptDirectory(options: Options, place: Place): string {
-  return join(options.stateDir ?? defaultStateDirectory(place), 'kept');
 }
 
 /** The store that `options` chose, loaded when it is first needed. */

@@ -5,7 +5,7 @@ import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Launcher } from '#config/launch-entry';
 import type { Options } from '#config/options';
 import { readConnection } from '#config/read-connection';
-import { keptDirectory, openAccount, openSecretStore, type Place } from './open-account.ts';
+import { openAccount, openSecretStore, type Place } from './open-account.ts';
 
 export type MachinePorts = Place & {
   launcher: Launcher;
@@ -36,8 +36,8 @@ export function openMachine(ports: MachinePorts): OwnMachine & Place {
     account: async (connection, options) => openAccount(connection, options, place),
     store: async (options) => openSecretStore(options, place),
     async forgetKept(url, options) {
-      const { fileAnswers } = await import('#kept/file-answers');
-      await fileAnswers(keptDirectory(options, place), { url, account: '' }).forget();
+      const { forgetKept } = await import('./open-kept.ts');
+      await forgetKept({ url, account: '' }, options, place);
     },
     async exclusively(name, options, work) {
       const { sqliteRefreshLock } = await import('#token/sqlite-refresh-lock');

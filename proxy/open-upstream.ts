@@ -1,6 +1,4 @@
-import { join } from 'node:path';
 import type { Connection } from '#config/connection';
-import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Options } from '#config/options';
 import { metServer } from '#era/met-server';
 import { rememberedServer } from '#era/remembered-server';
@@ -11,6 +9,7 @@ import { knownTools } from '#upstream/known-tools';
 import { streamableHttp } from '#upstream/streamable-http';
 import type { Upstream } from '#upstream/upstream';
 import type { Place } from './open-account.ts';
+import { serversDirectory } from './open-kept.ts';
 
 /** The way to the server of `connection`, whatever era and transport it turns out to speak. */
 export function openUpstream(
@@ -28,7 +27,6 @@ export function openUpstream(
   const toolHeaders = (message: Message) => tools.headers(message);
   const way = { url, credential, http, clock, log, maxMessageBytes, toolHeaders, hasStandIn };
   const upstream = tools.listening(streamableHttp(way));
-  const state = options.stateDir ?? defaultStateDirectory(place);
   return metServer(connection.transport ?? 'http-first', {
     http: upstream,
     async sse() {
@@ -39,7 +37,7 @@ export function openUpstream(
       const { translatedUpstream } = await import('#era/translated-upstream');
       return translatedUpstream({ upstream, clock, log });
     },
-    memory: rememberedServer(join(state, 'servers'), connection.url),
+    memory: rememberedServer(serversDirectory(options, place), connection.url),
     log,
   });
 }

@@ -22,7 +22,7 @@ export type Account = {
   /** For what a person takes part in. */
   patientLock: RefreshLock;
   marks: SignInMarks;
-  /** Forgets what the server answered to whoever is signed in. */
+  /** Forgets what the server answered to whoever is signed in, and which kind of server it is. */
   forgetKept: () => Promise<void>;
   readPrivateKey: ConfiguredClientPorts['readPrivateKey'];
   listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;

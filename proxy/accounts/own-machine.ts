@@ -40,7 +40,7 @@ export interface OwnMachine {
 
   store(options: Options): Promise<SecretStore>;
 
-  /** Forgets what the server at `url` has answered. */
+  /** Forgets what the server at `url` has answered, and which kind of server it is. */
   forgetKept(url: string, options: Options): Promise<void>;
 
   /** Does `work` while no other process of this machine does work of that name. */

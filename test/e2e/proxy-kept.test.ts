@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
+import { rememberedServer } from '#proxy/era/remembered-server';
 import { browserHandover } from '#support/browser-handover';
 import { bodyOf } from '#support/counted-server';
 import { desktop } from '#support/desktop';
@@ -323,10 +324,15 @@ test('logout forgets what was kept, and no token is ever among it', async () => 
   await proxy.request('tools/list');
   await left(proxy);
   const kept = filesBelow(join(machine.folder, 'kept'));
+  const servers = join(machine.folder, 'servers');
+  await rememberedServer(servers, server.url).remember('modern');
+  const remembered = filesBelow(servers);
 
   await machine.run('logout', server.url);
 
   expect(kept).toHaveLength(2);
   expect(kept.some(({ text }) => /access-|refresh-|code-/.test(text))).toBe(false);
   expect(filesBelow(join(machine.folder, 'kept'))).toEqual([]);
+  expect(remembered).toHaveLength(1);
+  expect(filesBelow(servers)).toEqual([]);
 });

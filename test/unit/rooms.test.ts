@@ -47,8 +47,9 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   },
   'proxy/open-upstream': { enters: ['config', 'era', 'jsonrpc', 'log', 'upstream'] },
   'proxy/open-account': {
-    enters: ['accounts', 'clock', 'config', 'http', 'kept', 'keychain', 'loopback', 'token'],
+    enters: ['accounts', 'clock', 'config', 'http', 'keychain', 'loopback', 'token'],
   },
+  'proxy/open-kept': { enters: ['config', 'era', 'kept'] },
   'proxy/open-embedded-keyring': { enters: ['clock', 'keychain', 'single-executable'] },
   'proxy/open-doctor': {
     enters: ['accounts', 'cli', 'config', 'doctor', 'errors', 'http', 'log'],
@@ -132,7 +133,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/assistants': {
     enters: ['accounts', 'config', 'editing', 'mcp-remote'],
   },
-  'proxy/open-machine': { enters: ['accounts', 'cli', 'config', 'kept', 'presence', 'token'] },
+  'proxy/open-machine': { enters: ['accounts', 'cli', 'config', 'presence', 'token'] },
   'proxy/open-watch': { enters: ['presence'] },
   'proxy/config': { enters: ['http', 'log'] },
   'proxy/mcp-remote': { enters: ['config'] },
