@@ -50,6 +50,12 @@ export const proxyContenders: readonly ProxyContender[] = [
     ],
   },
   {
+    name: 'mcp-proxy 6.7.19',
+    installs: 'mcp-proxy@6.7.19',
+    args: (origin) => [join(import.meta.dirname, 'peers/mcp-proxy.mjs'), `${origin}/mcp`],
+    env: { API_KEY: 'mcp_bench' },
+  },
+  {
     name: 'latchkey, API key',
     installs: join(root, 'proxy'),
     args: (origin) => [latchkey, `${origin}/mcp`],
