@@ -2,6 +2,7 @@ import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { ok, warn, type Check } from '#doctor/finding';
 import { words } from '#errors';
+import { metServer } from '#era/met-server';
 import { readMessage, stringAt, type Message } from '#jsonrpc/message';
 import { jsonLinesLog } from '#log/log';
 import { streamableHttp } from '#upstream/streamable-http';
@@ -27,13 +28,24 @@ export function greeting(
       const silent = { ...ports, openBrowser: () => Promise.resolve(false) };
       const quiet = { ...options, signIn: 'never' as const };
       const { credential } = await openCredential(connection, quiet, silent, log);
-      const upstream = streamableHttp({
-        url: new URL(connection.url),
-        credential,
-        http,
-        clock,
+      const { maxMessageBytes } = options;
+      const way = { url: new URL(connection.url), credential, http, clock, log, maxMessageBytes };
+      let over = '';
+      const straight = streamableHttp(way);
+      const upstream = metServer(connection.transport ?? 'http-first', {
+        http: straight,
+        async sse() {
+          const { httpSse } = await import('#upstream/http-sse');
+          over = ' over HTTP+SSE';
+          return httpSse(way);
+        },
+        async translated() {
+          const { translatedUpstream } = await import('#era/translated-upstream');
+          return translatedUpstream({ upstream: straight, clock, log });
+        },
+        // Whoever looks takes nothing as known, and keeps nothing.
+        memory: { recall: () => undefined, remember: () => Promise.resolve() },
         log,
-        maxMessageBytes: options.maxMessageBytes,
       });
       try {
         const discovered = await asked(upstream, modern, signal);
@@ -47,7 +59,7 @@ export function greeting(
         const version = answer && stringAt(answer, 'result', 'protocolVersion');
         const name = answer && stringAt(answer, 'result', 'serverInfo', 'name');
         if (version !== undefined)
-          return [ok('endpoint', `${name ?? 'a server'} speaks MCP ${version}`)];
+          return [ok('endpoint', `${name ?? 'a server'} speaks MCP ${version}${over}`)];
         return [warn('endpoint', 'the server shakes no hands', 'check the path of the URL')];
       } catch (error) {
         if (!(error instanceof TokenError) || error.code !== 'signed_out') throw error;

@@ -8,6 +8,8 @@ import { fail, ok, warn, type Check, type Finding } from './finding.ts';
 
 const soonSeconds = 14 * 86_400;
 const skewSeconds = 60;
+const refusesPost = new Set([400, 404, 405]);
+const streaming = { accept: 'text/event-stream' };
 
 /** A ping without a credential: what TLS, the clock and the status say. */
 export function serverCheck(url: URL, { http, clock }: { http: HttpClient; clock: Clock }): Check {
@@ -27,10 +29,23 @@ export function serverCheck(url: URL, { http, clock }: { http: HttpClient; clock
       const findings = [
         ...certificateFindings(url, response, clock.now()),
         ...clockFindings(response, clock.now()),
-        statusFinding(response),
       ];
       response.destroy();
-      return findings;
+      return [...findings, (await olderFinding(response)) ?? statusFinding(response)];
+
+      /** Servers of HTTP+SSE take no POST there: MCP 2025-11-25 transports, backwards compatibility. */
+      async function olderFinding({ statusCode = 0 }: IncomingMessage) {
+        if (!refusesPost.has(statusCode)) return undefined;
+        const stream = await http.request({ url, method: 'GET', headers: streaming, signal });
+        stream.destroy();
+        const what = `answers ${statusCode} to a message`;
+        if (stream.statusCode === 401)
+          return ok('server', `${what}, and wants a credential for more`);
+        const isStream = /^text\/event-stream\b/i.test(stream.headers['content-type'] ?? '');
+        return stream.statusCode === 200 && isStream
+          ? ok('server', `${what}, and has the stream of HTTP+SSE, of 2024-11-05`)
+          : undefined;
+      }
     },
   };
 }

@@ -7,6 +7,7 @@ import { connectProxy } from '#support/connect-proxy';
 import { keychainSession } from '#support/keychain-session';
 import { runProgram } from '#support/processes';
 import { launcher } from '#support/proxy-process';
+import { sseServer } from '#support/sse-server';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 import { tlsServer } from '#support/tls-server';
@@ -138,6 +139,36 @@ test('what fails is named with a remedy, the rest is looked at all the same, and
     expect(found.get(check)).toMatchObject({ state: 'fail', hint: expect.stringMatching(/./) });
   expect(found.get('dns')?.state).toBe('ok');
   expect(stdout).not.toContain('planted');
+});
+
+test('a server of HTTP+SSE is known for what it is, though it takes no message where it is', async () => {
+  await using folder = await temporaryFolder();
+  await using server = await sseServer({
+    answer: ({ id }) => ({
+      id,
+      result: { protocolVersion: '2024-11-05', serverInfo: { name: 'Attic', version: '1' } },
+    }),
+  });
+  const env = {
+    HOME: folder.path,
+    LATCHKEY_SECRET_STORE: 'memory',
+    LATCHKEY_STATE_DIR: folder.path,
+    LATCHKEY_API_KEY: 'mcp_planted_0123456789',
+  };
+
+  const known = findingsOf((await doctor(env, server.url.href, '--json')).stdout);
+  const other = findingsOf((await doctor(env, `${server.origin}/nothing`, '--json')).stdout);
+
+  expect(known.get('server')).toMatchObject({
+    state: 'ok',
+    what: 'answers 404 to a message, and has the stream of HTTP+SSE, of 2024-11-05',
+  });
+  expect(known.get('endpoint')).toMatchObject({
+    state: 'ok',
+    what: 'Attic speaks MCP 2024-11-05 over HTTP+SSE',
+  });
+  expect(other.get('server')).toMatchObject({ state: 'fail', hint: 'check the path of the URL' });
+  expect(other.get('endpoint')).toMatchObject({ state: 'fail' });
 });
 
 test('without a name this machine and every configured connection are looked at', async () => {

@@ -55,7 +55,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: ['accounts', 'cli', 'config', 'doctor', 'errors', 'http', 'log'],
   },
   'proxy/greet': {
-    enters: ['config', 'doctor', 'errors', 'jsonrpc', 'log', 'token', 'upstream'],
+    enters: ['config', 'doctor', 'era', 'errors', 'jsonrpc', 'log', 'token', 'upstream'],
   },
   'proxy/doctor': {
     enters: ['accounts', 'clock', 'config', 'http', 'keychain', 'log', 'oauth'],
