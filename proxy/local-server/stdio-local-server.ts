@@ -1,11 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import type { Clock } from '#clock/clock';
 import { errorAnswer } from '#jsonrpc/answer';
 import { MessageError, readMessage, type Message } from '#jsonrpc/message';
 import { modernVersion } from '#jsonrpc/modern-version';
-import type { Log } from '#log/log';
-import type { Child } from './child.ts';
-import { childSession, type ChildSession } from './child-session.ts';
+import type { ChildSession } from './child-session.ts';
 import {
   LocalServerError,
   type LocalAnswer,
@@ -13,20 +10,9 @@ import {
   type LocalServer,
 } from './local-server.ts';
 import { plainAnswer } from './plain-answer.ts';
+import { runningChildren, type RunningChildrenOptions } from './running-children.ts';
 
-export type StdioLocalServerOptions = {
-  /** Starts one more child. @throws {LocalServerError} */
-  start: () => Promise<Child>;
-  clock: Clock;
-  log: Log;
-  maxMessageBytes: number;
-  /** A session that nobody used for so long ends. */
-  sessionIdleSeconds?: number;
-  /** The same for the child behind requests without a session. */
-  childIdleSeconds?: number;
-  maxSessions?: number;
-  maxSessionsPerCaller?: number;
-};
+export type StdioLocalServerOptions = RunningChildrenOptions;
 
 /** 192 bits, so that nobody guesses one. */
 const sessionIdBytes = 24;
@@ -40,59 +26,18 @@ const discoverTimeoutMs = 15_000;
  * MCP 2025-11-25 and 2026-07-28 transports
  */
 export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer {
-  const { start, clock, log, maxMessageBytes } = options;
-  const { sessionIdleSeconds = 1_800, childIdleSeconds = 300 } = options;
-  const { maxSessions = 256, maxSessionsPerCaller = 32 } = options;
+  const { clock } = options;
+  const running = runningChildren(options);
   /** By session id. */
   const sessions = new Map<string, ChildSession>();
   /** By caller. */
   const children = new Map<string, Promise<ChildSession>>();
-  /** All that run, also those that nobody can find any more. */
-  const running = new Set<ChildSession>();
-  let starting = 0;
-  let closed = false;
   /** Whether a child has refused `server/discover`, as those of the older era do. */
   let isLegacy = false;
 
-  async function open(caller: string, asksBack: boolean): Promise<ChildSession> {
-    if (closed) throw new LocalServerError('unreachable', 'the server is being closed');
-    makeRoom(caller);
-    starting += 1;
-    const child = await start().finally(() => (starting -= 1));
-    const session = childSession(child, { caller, asksBack, maxMessageBytes, clock, log });
-    running.add(session);
-    void session.ended.then(() => running.delete(session));
-    void endWhenIdle(session, asksBack ? sessionIdleSeconds : childIdleSeconds);
-    if (closed) await session.end();
-    return session;
-  }
-
-  /** @throws {LocalServerError} `busy` */
-  function makeRoom(caller: string): void {
-    const own = [...running].filter((session) => session.caller === caller);
-    if (own.length >= maxSessionsPerCaller) {
-      const idle = own.filter(({ isBusy }) => !isBusy);
-      const [oldest] = idle.sort((a, b) => a.usedAt() - b.usedAt());
-      if (!oldest) throw new LocalServerError('busy', 'the caller has as many sessions as it may');
-      void oldest.end();
-    }
-    if (running.size + starting >= maxSessions)
-      throw new LocalServerError('busy', `there are ${maxSessions} sessions already`);
-  }
-
-  async function endWhenIdle(session: ChildSession, idleSeconds: number): Promise<void> {
-    const over = new AbortController();
-    void session.ended.then(() => over.abort());
-    while (!over.signal.aborted) {
-      const left = session.usedAt() + idleSeconds - clock.now();
-      if (left <= 0) return session.end();
-      await clock.sleep(left * 1_000, over.signal);
-    }
-  }
-
   /** @throws {LocalServerError} `unreachable` when the child ends before it has answered */
   async function openSession(message: Message, request: LocalRequest): Promise<LocalAnswer> {
-    const session = await open(request.caller, true);
+    const session = await running.open(request.caller, true);
     const answer = await session.request(message, askingOf(request));
     // Whoever made a child that nobody can use any more gets no session.
     if (session.endedHow !== undefined)
@@ -111,7 +56,7 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
   async function childOf(caller: string): Promise<ChildSession> {
     const known = children.get(caller);
     if (known) return known;
-    const opening = open(caller, false);
+    const opening = running.open(caller, false);
     children.set(caller, opening);
     const forget = () => {
       if (children.get(caller) === opening) children.delete(caller);
@@ -178,11 +123,15 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
     return session?.caller === caller ? session : undefined;
   }
 
-  async function reset(): Promise<void> {
+  function forgetAll(): void {
     sessions.clear();
     children.clear();
     isLegacy = false;
-    await Promise.all([...running].map(async (session) => session.end()));
+  }
+
+  async function reset(): Promise<void> {
+    forgetAll();
+    await running.end();
   }
 
   return {
@@ -200,8 +149,8 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
     },
     reset,
     async close() {
-      closed = true;
-      await reset();
+      forgetAll();
+      await running.close();
     },
   };
 }
