@@ -27,8 +27,8 @@ export class Assistant {
       this.#waiting.delete(reply.id ?? -1);
       answered?.(reply);
     });
-    void this.program.exited.then(() => {
-      this.#gone = { error: `exited: ${this.program.stderr}` };
+    void this.program.exited.then(({ code, signal }) => {
+      this.#gone = { error: `ended with ${signal ?? code}: ${this.program.stderr}` };
       for (const answered of this.#waiting.values()) answered(this.#gone);
     });
   }
@@ -36,7 +36,7 @@ export class Assistant {
   /** Spawns the server, and resolves with its answer to `initialize` and how long that took. */
   static async start(
     command: Command,
-    timeoutMs = 10_000,
+    timeoutMs = 30_000,
   ): Promise<{ readonly assistant: Assistant; readonly startMs: number }> {
     const startedAt = performance.now();
     const assistant = new Assistant(command);
