@@ -54,11 +54,13 @@ export async function rotateSecret(
     // Nobody binds or renews with the old secret meanwhile.
     await lock.hold(vault.account, async () => {
       const granted = await grantedWith(nextSecret);
-      const { issuer, accessToken } = granted;
+      const { issuer, accessToken, refresh } = granted;
+      // The refresh token before it is spent, whatever comes now.
+      if (refresh) await vault.save(granted);
       const headers = { ...connection.headers, authorization: `Bearer ${accessToken}` };
       await machine.check({ ...connection, headers }, options, signal);
       await begin(JSON.stringify({ clientSecret: nextSecret, issuer }));
-      await vault.save(granted);
+      if (!refresh) await vault.save(granted);
     });
   });
 

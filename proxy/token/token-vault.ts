@@ -43,9 +43,15 @@ export function tokenVault(store: SecretStore, account: string): TokenVault {
     access,
     refresh,
     async save({ refresh: next, ...token }) {
-      // In this order: without the access token the refresh token brings another, not vice versa.
+      const before = await access();
+      const keepAccess = async () => store.set(account, JSON.stringify(token));
+      // The access token alone says whose the refresh token is: a first one is stored before it. A later
+      // one after it, as the refresh token brings another, not vice versa.
+      if (before && before.issuer !== token.issuer)
+        await store.remove(refreshAccount(before.issuer));
+      if (before?.issuer !== token.issuer) await keepAccess();
       if (next) await store.set(refreshAccount(token.issuer), JSON.stringify(next));
-      await store.set(account, JSON.stringify(token));
+      if (before?.issuer === token.issuer) await keepAccess();
       return token;
     },
     async dropRefresh(issuer, refreshToken) {

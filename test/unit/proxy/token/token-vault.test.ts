@@ -6,28 +6,60 @@ import { tokenVault } from '#proxy/token/token-vault';
 const token = { accessToken: 'a', obtainedAt: 0, issuer: 'https://i', published: true };
 const refresh = { refreshToken: 'r', clientId: 'c' };
 
-test('the refresh token is on disk before the access token, and a failure shows', async () => {
+/** A vault, with the order in which it writes and removes; a refresh token `burnt` cannot be stored. */
+function watchedVault() {
   const order: string[] = [];
   const memory = memorySecretStore();
-  const vault = tokenVault(
-    {
-      ...memory,
-      set: (account, secret) => {
-        order.push(account);
-        return account.startsWith('refresh') && secret.includes('burnt')
-          ? Promise.reject(new SecretStoreError('locked', 'locked'))
-          : memory.set(account, secret);
-      },
+  const store = {
+    ...memory,
+    set: (account: string, secret: string) => {
+      order.push(account);
+      return account.startsWith('refresh') && secret.includes('burnt')
+        ? Promise.reject(new SecretStoreError('locked', 'locked'))
+        : memory.set(account, secret);
     },
-    'access token x',
-  );
+    remove: (account: string) => {
+      order.push(`no ${account}`);
+      return memory.remove(account);
+    },
+  };
+  return { order, vault: tokenVault(store, 'access token x') };
+}
 
+test('a later refresh token is on disk before the access token, and a failure shows', async () => {
+  const { order, vault } = watchedVault();
+
+  await vault.save({ ...token, refresh });
+  order.length = 0;
   await vault.save({ ...token, refresh });
   const failing = vault.save({ ...token, refresh: { ...refresh, refreshToken: 'burnt' } });
 
   await expect(failing).rejects.toMatchObject({ code: 'locked' });
   expect(order.slice(0, 2)).toEqual(['refresh token x https://i', 'access token x']);
   expect(order).toHaveLength(3);
+});
+
+test('a first access token is on disk before the refresh token, which is found by it alone', async () => {
+  const { vault, order } = watchedVault();
+  const failing = vault.save({ ...token, refresh: { ...refresh, refreshToken: 'burnt' } });
+
+  await expect(failing).rejects.toMatchObject({ code: 'locked' });
+  expect(await vault.access()).toMatchObject({ issuer: 'https://i' });
+  expect(order).toEqual(['access token x', 'refresh token x https://i']);
+});
+
+test('tokens of another issuer take the place of both', async () => {
+  const { vault, order } = watchedVault();
+  await vault.save({ ...token, refresh });
+  order.length = 0;
+  await vault.save({ ...token, issuer: 'https://j', refresh });
+
+  expect(order).toEqual([
+    'no refresh token x https://i',
+    'access token x',
+    'refresh token x https://j',
+  ]);
+  expect(await vault.refresh('https://i')).toBeUndefined();
 });
 
 test('a refresh token belongs to its issuer', async () => {
