@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { chmod, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { ConfigurationError } from '#config/configuration-error';
 import type { FileSnapshot } from './file-snapshot.ts';
 
 const busyAttempts = 20;
 const busyRetryMs = 50;
+/** A file that is being written is no older. */
+const leftMs = 60_000;
 
 /**
  * Puts `bytes` in the place of a file: whoever reads it, and whatever happens to this process or this
@@ -23,6 +25,7 @@ export async function replaceFile(
   try {
     if (bytes !== undefined) {
       await mkdir(folder, { recursive: true, mode: 0o700 });
+      await removeLeft(folder, basename(realPath));
       await writeDurably(temporary, bytes, mode);
     }
     const now = await readFile(realPath).catch(() => undefined);
@@ -36,6 +39,16 @@ export async function replaceFile(
     if (error instanceof ConfigurationError) throw error;
     const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
     throw refusal(path, `cannot be written (${code})`);
+  }
+}
+
+/** Removes what processes that died while they wrote left beside the file. */
+async function removeLeft(folder: string, name: string): Promise<void> {
+  for (const found of await readdir(folder)) {
+    if (!found.startsWith(`.${name}.`) || !/\.[0-9a-f]{12}\.tmp$/.test(found)) continue;
+    const path = join(folder, found);
+    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
+    if (Date.now() - mtimeMs > leftMs) await rm(path, { force: true });
   }
 }
 

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, lstat, mkdir, readFile, readdir, stat, symlink, writeFile } from 'node:fs/promises';
+import { chmod, lstat, mkdir, readFile, readdir, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { backUpFile } from '#proxy/editing/back-up-file';
@@ -21,6 +21,20 @@ test('a file is replaced with its permissions, and nothing is left beside it', a
   expect(await readFile(path, 'utf8')).toBe('new');
   expect((await stat(path)).mode & 0o777).toBe(0o640);
   expect(await readdir(folder.path)).toEqual(['mcp.json']);
+});
+
+test('what a process that died left beside the file goes with the next writing, what is being written stays', async () => {
+  await using folder = await temporaryFolder();
+  const path = join(folder.path, 'mcp.json');
+  const left = '.mcp.json.0123456789ab.tmp';
+  const young = '.mcp.json.ba9876543210.tmp';
+  const foreign = '.mcp.json.bak.tmp';
+  for (const name of [left, young, foreign]) await writeFile(join(folder.path, name), 'half');
+  for (const name of [left, foreign]) await utimes(join(folder.path, name), 1, 1);
+
+  await replaceFile(await fileSnapshot(path), text('new'));
+
+  expect((await readdir(folder.path)).sort()).toEqual([foreign, young, 'mcp.json'].sort());
 });
 
 test('a new file is its owner’s alone, in folders that are made', async () => {
