@@ -33,11 +33,12 @@ export async function checkConnection(
   const log = jsonLinesLog(options.logLevel, ports.writeLog);
   const chosen = 'authorization' in headers || 'x-api-key' in headers;
   const person = credentials.kind === 'authorization_code' && !chosen;
+  const identity = person
+    ? { credential: staticCredential(headers) }
+    : await openCredential(connection, options, ports, log);
   const upstream = streamableHttp({
     url: new URL(connection.url),
-    credential: person
-      ? staticCredential(headers)
-      : (await openCredential(connection, options, ports, log)).credential,
+    credential: identity.credential,
     http,
     clock,
     log,
@@ -47,7 +48,9 @@ export async function checkConnection(
   try {
     await upstream.send(readMessage(handshake), () => Promise.resolve(), signal);
     if (person) return { as: 'nobody' };
-    return { as: credentials.kind === 'client_credentials' ? 'client' : 'api_key' };
+    if (credentials.kind !== 'client_credentials') return { as: 'api_key' };
+    const token = 'token' in identity ? await identity.token?.() : undefined;
+    return { as: 'client', ...(token && { issuer: token.issuer, token }) };
   } catch (error) {
     if (!person || !(error instanceof UpstreamError && error.code === 'unauthorized')) throw error;
     const { issuer, resource } = credentials;

@@ -2,18 +2,17 @@ import { connectionEntry } from '#config/connection-entry';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { UsageError } from '#config/usage-error';
-import { dropSecrets, keepSecrets, keptAccounts, type ConnectionSecrets } from './kept-secrets.ts';
+import type { TokenRecord } from '#token/token-record';
+import { forgetSecrets } from './forget-secrets.ts';
+import { keepSecrets, type ConnectionSecrets } from './kept-secrets.ts';
 import { looseSecrets } from './loose-secrets.ts';
 import { noteStored } from './note-stored.ts';
+import { ownAccounts } from './own-accounts.ts';
 import type { Checked, OwnMachine } from './own-machine.ts';
-import {
-  checkName,
-  checkUnambiguous,
-  registered,
-  setRegistered,
-  sharesClient,
-} from './registry.ts';
+import { checkName, checkUnambiguous, registered, setRegistered } from './registry.ts';
+import { signsIn } from './signs-in.ts';
 import { sweepSecrets, whileNobodySweeps } from './sweep-secrets.ts';
+import { unheldAccounts } from './unheld-accounts.ts';
 
 export type AddOptions = {
   /** Also when the name is taken. */
@@ -57,47 +56,44 @@ export async function addConnection(
   { replace, check, signal }: AddOptions,
   options: Options,
   machine: OwnMachine,
-): Promise<Checked | undefined> {
+): Promise<Omit<Checked, 'token'> | undefined> {
   const { name } = connection;
   await checkFree(connection, replace, options, machine);
-  const before = await registered(name, options, machine);
-  const checked = check ? await machine.check(connection, options, signal) : undefined;
-  const issuer = await issuerOf(connection, checked, options, machine);
+  // What the server gives for the trial is not kept before its account is noted.
+  const nowhere: Options = { ...options, secretStore: 'memory' };
+  const found = check ? await machine.check(connection, nowhere, signal) : undefined;
+  // The issuer that the secret has just been used with is the only one that gets it from now on.
+  const issuer = signsIn(connection) ? (connection.credentials.issuer ?? found?.issuer) : undefined;
   const store = await machine.store(options);
   const loose = looseSecrets(options, machine);
   await sweepSecrets(options, machine);
   await whileNobodySweeps(options, machine, async () => {
-    // What stood there before us may be somebody else's, and stays.
-    const fresh: string[] = [];
-    for (const account of keptAccounts(connection))
-      if ((await store.get(account)) === undefined) fresh.push(account);
-    const goes = before ? keptAccounts(before) : [];
-    await loose.note([...fresh, ...goes]);
-    await keepSecrets(connection, { ...secrets, ...issuer }, store);
+    // Somebody may have been quicker while the server was asked.
+    await checkFree(connection, replace, options, machine);
+    const before = await registered(name, options, machine);
+    const fresh = await unheldAccounts(connection, options, machine);
+    const goes = before ? await ownAccounts(before, options, machine) : [];
+    const noted = [...fresh, ...goes].map((account) => ({ account, file: connection.source }));
+    await loose.note(noted);
+    await keepSecrets(connection, { ...secrets, ...(issuer !== undefined && { issuer }) }, store);
     await noteStored(connection, secrets, options, machine);
+    if (found?.token) await keepToken(connection, found.token, options, machine);
     await setRegistered(name, connectionEntry(connection), options, machine);
-    if (before) {
-      const shared = await sharesClient(before, options, machine);
-      await dropSecrets(before, { shared, successor: connection }, store);
-    }
-    await loose.settled([...fresh, ...goes]);
+    if (before) await forgetSecrets(before, options, machine, connection);
+    await loose.settled(noted);
   });
+  if (!found) return undefined;
+  const { token: _, ...checked } = found;
   return checked;
 }
 
-/** The issuer that the secret has just been used with is the only one that gets it from now on. */
-async function issuerOf(
+async function keepToken(
   connection: Connection,
-  checked: Checked | undefined,
+  token: TokenRecord,
   options: Options,
   machine: OwnMachine,
-): Promise<{ issuer?: string }> {
-  const { credentials } = connection;
-  if (credentials.kind === 'api_key') return {};
-  if (credentials.issuer !== undefined) return { issuer: credentials.issuer };
-  if (checked?.issuer !== undefined) return { issuer: checked.issuer };
-  if (checked?.as !== 'client') return {};
-  const { vault } = await machine.account({ ...connection, credentials }, options);
-  const token = await vault.access();
-  return token ? { issuer: token.issuer } : {};
+): Promise<void> {
+  if (!signsIn(connection)) return;
+  const { vault, lock } = await machine.account(connection, options);
+  await lock.hold(vault.account, async () => vault.save(token));
 }

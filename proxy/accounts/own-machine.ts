@@ -6,6 +6,7 @@ import type { GivenEntry } from '#config/read-connection';
 import type { HttpClient } from '#http/http-client';
 import type { SecretStore } from '#keychain/secret-store';
 import type { ProxyRequest } from '#presence/presence-words';
+import type { TokenRecord } from '#token/token-record';
 import type { Account, OAuthConnection } from './account.ts';
 
 /** What a server said when it was asked. `nobody`: it wants no credential. */
@@ -14,6 +15,8 @@ export type Checked = {
   issuer?: string;
   /** Whether the server published metadata of its own. */
   published?: boolean;
+  /** What a client was given for it, which is not kept yet where `options` keep nothing. */
+  token?: TokenRecord;
 };
 
 /** A person's machine, with the connections, secrets and assistants that are on it. */

@@ -2,10 +2,11 @@ import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { registryFile } from '#config/registry-file';
 import { UsageError } from '#config/usage-error';
-import { dropSecrets, keptAccounts } from './kept-secrets.ts';
+import { forgetSecrets } from './forget-secrets.ts';
 import { looseSecrets } from './loose-secrets.ts';
+import { ownAccounts } from './own-accounts.ts';
 import type { OwnMachine } from './own-machine.ts';
-import { registered, setRegistered, sharesClient } from './registry.ts';
+import { registered, setRegistered } from './registry.ts';
 import { signOutConnection } from './sign-out-connection.ts';
 import { signsIn } from './signs-in.ts';
 import type { SignedOut } from './sign-out.ts';
@@ -35,11 +36,11 @@ export async function removeConnection(
     : { wasSignedIn: false };
   const loose = looseSecrets(options, machine);
   await whileNobodySweeps(options, machine, async () => {
-    const goes = keptAccounts(connection);
+    const accounts = await ownAccounts(connection, options, machine);
+    const goes = accounts.map((account) => ({ account, file: connection.source }));
     await loose.note(goes);
     await setRegistered(name, undefined, options, machine);
-    const shared = await sharesClient(connection, options, machine);
-    await dropSecrets(connection, { shared }, await machine.store(options));
+    await forgetSecrets(connection, options, machine);
     await loose.settled(goes);
   });
   await machine.forgetKept(connection.url, options);

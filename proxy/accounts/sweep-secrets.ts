@@ -1,14 +1,13 @@
-import { ConfigurationError } from '#config/configuration-error';
-import { connectionNames } from '#config/connection-names';
-import { findDocuments } from '#config/find-entry';
 import type { Options } from '#config/options';
 import { registryFile } from '#config/registry-file';
-import { keptAccounts, priorAccount } from './kept-secrets.ts';
+import { tokenVault } from '#token/token-vault';
+import { isTokenAccount } from '#token/token-account';
+import { priorAccount } from './kept-secrets.ts';
 import { looseSecrets } from './loose-secrets.ts';
+import { neededAccounts } from './needed-accounts.ts';
 import type { OwnMachine } from './own-machine.ts';
-import { registered } from './registry.ts';
 
-/** Does `work` while nobody of this machine adds, removes or sweeps. */
+/** Does `work` while nobody of this machine adds, imports, removes or sweeps. */
 export async function whileNobodySweeps<T>(
   options: Options,
   machine: OwnMachine,
@@ -19,8 +18,8 @@ export async function whileNobodySweeps<T>(
 
 /**
  * Forgets what a process that died left in the keychain for a connection that does not come to be, or is
- * no more. Where nothing was left it takes one look at a folder; where our connections cannot be read, all
- * stays.
+ * no more. Where nothing was left it takes one look at a folder; where a file that may lead to it cannot
+ * be read, all stays.
  *
  * @throws {SecretStoreError}
  */
@@ -28,36 +27,16 @@ export async function sweepSecrets(options: Options, machine: OwnMachine): Promi
   const loose = looseSecrets(options, machine);
   if ((await loose.all()).length === 0) return;
   await whileNobodySweeps(options, machine, async () => {
-    const accounts = await loose.all();
-    const needed = await neededAccounts(options, machine);
+    const secrets = await loose.all();
+    const files = new Set([registryFile(machine), ...secrets.map(({ file }) => file)]);
+    const needed = await neededAccounts([...files], options, machine);
     if (!needed) return;
     const store = await machine.store(options);
-    for (const account of accounts.filter((one) => !needed.has(one))) {
+    for (const { account } of secrets.filter((one) => !needed.has(one.account))) {
+      if (isTokenAccount(account)) await tokenVault(store, account).clear();
       await store.remove(account);
       await store.remove(priorAccount(account));
     }
-    await loose.settled(accounts);
+    await loose.settled(secrets);
   });
-}
-
-/** `undefined` when a file or an entry cannot be read, so that nobody knows. */
-async function neededAccounts(
-  options: Options,
-  machine: OwnMachine,
-): Promise<Set<string> | undefined> {
-  const file = registryFile(machine);
-  const read = (path: string) => machine.readText(path);
-  const whole = (await findDocuments([file], read)).length > 0;
-  if (!whole && read(file) !== undefined) return undefined;
-  const names = await connectionNames([file], read);
-  const needed = new Set<string>();
-  for (const name of names) {
-    const connection = await registered(name, options, machine).catch((error: unknown) => {
-      if (error instanceof ConfigurationError) return undefined;
-      throw error;
-    });
-    if (!connection) return undefined;
-    for (const account of keptAccounts(connection)) needed.add(account);
-  }
-  return needed;
 }

@@ -1,7 +1,10 @@
 import { keepSecrets } from '#accounts/kept-secrets';
+import { looseSecrets, type LooseSecret } from '#accounts/loose-secrets';
 import { noteStored } from '#accounts/note-stored';
 import type { OwnMachine } from '#accounts/own-machine';
 import { setRegistered } from '#accounts/registry';
+import { sweepSecrets, whileNobodySweeps } from '#accounts/sweep-secrets';
+import { unheldAccounts } from '#accounts/unheld-accounts';
 import { inKeychain } from '#config/connection';
 import { connectionEntry } from '#config/connection-entry';
 import { launchEntry } from '#config/launch-entry';
@@ -10,12 +13,31 @@ import { backUpFile } from '#editing/back-up-file';
 import { editJson, type JsonChange } from '#editing/edit-json';
 import { fileSnapshot } from '#editing/file-snapshot';
 import { replaceFile } from '#editing/replace-file';
-import type { ImportFile } from './import-plan.ts';
+import type { ImportFile, ImportStep } from './import-plan.ts';
 import { launchEnvironment } from './launch-environment.ts';
 
-/** Secrets first, the connection next, the file last: whatever fails, nothing is lost.
- * The backup, where the file was changed. */
+/**
+ * Secrets first, the connection next, the file last: whatever fails, nothing is lost, and a secret that
+ * no connection leads to is swept by whoever comes next. The backup, where the file was changed.
+ */
 export async function importFile(
+  found: ImportFile,
+  options: Options,
+  given: OptionTexts,
+  machine: OwnMachine,
+): Promise<string | undefined> {
+  const loose = looseSecrets(options, machine);
+  await sweepSecrets(options, machine);
+  return whileNobodySweeps(options, machine, async () => {
+    const noted = await leftTo(found.steps, options, machine);
+    await loose.note(noted);
+    const backup = await takeOver(found, options, given, machine);
+    await loose.settled(noted);
+    return backup;
+  });
+}
+
+async function takeOver(
   { file, typed, steps }: ImportFile,
   options: Options,
   given: OptionTexts,
@@ -53,4 +75,20 @@ export async function importFile(
     await replaceFile(snapshot, edited);
     return backup;
   });
+}
+
+/** Where the keychain will hold what these steps move there, and does not hold anything yet. */
+async function leftTo(
+  steps: readonly ImportStep[],
+  options: Options,
+  machine: OwnMachine,
+): Promise<LooseSecret[]> {
+  const noted: LooseSecret[] = [];
+  for (const { connection, secretHeaders } of steps) {
+    const left = secretHeaders.map((header) => [header, inKeychain]);
+    const headers = { ...connection.headers, ...Object.fromEntries(left) };
+    for (const account of await unheldAccounts({ ...connection, headers }, options, machine))
+      noted.push({ account, file: connection.source });
+  }
+  return noted;
 }

@@ -10,6 +10,8 @@ export type TokenPurpose = {
   resource?: string | undefined;
 };
 
+const prefix = 'access token ';
+
 /** The Windows Credential Manager takes no more than 513 characters. */
 const longestAccount = 400;
 
@@ -21,9 +23,14 @@ export async function tokenAccount(purpose: TokenPurpose): Promise<string> {
   const { url, issuer, clientId, scopes, account: whose, resource } = purpose;
   const more = resource === undefined ? [whose ?? []].flat() : [whose ?? '', resource];
   const words = [url, clientId, [...scopes].sort().join(' '), issuer ?? '', ...more];
-  const account = `access token ${JSON.stringify(words)}`;
+  const account = `${prefix}${JSON.stringify(words)}`;
   if (account.length <= longestAccount) return account;
   const { createHash } = await import('node:crypto');
   const mark = createHash('sha256').update(account).digest('hex');
-  return `access token ${new URL(url).host} ${mark}`;
+  return `${prefix}${new URL(url).host} ${mark}`;
+}
+
+/** Whether tokens stand there, and no other secret. */
+export function isTokenAccount(account: string): boolean {
+  return account.startsWith(prefix);
 }

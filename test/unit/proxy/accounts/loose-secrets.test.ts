@@ -5,18 +5,21 @@ import { looseSecrets } from '#proxy/accounts/loose-secrets';
 import { readOptions } from '#proxy/config/options';
 import { temporaryFolder } from '#support/temporary-folder';
 
-const account = 'api key ["https://acme.example/mcp","work"]';
+const secret = {
+  account: 'api key ["https://acme.example/mcp","work"]',
+  file: '/home/dana/.config/latchkey/connections.json',
+};
 
 test('what is noted is found by the next process until it is settled', async () => {
   await using folder = await temporaryFolder('loose');
   const place = { platform: 'linux' as const, home: folder.path, env: {} };
   const options = { ...readOptions({}, {}), stateDir: folder.path };
-  await looseSecrets(options, place).note([account]);
+  await looseSecrets(options, place).note([secret]);
   const next = looseSecrets(options, place);
   const found = await next.all();
   await next.settled(found);
 
-  expect(found).toEqual([account]);
+  expect(found).toEqual([secret]);
   expect(await next.all()).toEqual([]);
 });
 
@@ -24,9 +27,9 @@ test('a note that was half written names nothing', async () => {
   await using folder = await temporaryFolder('loose');
   const place = { platform: 'linux' as const, home: folder.path, env: {} };
   const loose = looseSecrets({ ...readOptions({}, {}), stateDir: folder.path }, place);
-  await loose.note([account]);
+  await loose.note([secret]);
   const [name = ''] = await readdir(join(folder.path, 'loose'));
-  await writeFile(join(folder.path, 'loose', name), account.slice(0, 9));
+  await writeFile(join(folder.path, 'loose', name), JSON.stringify(secret).slice(0, 20));
 
   expect(await loose.all()).toEqual([]);
 });
