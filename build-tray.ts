@@ -1,6 +1,8 @@
-import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { rolldown } from 'rolldown';
+import { pageDocument } from './tray-app/page-document.ts';
+import { windowNames } from './tray-app/page-files.ts';
 
 const source = join(import.meta.dirname, 'tray-app');
 
@@ -45,9 +47,7 @@ export async function buildTray(folder: string, more: readonly string[] = []): P
     minify,
   });
   await preload.close();
-  const files = readdirSync(join(source, 'windows'));
-  for (const html of files.filter((file) => file.endsWith('.html'))) {
-    const name = html.replace('.html', '');
+  for (const name of windowNames) {
     const page = await rolldown({
       input: join(source, 'windows', `${name}.ts`),
       platform: 'browser',
@@ -60,8 +60,9 @@ export async function buildTray(folder: string, more: readonly string[] = []): P
       minify,
     });
     await page.close();
+    writeFileSync(join(pages, `${name}.html`), pageDocument(name));
   }
-  for (const file of files.filter((name) => /\.(html|css)$/.test(name)))
+  for (const file of readdirSync(join(source, 'windows')).filter((one) => one.endsWith('.css')))
     cpSync(join(source, 'windows', file), join(pages, file));
   cpSync(join(source, 'icons'), join(folder, 'icons'), {
     recursive: true,

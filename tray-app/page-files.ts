@@ -1,15 +1,18 @@
 /** Where the pages are. An origin of their own: no web page can be it, no file of the disk either. */
-export const pageOrigin = 'latchkey://app';
+export const pageScheme = 'latchkey';
+export const pageOrigin = `${pageScheme}://app`;
 
-/** The windows, and how large each is. */
-export const windows = {
+export const windowNames = ['connections', 'add', 'key', 'assistants', 'doctor'] as const;
+export type WindowName = (typeof windowNames)[number];
+
+/** What each window is called, and how large it is. */
+export const windows: Record<WindowName, { title: string; width: number; height: number }> = {
   connections: { title: 'Connections', width: 720, height: 560 },
   add: { title: 'Add connection', width: 560, height: 680 },
   key: { title: 'Key', width: 520, height: 520 },
   assistants: { title: 'Assistants', width: 640, height: 560 },
   doctor: { title: 'Doctor', width: 640, height: 560 },
-} as const;
-export type WindowName = keyof typeof windows;
+};
 
 const types: Record<string, string> = {
   html: 'text/html; charset=utf-8',

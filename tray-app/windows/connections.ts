@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { repeat } from 'lit-html/directives/repeat.js';
 import type { ConnectionView, OperationName, Outcome, Overview } from '#contract';
+import { askWhetherToRemove } from './ask-whether-to-remove.ts';
 import { connectionFactsList } from './connection-facts-list.ts';
 import { outcomeNotice, problemNotice } from './outcome-notice.ts';
 import { ask, onOverview } from './program.ts';
@@ -170,60 +171,13 @@ function actions(one: ConnectionView, waiting: boolean): TemplateResult {
             type="button"
             class="quiet danger"
             aria-label=${`Remove ${name}`}
-            @click=${() => askWhether(one)}
+            @click=${() => askWhetherToRemove(one, () => void act('remove', name))}
           >
             Remove
           </button>`
         : nothing
     }
   </div>`;
-}
-
-/** Names the thing, and counts what stops working. */
-function askWhether({ name, url, startedBy, as }: ConnectionView): void {
-  const dialog = document.querySelector<HTMLDialogElement>('#sure');
-  if (!dialog) return;
-  const used =
-    startedBy.length === 0
-      ? 'No assistant starts it.'
-      : `${startedBy.join(', ')} ${startedBy.length === 1 ? 'starts it and loses' : 'start it and lose'} access now.`;
-  const forgotten =
-    as === 'person' ? 'You are signed out at the server.' : 'What is kept of it is forgotten.';
-  const words: [string, string][] = [
-    ['h2', `Remove ${name}?`],
-    ['p', `${url}. ${used} ${forgotten}`],
-  ];
-  dialog.replaceChildren(
-    ...words.map(([tag, text]) => {
-      const element = document.createElement(tag);
-      if (tag === 'h2') element.id = 'sure-title';
-      element.textContent = text;
-      return element;
-    }),
-    choices(dialog, name),
-  );
-  dialog.showModal();
-}
-
-function choices(dialog: HTMLDialogElement, name: string): HTMLElement {
-  const row = document.createElement('div');
-  row.className = 'actions';
-  const choice = (label: string, kind: string, chosen: () => void) => {
-    const element = document.createElement('button');
-    element.type = 'button';
-    element.className = kind;
-    element.textContent = label;
-    element.addEventListener('click', () => {
-      dialog.close();
-      chosen();
-    });
-    return element;
-  };
-  row.append(
-    choice('Remove', 'danger', () => void act('remove', name)),
-    choice('Keep it', '', () => {}),
-  );
-  return row;
 }
 
 function secretWord({ as }: ConnectionView): string {
