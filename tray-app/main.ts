@@ -1,6 +1,5 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   app,
@@ -15,31 +14,30 @@ import {
   session,
   shell,
   Tray,
-  type MenuItemConstructorOptions,
 } from 'electron';
-import { openAccounts, type AccountsHost } from 'latchkey/accounts';
+import { openAccounts } from 'latchkey/accounts';
 import { answered } from '#answered';
 import { answers } from '#answers';
+import { autostartFile } from '#autostart-file';
 import { clipboardGuard } from '#clipboard-guard';
 import { channels, type Overview } from '#contract';
+import { denyPermissions } from '#deny-permissions';
 import { entryPoint } from '#entry-point';
 import { iconFile } from '#icon-file';
 import { liveOverview } from '#live-overview';
 import { autostartEntry, type LoginStart } from '#login-start';
 import { mayOpen } from '#may-open';
-import { menu, type MenuAction, type MenuItem } from '#menu';
+import { menu } from '#menu';
+import { menuActs } from '#menu-acts';
+import { menuTemplate } from '#menu-template';
 import type { Notice } from '#notice';
-import {
-  isOurPage,
-  pageFile,
-  pageHeaders,
-  pageOrigin,
-  pageUrl,
-  windows,
-  type WindowName,
-} from '#page-files';
+import { isOurPage, pageScheme, pageUrl, type WindowName } from '#page-files';
+import { pageResponse } from '#page-response';
 import { signInWaits } from '#sign-in-waits';
+import { sealContents } from '#seal-contents';
+import { sourcesLauncher } from '#sources-launcher';
 import { trayFace } from '#tray-face';
+import { sealed, windowLook } from '#window-look';
 
 /** The bundle, with the pages and the icons beside it. */
 const here = import.meta.dirname;
@@ -49,7 +47,7 @@ const open = new Map<WindowName, BrowserWindow>();
 
 const loginStart: LoginStart =
   platform === 'linux'
-    ? autostartEntry(autostartFile(), env['APPIMAGE'] ?? process.execPath)
+    ? autostartEntry(autostartFile(env, homedir()), env['APPIMAGE'] ?? process.execPath)
     : {
         isOn: () => app.getLoginItemSettings().openAtLogin,
         set: (openAtLogin) => app.setLoginItemSettings({ openAtLogin }),
@@ -60,26 +58,21 @@ if (!app.requestSingleInstanceLock()) app.exit(0);
 app.enableSandbox();
 protocol.registerSchemesAsPrivileged([
   {
-    scheme: new URL(pageOrigin).protocol.slice(0, -1),
+    scheme: pageScheme,
     privileges: { standard: true, secure: true },
   },
 ]);
 // The tray stays when the last window goes.
 app.on('window-all-closed', () => {});
-app.on('web-contents-created', (_event, contents) => {
-  contents.setWindowOpenHandler(() => ({ action: 'deny' }));
-  contents.on('will-navigate', (event) => event.preventDefault());
-  contents.on('will-redirect', (event) => event.preventDefault());
-  contents.on('will-attach-webview', (event) => event.preventDefault());
-});
+app.on('web-contents-created', (_event, contents) => sealContents(contents));
 // Not awaited here: the program must be read to its end before it can be ready.
 void app.whenReady().then(start);
 
 function start(): void {
   app.dock?.hide();
   Menu.setApplicationMenu(platform === 'darwin' ? editingMenu() : null);
-  servePages();
-  denyPermissions();
+  protocol.handle(pageScheme, (request) => pageResponse(request, join(here, 'windows')));
+  denyPermissions(session.defaultSession);
 
   const guard = clipboardGuard({
     clipboard,
@@ -98,7 +91,14 @@ function start(): void {
     env,
     parentPid: process.ppid,
     node: process.versions.node,
-    launcher: launcher(),
+    launcher: entryPoint({
+      platform,
+      packaged: app.isPackaged,
+      resourcesPath: process.resourcesPath,
+      env,
+      // Electron is no Node; npm says which one started us.
+      sources: sourcesLauncher(here, env['npm_node_execpath'] ?? 'node'),
+    }),
     openBrowser,
   });
   const live = liveOverview({
@@ -117,49 +117,24 @@ function start(): void {
     openBrowser: async (page) => openBrowser(new URL(page)),
     copyPrivately: async (text) => guard.putPrivate(text),
   });
+  const act = menuActs({
+    answers: all,
+    openWindow,
+    startAtLogin(on) {
+      loginStart.set(on);
+      live.touch();
+    },
+    quit: () => app.quit(),
+  });
   const tray = new Tray(icon(trayFace(live.now()).icon));
 
   function changed(overview: Overview): void {
     const { icon: face, tooltip } = trayFace(overview);
     tray.setImage(icon(face));
     tray.setToolTip(tooltip);
-    tray.setContextMenu(Menu.buildFromTemplate(menu(overview).map(template)));
+    const items = menu(overview).map((item) => menuTemplate(item, act));
+    tray.setContextMenu(Menu.buildFromTemplate(items));
     for (const window of open.values()) window.webContents.send(channels.changed, overview);
-  }
-
-  function template(item: MenuItem): MenuItemConstructorOptions {
-    if (item.kind === 'separator') return { type: 'separator' };
-    const { label, enabled, checked, action, items } = item;
-    return {
-      label,
-      enabled,
-      ...(checked !== undefined && { type: 'checkbox', checked }),
-      ...(action && { click: () => void act(action) }),
-      ...(items && { submenu: items.map(template) }),
-    };
-  }
-
-  async function act(action: MenuAction): Promise<void> {
-    switch (action.do) {
-      case 'open':
-        return openWindow(action.window);
-      case 'rotate':
-        return openWindow('key', action.name);
-      case 'startAtLogin':
-        loginStart.set(action.on);
-        return live.touch();
-      case 'quit':
-        return app.quit();
-      case 'signIn':
-      case 'cancelSignIn':
-      case 'signOut':
-      case 'reconnect':
-      case 'openDashboard': {
-        const outcome = await all[action.do]({ name: action.name });
-        // A menu is closed by now; what went wrong stands in the window.
-        if (!outcome.ok) openWindow('connections');
-      }
-    }
   }
 
   function notify({ name, title, body, opens }: Notice): void {
@@ -167,7 +142,7 @@ function start(): void {
     const notification = new Notification({ title, body });
     notification.on('click', () => {
       if (opens === 'key') openWindow('key', name);
-      else void act({ do: 'signIn', name });
+      else act({ do: 'signIn', name });
     });
     notification.show();
   }
@@ -202,65 +177,14 @@ function openWindow(name: WindowName, connection?: string): void {
     known.show();
     return known.focus();
   }
-  const { title, width, height } = windows[name];
   const window = new BrowserWindow({
-    title: `${title} · Latchkey`,
-    width,
-    height,
-    minWidth: 420,
-    minHeight: 360,
-    show: false,
-    fullscreenable: false,
-    autoHideMenuBar: true,
-    backgroundColor: nativeTheme.shouldUseDarkColors ? '#10161a' : '#f7fafa',
-    webPreferences: {
-      preload: join(here, 'preload.cjs'),
-      contextIsolation: true,
-      sandbox: true,
-      nodeIntegration: false,
-      webviewTag: false,
-      navigateOnDragDrop: false,
-      spellcheck: false,
-      devTools: !app.isPackaged,
-    },
+    ...windowLook(name, nativeTheme.shouldUseDarkColors),
+    webPreferences: { ...sealed, preload: join(here, 'preload.cjs'), devTools: !app.isPackaged },
   });
   open.set(name, window);
   window.once('ready-to-show', () => window.show());
   window.on('closed', () => open.delete(name));
   void window.loadURL(url);
-}
-
-function servePages(): void {
-  protocol.handle(new URL(pageOrigin).protocol.slice(0, -1), ({ url, method }) => {
-    const file = pageFile(url);
-    const path = file && join(here, 'windows', file.name);
-    if (!path || method !== 'GET' || !existsSync(path)) return new Response(null, { status: 404 });
-    const headers = { ...pageHeaders, 'Content-Type': file.type };
-    return new Response(new Uint8Array(readFileSync(path)), { headers });
-  });
-}
-
-/** What assistants start: the executable that we carry, or the sources that this was built from. */
-function launcher(): AccountsHost['launcher'] {
-  const { resourcesPath } = process;
-  return entryPoint({ packaged: app.isPackaged, resourcesPath, platform, env, sources: sources() });
-}
-
-/** The sources that this was built from, where it was built from any. */
-function sources(): Extract<AccountsHost['launcher'], { script: string }> {
-  const script = join('proxy', 'bin', 'latchkey.js');
-  let folder = here;
-  while (!existsSync(join(folder, script)) && folder !== dirname(folder)) folder = dirname(folder);
-  // Electron is no Node; npm says which one started us.
-  return { node: env['npm_node_execpath'] ?? 'node', script: join(folder, script) };
-}
-
-/** The pages need no camera, no place, no clipboard, no notification of their own. */
-function denyPermissions(): void {
-  const { defaultSession } = session;
-  defaultSession.setPermissionRequestHandler((_contents, _permission, decide) => decide(false));
-  defaultSession.setPermissionCheckHandler(() => false);
-  defaultSession.setDevicePermissionHandler(() => false);
 }
 
 /** Whether the system's browser took the page. */
@@ -284,17 +208,4 @@ function editingMenu(): Menu {
     { role: 'editMenu' },
     { role: 'windowMenu' },
   ]);
-}
-
-function autostartFile() {
-  const folder = env['XDG_CONFIG_HOME'] || join(homedir(), '.config');
-  const path = join(folder, 'autostart', 'latchkey.desktop');
-  return {
-    exists: () => existsSync(path),
-    write(text: string) {
-      mkdirSync(dirname(path), { recursive: true });
-      writeFileSync(path, text);
-    },
-    remove: () => rmSync(path, { force: true }),
-  };
 }
