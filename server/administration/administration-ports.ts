@@ -22,6 +22,7 @@ import type {
   GroupStore,
   ServerGroupStore,
 } from '#people/group-store';
+import type { IdentityStore } from '#people/identity-store';
 import type { InvitationStore } from '#people/invitation-store';
 import type { MembershipStore } from '#people/membership-store';
 import type { OneTimeLinkStore } from '#people/one-time-link-store';
@@ -47,7 +48,7 @@ export interface AdministrationPorts {
   readonly keyDirectory: KeyDirectory;
   readonly personalTokens: PersonalTokenStore;
   readonly users: UserStore;
-  readonly passwords: Pick<PasswordStore, 'set'>;
+  readonly passwords: Pick<PasswordStore, 'set' | 'hashOf'>;
   readonly links: Pick<OneTimeLinkStore, 'add'>;
   readonly memberships: MembershipStore;
   readonly groups: GroupStore;
@@ -58,6 +59,7 @@ export interface AdministrationPorts {
   readonly settings: OrganizationSettingsStore;
   readonly passkeys: Pick<PasskeyStore, 'list' | 'remove'>;
   readonly totps: Pick<TotpStore, 'remove'>;
+  readonly identities: Pick<IdentityStore, 'unlinkAll'>;
   readonly sessions: Pick<SessionStore, 'endAll'>;
   readonly grants: Pick<GrantStore, 'byId' | 'revoke'>;
   readonly grantDirectory: GrantDirectory;

@@ -111,7 +111,7 @@ export const ownershipTransfer = organizationOperation({
 
 export const secondFactorReset = organizationOperation({
   name: 'person.reset-second-factor',
-  doc: 'Take away a person’s authenticator app, its recovery codes and their passkeys, and end their sessions',
+  doc: 'Take away a person’s authenticator app, its recovery codes, their passkeys and, if they have a password, linked accounts, and end their sessions',
   permission: 'people.manage',
   input: z.strictObject(ofPerson),
   output: shownPerson,
@@ -122,7 +122,10 @@ export const secondFactorReset = organizationOperation({
     checkRecent(actor, ports.clock.now());
     const passkeys = await ports.passkeys.list(userId);
     for (const { id } of passkeys) await ports.passkeys.remove(userId, id);
-    if (!(await ports.totps.remove(userId)) && passkeys.length === 0) {
+    // For who has no password the linked account is the only way in, and never a second factor.
+    const hasPassword = (await ports.passwords.hashOf(userId)) !== undefined;
+    const isUnlinked = hasPassword && (await ports.identities.unlinkAll(userId));
+    if (!(await ports.totps.remove(userId)) && !isUnlinked && passkeys.length === 0) {
       throw new AdministrationRefusal('conflict', 'this person has no second factor');
     }
     await ports.sessions.endAll(userId);

@@ -49,7 +49,7 @@ export const userEndSessions = onMember(
 
 export const userResetSecondFactor = onMember(
   'user reset-second-factor',
-  'take away the authenticator app of a person who lost it, its recovery codes, and their passkeys',
+  'take away the authenticator app of a person who lost it, its recovery codes, passkeys and linked accounts',
   secondFactorReset,
 );
 

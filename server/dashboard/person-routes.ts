@@ -91,15 +91,16 @@ const questions: readonly PersonQuestion[] = [
   {
     path: 'reset-second-factor',
     text: 'Reset the second factor',
-    help: 'Take their authenticator app and passkeys away, when the phone is lost.',
+    help: 'Take their authenticator app, passkeys and linked accounts away, when the phone is lost.',
     heading: (email) => `Reset the second factor of ${email}?`,
     consequences: [
       'Their app, recovery codes and passkeys count no more, and every session ends.',
+      'Who has a password signs in by no linked account until they link it again.',
       'Until they set one up again, the password alone signs them in.',
     ],
     operation: secondFactorReset,
     needs: 'people.manage',
-    done: 'The authenticator app and the passkeys are taken away.',
+    done: 'Every second factor is taken away.',
   },
   {
     path: 'make-owner',

@@ -242,6 +242,13 @@ function refusalPage(code: PeopleRefusalCode): ErrorPageAnswer {
         'Sign in with your passkey first, then repeat it: a password alone changes no other way to sign in. Where the passkey is lost, an administrator can reset your second factor.',
         { text: 'Sign in again', href: '/sign-in?again=1&next=/account' },
       );
+    case 'provider_first':
+      return plainPage(
+        403,
+        'Sign in with your linked account first',
+        'Sign in with your linked account first, then repeat it: a password alone changes no other way to sign in. Where that account is lost, an administrator can reset your second factor.',
+        { text: 'Sign in again', href: '/sign-in?again=1&next=/account' },
+      );
     case 'enrolled':
       return plainPage(
         409,

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 
-import { checkPasskeyFirst } from '#people/check-passkey-first';
+import { checkSecondFactorFirst } from '#people/check-second-factor-first';
 import { ownPath } from '#people/own-path';
 import { passkeyDomain, passkeys as passkeysOf } from '#people/passkeys';
 import { PeopleRefusal } from '#people/people-refusal';
@@ -27,7 +27,7 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
   };
   const mustBeRecent = async ({ session }: Pick<CurrentPerson, 'session'>) => {
     if (!isRecentProof(session, people.clock.now())) throw new PeopleRefusal('proof_old');
-    await checkPasskeyFirst(session, people.passkeys);
+    await checkSecondFactorFirst(session, people);
   };
   const note = (request: FastifyRequest, what: { userId: string; action: string; ok: boolean }) => {
     const { address, requestId } = visitOf(request);
@@ -67,7 +67,7 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
     readPageForm(request, base, person);
-    await checkPasskeyFirst(person.session, people.passkeys);
+    await checkSecondFactorFirst(person.session, people);
     const userId = person.user.id;
     const ok = await people.passkeys.remove(userId, request.params.id);
     await note(request, { userId, action: 'passkey.remove', ok });

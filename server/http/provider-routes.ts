@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import { onwardPage } from '#pages/onward-page';
 import { isEmail } from '#people/email';
-import { checkPasskeyFirst } from '#people/check-passkey-first';
+import { checkSecondFactorFirst } from '#people/check-second-factor-first';
 import type { UpstreamIdentity } from '#people/identity-provider';
 import { join } from '#people/join';
 import { ownPath } from '#people/own-path';
@@ -16,7 +16,7 @@ import {
   type UpstreamPurpose,
 } from '#people/upstream-sign-in';
 import { readCookie } from './cookies.ts';
-import { currentPersonOf } from './current-person.ts';
+import { currentPersonOf, type CurrentPerson } from './current-person.ts';
 import { readPageForm } from './page-form.ts';
 import type { PeopleRoutesOptions } from './people-ports.ts';
 import { queryText } from './query-text.ts';
@@ -71,6 +71,11 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
     return made.id;
   };
 
+  const checkChange = async ({ session }: CurrentPerson) => {
+    if (!isRecentProof(session, clock.now())) throw new PeopleRefusal('proof_old');
+    await checkSecondFactorFirst(session, people);
+  };
+
   app.post('/sign-in/provider', async (request, reply) => {
     const form = readPageForm(request, base, undefined);
     const cookieToken = readCookie(request.headers.cookie, 'latchkey-browser', base) ?? '';
@@ -82,8 +87,7 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
     readPageForm(request, base, person);
-    if (!isRecentProof(person.session, clock.now())) throw new PeopleRefusal('proof_old');
-    await checkPasskeyFirst(person.session, people.passkeys);
+    await checkChange(person);
     const { sessionToken: cookieToken } = person;
     return lead(reply, { purpose: 'link', next: '/account?done=linked', cookieToken });
   });
@@ -92,6 +96,7 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
     readPageForm(request, base, person);
+    await checkChange(person);
     await identities.unlink(provider.issuer, person.user.id);
     await note(request, { userId: person.user.id, action: 'identity.unlink', outcome: 'done' });
     return sendOnward(reply, '/account?done=unlinked', base);

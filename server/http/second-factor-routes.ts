@@ -4,7 +4,7 @@ import { encodeQR } from 'qr';
 import { enrolPage } from '#pages/enrol-page';
 import type { FieldError } from '#pages/page';
 import { recoveryCodesPage } from '#pages/recovery-codes-page';
-import { checkPasskeyFirst } from '#people/check-passkey-first';
+import { checkSecondFactorFirst } from '#people/check-second-factor-first';
 import {
   beginTotp,
   confirmTotp,
@@ -40,7 +40,7 @@ export function secondFactorRoutes(app: FastifyInstance, options: PeopleRoutesOp
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
     readPageForm(request, base, person);
-    await checkPasskeyFirst(person.session, people.passkeys);
+    await checkSecondFactorFirst(person.session, people);
     return enrol(reply, person, await beginTotp(person, issuer, people));
   });
 
@@ -48,7 +48,7 @@ export function secondFactorRoutes(app: FastifyInstance, options: PeopleRoutesOp
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
     const code = readPageForm(request, base, person).get('code') ?? '';
-    await checkPasskeyFirst(person.session, people.passkeys);
+    await checkSecondFactorFirst(person.session, people);
     const confirmed = await confirmTotp(person, { code, issuer }, visitOf(request), people);
     if (confirmed.outcome === 'wrong') {
       const message = 'This is not the code of this moment. Check the clock of your phone.';

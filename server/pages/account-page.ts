@@ -77,11 +77,15 @@ ${accountSecondFactor}
 <section class="section" aria-labelledby="provider-heading">
 <h2 id="provider-heading"><%= it.provider.name %></h2>
 <% if (it.provider.isLinked) { %>
+<p class="help">You can sign in with your account there.</p>
+<% if (it.isRecent) { %>
 <form method="post" action="/account/provider/unlink">
 <%~ include('@guard', it.frame) %>
-<p class="help">You can sign in with your account there.</p>
 <div class="actions"><button class="danger">Unlink it</button></div>
 </form>
+<% } else { %>
+<p><a class="button" href="/sign-in?again=1&amp;next=/account">Sign in again to unlink it</a></p>
+<% } %>
 <% } else { %>
 <p class="help">Link your account there to sign in with it.</p>
 <% if (it.isRecent) { %>

@@ -11,4 +11,7 @@ export interface IdentityStore {
 
   /** `false` when there was none. */
   unlink(issuer: string, userId: string): Promise<boolean>;
+
+  /** Of every issuer. `false` when there was none. */
+  unlinkAll(userId: string): Promise<boolean>;
 }

@@ -14,6 +14,8 @@ export type PeopleRefusalCode =
   | 'second_factor'
   /** The person has a passkey, and this browser proved the password alone. */
   | 'passkey_first'
+  /** The same of an account of the OpenID provider that the person linked. */
+  | 'provider_first'
   /** The password was proved too long ago, or in another browser, to ask for the second factor. */
   | 'sign_in_late'
   /** Nobody has it, or somebody else: it is not said which. */

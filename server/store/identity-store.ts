@@ -43,5 +43,13 @@ export function identityStore(db: Kysely<Schema>): IdentityStore {
         .executeTakeFirst();
       return numDeletedRows > 0n;
     },
+
+    async unlinkAll(userId) {
+      const { numDeletedRows } = await db
+        .deleteFrom('identity')
+        .where('person_id', '=', userId)
+        .executeTakeFirst();
+      return numDeletedRows > 0n;
+    },
   };
 }

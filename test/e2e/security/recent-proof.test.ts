@@ -12,6 +12,7 @@ const changes: [string, 'json' | 'form'][] = [
   ['/account/passkeys/options', 'json'],
   ['/account/passkeys', 'json'],
   ['/account/provider', 'form'],
+  ['/account/provider/unlink', 'form'],
 ];
 
 const send = (browser: SignedInBrowser, path: string, body: 'json' | 'form') =>
@@ -56,6 +57,35 @@ test.each<[string, 'json' | 'form']>([
 
   expect([answer.status, answer.text]).toEqual([403, expect.stringContaining('passkey first')]);
   expect(await stores.passkeys.list(userId)).toHaveLength(1);
+});
+
+test.each<[string, 'json' | 'form']>([
+  ...changes,
+  ['/account/second-factor', 'form'],
+  ['/account/second-factor/confirm', 'form'],
+])(
+  '83: POST %s takes more than the password from whoever linked an account',
+  async (path, body) => {
+    const userId = `user_linked${path.replaceAll('/', '_')}`;
+    const browser = await app.browser(userId);
+    const { identities } = app.server.stores;
+    await identities.link('https://id.example', userId, userId);
+    const answer = await send(browser, path, body);
+
+    expect([answer.status, answer.text]).toEqual([403, expect.stringContaining('account first')]);
+    expect(await identities.isLinked('https://id.example', userId)).toBe(true);
+  },
+);
+
+test('83: who signed in with two factors just now unlinks an account', async () => {
+  const userId = 'user_unlinks';
+  const membership = { organizationId: 'org_acme', role: 'member' } as const;
+  const browser = await app.browser(userId, membership, 2);
+  const { identities } = app.server.stores;
+  await identities.link('https://id.example', userId, userId);
+  await send(browser, '/account/provider/unlink', 'form');
+
+  expect(await identities.isLinked('https://id.example', userId)).toBe(false);
 });
 
 test('83: the account page leads to a sign-in, which is offered to who is signed in', async () => {

@@ -117,6 +117,25 @@ test('an administrator weakens nobody’s account elsewhere, nor their own', asy
   });
 });
 
+test('a reset takes linked accounts away, but never the only way in', async () => {
+  const owner = recently(await at.person('owner'));
+  const { identities, passwords } = at.stores;
+  const resets: [string, boolean][] = [];
+  for (const hasPassword of [true, false]) {
+    const userId = idOf(await at.person('member'));
+    if (hasPassword) await passwords.set(userId, 'hash');
+    await identities.link('https://id.example', userId, userId);
+    const reset = at.perform(secondFactorReset, { organization, userId }, owner);
+    const code = await reset.then(() => 'done', String);
+    resets.push([code, await identities.isLinked('https://id.example', userId)]);
+  }
+
+  expect(resets).toEqual([
+    ['done', false],
+    [expect.stringContaining('has no second factor'), true],
+  ]);
+});
+
 test('a group that a server is kept to is not removed from under it', async () => {
   const admin = await at.person('admin');
   const member = await at.person('member');
