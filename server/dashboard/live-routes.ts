@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 
+import { mayDo } from '#administration/permission';
 import { queryText } from '#http/query-text';
 import { dashboardPath } from '#pages/dashboard-frame';
 import type { SessionStore } from '#people/session-store';
@@ -25,19 +26,20 @@ export function liveRoutes(
   door: DashboardDoor,
   { ports, streams }: LiveRoutesOptions,
 ): void {
-  const { sessions, users, clock } = ports;
+  const { sessions, users, settings, clock } = ports;
   const needs = { permission: 'server.read', section: 'servers' } as const;
 
   door.get('/live', needs, async ({ person, organization }, request, reply) => {
-    const { id: sessionId, userId } = person.session;
-    // `use` would keep a session alive for as long as a page is open.
+    const { id: sessionId, userId, factors } = person.session;
+    // What the door asked, asked again; but `use` would keep a session alive for as long as a page is open.
     const isAllowed = async () => {
-      const [mine, memberships] = await Promise.all([
-        sessions.list(userId, clock.now()),
-        users.memberships(userId),
-      ]);
-      const isMember = memberships.some((membership) => membership.organization === organization);
-      return isMember && mine.some(({ id }) => id === sessionId);
+      const mine = await sessions.list(userId, clock.now());
+      if (!mine.some(({ id }) => id === sessionId)) return false;
+      const memberships = await users.memberships(userId);
+      const here = memberships.find((membership) => membership.organization === organization);
+      if (!here || !mayDo(here.role, needs.permission)) return false;
+      const rules = await settings.of(organization);
+      return factors === 2 || rules?.secondFactorRequired === false;
     };
     const server = queryText(request, 'server');
     reply.hijack();

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { text } from 'node:stream/consumers';
 
 import { everyRefusal } from '#server/audit/every-refusal';
 import { dashboardRoutes } from '#server/dashboard/dashboard-routes';
@@ -62,6 +63,8 @@ export interface PageApp extends AsyncDisposable {
   readonly reading: readonly string[];
   post(sent: Sent): Promise<PageAnswer>;
   get(path: string, cookie: string): Promise<PageAnswer>;
+  /** Resolves when the answer begins; `text` when the server ends it. */
+  stream(path: string, cookie: string): Promise<{ status: number; text: Promise<string> }>;
   /** Asks the admin API as a program does; the answer's body is JSON. */
   api(asked: {
     readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
@@ -190,6 +193,16 @@ export async function pageApp(): Promise<PageApp> {
     },
     async get(url, cookie) {
       return answered(await app.inject({ method: 'GET', url, headers: { host, cookie } }));
+    },
+    async stream(url, cookie) {
+      const asked = {
+        method: 'GET',
+        url,
+        headers: { host, cookie },
+        payloadAsStream: true,
+      } as const;
+      const answer = await app.inject(asked);
+      return { status: answer.statusCode, text: text(answer.stream()) };
     },
     async api({ method, path: url, headers = {}, body, address = '127.0.0.1' }) {
       const answer = await app.inject({
