@@ -1,19 +1,13 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 
+import type { ServerSettings } from '#organizations/server-directory';
 import type { ServerRecord } from '#organizations/server-record';
 import type { AdministrationPorts } from './administration-ports.ts';
+import { AdministrationRefusal } from './administration-refusal.ts';
 import { invalidInput } from './invalid-input.ts';
 import { serverSettingFields } from './server-setting-fields.ts';
 import { ownServer } from './shown-server.ts';
-
-/** How a server presents itself, as who calls it may see and, allowed to, change it. */
-export interface ServerSettings {
-  readonly title: string;
-  readonly description: string;
-  readonly instructions: string;
-  readonly hiddenTools: readonly string[];
-}
 
 /** A caller of a server's endpoint who was let in there. */
 export interface SettingsCaller {
@@ -37,25 +31,32 @@ export function serverSettings(server: ServerRecord): {
 }
 
 /**
- * Changes settings of a server and writes it down; what is not given stays.
+ * Changes settings of a server and writes it down; what is not given stays. Only a server that still is as it was
+ * read: somebody else, of another process too, may have changed it since.
  *
- * @throws {AdministrationRefusal} `invalid` naming each field, `not_found`
+ * @throws {AdministrationRefusal} `invalid` naming each field, `conflict`, `not_found`
  */
 export async function changeServerSettings(
-  { organization, name, id }: ServerRecord,
+  server: ServerRecord,
   given: object,
   by: SettingsCaller,
   ports: Pick<AdministrationPorts, 'serverDirectory' | 'organizations' | 'audit' | 'clock'>,
 ): Promise<ServerRecord> {
   const { success, data, error } = changeSchema.safeParse(given);
   if (!success) throw invalidInput(error);
+  const { organization, name, id } = server;
   const { title, description, instructions, hiddenTools } = data;
-  await ports.serverDirectory.update(id, {
+  const change = {
     ...(title !== undefined && { title }),
     ...(description !== undefined && { description }),
     ...(instructions !== undefined && { instructions }),
     ...(hiddenTools && { hiddenTools }),
-  });
+  };
+  if (!(await ports.serverDirectory.update(id, change, serverSettings(server).settings))) {
+    await ownServer(organization, name, ports);
+    const why = 'the settings have changed since: read them again';
+    throw new AdministrationRefusal('conflict', why);
+  }
   await ports.audit.append({
     actor: by.name,
     organization,

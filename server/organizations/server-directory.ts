@@ -20,6 +20,14 @@ export interface ServerChange extends Partial<
   readonly disabledAt?: EpochSeconds | null;
 }
 
+/** How a server presents itself, as who calls it may see and, allowed to, change it. */
+export interface ServerSettings {
+  readonly title: string;
+  readonly description: string;
+  readonly instructions: string;
+  readonly hiddenTools: readonly string[];
+}
+
 /** What stops working with a server. */
 export interface ServerDependents {
   readonly activeKeys: number;
@@ -32,8 +40,11 @@ export interface ServerDependents {
 export interface ServerDirectory {
   page(query: ServerQuery): Promise<Page<ServerRecord>>;
 
-  /** Counts from the next call on; `false` when there is no such server. */
-  update(serverId: string, change: ServerChange): Promise<boolean>;
+  /**
+   * Counts from the next call on; `false` when there is no such server, or none of whom all of `as` is true at
+   * this moment.
+   */
+  update(serverId: string, change: ServerChange, as?: ServerSettings): Promise<boolean>;
 
   /** Removes the server with its clients, keys and grants; `false` when there is none. */
   remove(serverId: string): Promise<boolean>;

@@ -46,13 +46,20 @@ export function serverDirectory(db: Kysely<Schema>): ServerDirectory {
       return { items: rows.map(readServer), total: Number(total) };
     },
 
-    async update(serverId, change) {
+    async update(serverId, change, as) {
       const columns = changedColumns(change);
       return db.transaction().execute(async (transaction) => {
         const { numUpdatedRows } = await transaction
           .updateTable('mcp_server')
           .set({ ...columns, id: serverId })
           .where('id', '=', serverId)
+          .$if(as !== undefined, (query) =>
+            query
+              .where('title', '=', as?.title ?? '')
+              .where('description', '=', as?.description ?? '')
+              .where('instructions', '=', as?.instructions ?? '')
+              .where('hidden_tools', '=', JSON.stringify(as?.hiddenTools ?? [])),
+          )
           .executeTakeFirst();
         if (change.changedTools) await renewWithheldTools(transaction, serverId);
         return numUpdatedRows === 1n;

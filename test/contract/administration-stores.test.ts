@@ -56,6 +56,19 @@ describe.each(storeAdapters)('a ServerDirectory in $name', ({ open }) => {
     expect(await database.serverDirectory.update('nobody', { title: 'x' })).toBe(false);
   });
 
+  test('of two processes that change what both read, one does', async () => {
+    await using database = await open();
+    await makeServer(database, 'sales');
+    const other = await database.connectAgain();
+    const read = { title: '', description: '', instructions: '', hiddenTools: [] };
+    const changes = await Promise.all([
+      database.serverDirectory.update('srv_sales', { title: 'One' }, read),
+      other.serverDirectory.update('srv_sales', { hiddenTools: ['drop'] }, read),
+    ]);
+
+    expect(changes.toSorted()).toEqual([false, true]);
+  });
+
   test('removes a server with its clients and keys, and lets nobody in with them', async () => {
     await using database = await open();
     await makeServer(database, 'sales');
