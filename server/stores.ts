@@ -20,6 +20,7 @@ import { groupMappingStore } from '#store/group-mapping-store';
 import { groupMemberStore } from '#store/group-member-store';
 import { groupStore } from '#store/group-store';
 import { identityStore } from '#store/identity-store';
+import { inTransaction } from '#store/in-transaction';
 import { keyDirectory } from '#store/key-directory';
 import { invitationStore } from '#store/invitation-store';
 import { keyStore } from '#store/key-store';
@@ -42,7 +43,7 @@ import { rollupStore } from '#store/rollup-store';
 import { serverGroupStore } from '#store/server-group-store';
 import { sessionStore } from '#store/session-store';
 import { signingKeyStore } from '#store/signing-key-store';
-import { openSqlite } from '#store/sqlite/open-sqlite';
+import { openSqlite, type SqliteStore } from '#store/sqlite/open-sqlite';
 import { writeBackup } from '#store/sqlite/write-backup';
 import { toolDefinitionStore } from '#store/tool-definition-store';
 import { totpStore } from '#store/totp-store';
@@ -61,6 +62,20 @@ export async function openStores(dataDir: string) {
   return {
     db,
     connection,
+    ...storesOf(db),
+    /** All that `work` does through its stores is one transaction; inside it nothing else may be waited for. */
+    together: <Result>(work: (stores: SqlStores) => Promise<Result>) =>
+      inTransaction(db, (transaction) => work(storesOf(transaction))),
+    backUp: (file: string) => writeBackup(connection, file),
+    close: () => db.destroy(),
+  };
+}
+
+type SqlStores = ReturnType<typeof storesOf>;
+
+/** Everything that is kept, through a connection or one transaction. */
+function storesOf(db: SqliteStore['db']) {
+  return {
     organizations: organizationStore(db),
     agents: agentStore(db),
     agentDirectory: agentDirectory(db),
@@ -107,8 +122,6 @@ export async function openStores(dataDir: string) {
     pendingRequests: pendingRequestStore(db),
     assertions: assertionStore(db),
     documents: clientDocumentStore(db),
-    backUp: (file: string) => writeBackup(connection, file),
-    close: () => db.destroy(),
   };
 }
 

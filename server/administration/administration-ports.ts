@@ -33,8 +33,8 @@ import type { TotpStore } from '#people/totp-store';
 import type { UserStore } from '#people/user';
 import type { ToolDefinitionStore } from '#tools/tool-definition-store';
 
-/** What administering stands on: the stores, as `openStores` gives them, and the clock. */
-export interface AdministrationPorts {
+/** What administering keeps and reads. */
+export interface AdministrationStores {
   readonly organizations: OrganizationStore;
   readonly organizationDirectory: OrganizationDirectory;
   readonly serverDirectory: ServerDirectory;
@@ -66,6 +66,17 @@ export interface AdministrationPorts {
   readonly consents: Pick<ConsentStore, 'forget'>;
   readonly auditReader: AuditReader;
   readonly audit: Pick<AuditLog, 'append'>;
+}
+
+/** What administering stands on: the stores, as `openStores` gives them, and the clock. */
+export interface AdministrationPorts extends AdministrationStores {
+  /**
+   * Does all of `work` or, when it rejects, nothing of it: what it reads and writes through its stores is one
+   * transaction, and no other process writes in between. Nothing but these stores may be waited for inside.
+   */
+  readonly together: <Result>(
+    work: (stores: AdministrationStores) => Promise<Result>,
+  ) => Promise<Result>;
   /** For what can be tried without end. */
   readonly refusals: RefusalLog;
   readonly clock: Clock;

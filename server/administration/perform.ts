@@ -15,8 +15,9 @@ const mostKept = 200;
 /**
  * Does what an administrator asks, or refuses it. The one way in for pages, admin API and command line: the input is
  * held against the schema, the organization looked for among those that the actor belongs to at this moment,
- * what the actor proved held against what it requires, the role against the permission; then it is done, and written down. What only reads is written
- * down when it is refused.
+ * what the actor proved held against what it requires, the role against the permission; then it is done and written
+ * down. All of that is one transaction: what cannot be written down is not done, and no right is lost meanwhile. What
+ * only reads is written down when it is refused.
  *
  * @throws {AdministrationRefusal}
  */
@@ -30,7 +31,7 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
   if (!success) throw invalidInput(error);
   const named: unknown = Reflect.get(data, 'organization');
   const name = typeof named === 'string' ? named : undefined;
-  const place = name === undefined ? undefined : await placeOf(name, actor, ports);
+  let place: Place | undefined;
   const happened = (output?: z.output<Output>) => ({
     actor: actorName(actor),
     // Whoever is elsewhere writes nothing into the record of an organization that is not theirs.
@@ -42,13 +43,18 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
     address: actor.address,
     requestId: actor.requestId,
   });
+  const act = async (within: AdministrationPorts): Promise<z.output<Output>> => {
+    place = name === undefined ? undefined : await placeOf(name, actor, within);
+    return run(operation, data, { actor, place }, within);
+  };
   try {
-    const output = await run(operation, data, { actor, place }, ports);
-    if (operation.route?.method !== 'GET') {
+    if (operation.route?.method === 'GET') return await act(ports);
+    return await ports.together(async (stores) => {
+      const output = await act({ ...ports, ...stores });
       const at = ports.clock.now();
-      await ports.audit.append({ ...happened(output), at, outcome: 'done' });
-    }
-    return output;
+      await stores.audit.append({ ...happened(output), at, outcome: 'done' });
+      return output;
+    });
   } catch (refusal) {
     if (refusal instanceof AdministrationRefusal && refusal.code !== 'invalid') {
       await ports.refusals.note(happened());

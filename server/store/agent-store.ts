@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
 
 import type { Agent, AgentStore } from '#organizations/agent-store';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** Agents in SQL. An agent was last used when one of its keys was. */
@@ -40,7 +41,7 @@ export function agentStore(db: Kysely<Schema>): AgentStore {
     },
 
     async revoke(id, now) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const { numUpdatedRows } = await transaction
           .updateTable('agent')
           .set({ revoked_at: now })

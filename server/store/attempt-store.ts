@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { Kysely } from 'kysely';
 
 import type { AttemptStore } from '#people/attempt-store';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 const keptSeconds = 24 * 60 * 60;
@@ -11,7 +12,7 @@ const keptSeconds = 24 * 60 * 60;
 export function attemptStore(db: Kysely<Schema>): AttemptStore {
   return {
     async begin(subject, at, since) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         await transaction
           .deleteFrom('failed_attempt')
           .where('failed_at', '<', at - keptSeconds)

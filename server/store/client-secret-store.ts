@@ -2,13 +2,14 @@ import type { Kysely, Selectable } from 'kysely';
 
 import type { ClientSecret, ClientSecretStore } from '#credentials/client-secret-store';
 import { secretId } from './client-store.ts';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** Secrets of OAuth clients in SQL. */
 export function clientSecretStore(db: Kysely<Schema>): ClientSecretStore {
   return {
     async add({ clientId, hint, createdAt, hash }, { most, othersExpireAt }) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const client = await transaction
           .selectFrom('oauth_client')
           .select('id')

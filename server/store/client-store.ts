@@ -2,6 +2,7 @@ import type { Kysely, Selectable } from 'kysely';
 
 import type { OAuthClient, OAuthClientStore } from '#credentials/oauth-client';
 import { forgetIdleClients } from './forget-idle-clients.ts';
+import { inTransaction } from './in-transaction.ts';
 import { readScopes, readStrings } from './json-column.ts';
 import type { Schema } from './schema.ts';
 
@@ -24,7 +25,7 @@ export function clientStore(db: Kysely<Schema>): OAuthClientStore {
 
   return {
     async add({ secretHash, secretHint, ...client }) {
-      await db.transaction().execute(async (transaction) => {
+      await inTransaction(db, async (transaction) => {
         if (client.serverId === undefined) await forgetIdleClients(transaction, client.createdAt);
         await transaction
           .insertInto('oauth_client')

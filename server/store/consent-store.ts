@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
 
 import type { ConsentStore } from '#oauth/consent-store';
+import { inTransaction } from './in-transaction.ts';
 import { readScopes } from './json-column.ts';
 import type { Schema } from './schema.ts';
 
@@ -40,7 +41,7 @@ export function consentStore(db: Kysely<Schema>): ConsentStore {
     },
 
     async forget({ userId, clientId, serverId }) {
-      await db.transaction().execute(async (transaction) => {
+      await inTransaction(db, async (transaction) => {
         await transaction
           .deleteFrom('consent')
           .where('person_id', '=', userId)

@@ -1,6 +1,7 @@
 import type { Kysely, Selectable } from 'kysely';
 
 import type { GrantStore, NamedGrant } from '#oauth/grant-store';
+import { inTransaction } from './in-transaction.ts';
 import { readScopes } from './json-column.ts';
 import type { Schema } from './schema.ts';
 
@@ -8,7 +9,7 @@ import type { Schema } from './schema.ts';
 export function grantStore(db: Kysely<Schema>): GrantStore {
   return {
     begin(codeHash, grant, refreshToken) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const { numUpdatedRows } = await transaction
           .updateTable('authorization_code')
           .set({ spent_at: grant.createdAt })
@@ -79,7 +80,7 @@ export function grantStore(db: Kysely<Schema>): GrantStore {
     },
 
     async revokeAll(userId, now) {
-      await db.transaction().execute(async (transaction) => {
+      await inTransaction(db, async (transaction) => {
         await transaction
           .updateTable('oauth_grant')
           .set({ revoked_at: now })

@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
 
 import type { GroupMappingStore } from '#people/group-store';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** What organizations call the groups of their provider, in SQL. */
@@ -21,7 +22,7 @@ export function groupMappingStore(db: Kysely<Schema>): GroupMappingStore {
         .execute(),
 
     async add(organizationId, externalName, groupId) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const known = await transaction
           .selectFrom('person_group')
           .select('id')

@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
 
 import type { GroupMemberStore } from '#people/group-store';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** Who is in which group, in SQL. */
@@ -25,7 +26,7 @@ export function groupMemberStore(db: Kysely<Schema>): GroupMemberStore {
     },
 
     async add(organizationId, groupId, userId) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const both = await transaction
           .selectFrom('person_group')
           .innerJoin('membership', 'membership.organization_id', 'person_group.organization_id')
@@ -55,7 +56,7 @@ export function groupMemberStore(db: Kysely<Schema>): GroupMemberStore {
     },
 
     async setProvided(issuer, subject, externalNames) {
-      await db.transaction().execute(async (transaction) => {
+      await inTransaction(db, async (transaction) => {
         await transaction
           .deleteFrom('provider_group')
           .where('issuer', '=', issuer)

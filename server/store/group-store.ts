@@ -1,6 +1,7 @@
 import { sql, type Kysely } from 'kysely';
 
 import type { GroupStore } from '#people/group-store';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** Whom somebody put there, which an index counts, and whom the provider alone did. */
@@ -27,7 +28,7 @@ export function groupStore(db: Kysely<Schema>): GroupStore {
     },
 
     async rename(organizationId, groupId, name) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const taken = await transaction
           .selectFrom('person_group')
           .select('id')
@@ -47,7 +48,7 @@ export function groupStore(db: Kysely<Schema>): GroupStore {
     },
 
     async remove(organizationId, groupId) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const opened = await transaction
           .selectFrom('server_group')
           .innerJoin('person_group', 'person_group.id', 'server_group.group_id')

@@ -3,6 +3,7 @@ import { sql, type Kysely, type Selectable } from 'kysely';
 import { emailKey } from '#people/email';
 import type { Invitation, InvitationStore, Invitee } from '#people/invitation-store';
 import { isRole } from '#people/role';
+import { inTransaction } from './in-transaction.ts';
 import { readStrings } from './json-column.ts';
 import type { Schema } from './schema.ts';
 
@@ -54,7 +55,7 @@ export function invitationStore(db: Kysely<Schema>): InvitationStore {
     },
 
     async take(tokenHash, invitee, now) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const row = await live(transaction, now)
           .where('token_hash', '=', tokenHash)
           .executeTakeFirst();

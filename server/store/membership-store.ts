@@ -2,6 +2,7 @@ import { sql, type Kysely, type Selectable } from 'kysely';
 
 import type { Member, MembershipChange, MembershipStore } from '#people/membership-store';
 import { isRole, type Role } from '#people/role';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** Memberships in SQL. */
@@ -90,7 +91,7 @@ export function membershipStore(db: Kysely<Schema>): MembershipStore {
     },
 
     async transfer(organizationId, { from, to }) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const roles = await lockedRoles(transaction, organizationId);
         if (from === to || roles.get(from) !== 'owner' || !roles.has(to)) return false;
         for (const [userId, role] of [
@@ -117,7 +118,7 @@ async function unlessLastOwner(
   write: (transaction: Kysely<Schema>) => Promise<unknown>,
 ): Promise<MembershipChange> {
   const { organizationId, userId, from, keeps } = change;
-  return db.transaction().execute(async (transaction) => {
+  return inTransaction(db, async (transaction) => {
     const roles = await lockedRoles(transaction, organizationId, userId);
     if (roles.get(userId) !== from) return 'stale';
     const owners = [...roles].filter(([, role]) => role === 'owner').map(([id]) => id);

@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
 
 import type { LinkPurpose, OneTimeLinkStore } from '#people/one-time-link-store';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** One-time links in SQL; a used one is gone. */
@@ -8,7 +9,7 @@ export function oneTimeLinkStore(db: Kysely<Schema>): OneTimeLinkStore {
   return {
     async add(tokenHash, purpose, expiresAt) {
       const personId = purpose.type === 'reset' ? purpose.userId : null;
-      await db.transaction().execute(async (transaction) => {
+      await inTransaction(db, async (transaction) => {
         await transaction
           .deleteFrom('one_time_link')
           .where('purpose', '=', purpose.type)

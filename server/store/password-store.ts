@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
 
 import type { PasswordStore } from '#people/password-store';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** Password hashes in SQL. */
@@ -16,7 +17,7 @@ export function passwordStore(db: Kysely<Schema>): PasswordStore {
     },
 
     async set(userId, hash) {
-      await db.transaction().execute(async (transaction) => {
+      await inTransaction(db, async (transaction) => {
         await transaction
           .insertInto('password')
           .values({ person_id: userId, hash })

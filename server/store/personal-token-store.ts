@@ -1,6 +1,7 @@
 import type { Kysely, Selectable } from 'kysely';
 
 import type { PersonalToken, PersonalTokenStore } from '#credentials/personal-token';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** A use is written down when the last one is at least this old, so that a request rarely writes. */
@@ -13,7 +14,7 @@ export function personalTokenStore(db: Kysely<Schema>): PersonalTokenStore {
 
   return {
     async add(token, most) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const { count } = await active(transaction, token.createdAt)
           .select(({ fn }) => fn.countAll<number | string>().as('count'))
           .where('person_id', '=', token.userId)

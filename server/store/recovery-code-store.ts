@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
 
 import type { RecoveryCodeStore } from '#people/totp-store';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** Recovery codes in SQL; a used one is gone. */
@@ -25,7 +26,7 @@ export function recoveryCodeStore(db: Kysely<Schema>): RecoveryCodeStore {
     },
 
     async replace(userId, hashes) {
-      await db.transaction().execute(async (transaction) => {
+      await inTransaction(db, async (transaction) => {
         await transaction.deleteFrom('recovery_code').where('person_id', '=', userId).execute();
         const rows = hashes.map((hash) => ({ hash, person_id: userId }));
         await transaction.insertInto('recovery_code').values(rows).execute();

@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely';
 
 import type { RefreshTokenStore } from '#oauth/refresh-token-store';
 import { namedGrants, readGrant } from './grant-store.ts';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** Refresh tokens in SQL. */
@@ -20,7 +21,7 @@ export function refreshTokenStore(db: Kysely<Schema>): RefreshTokenStore {
     },
 
     spend(hash, successor, now) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const spent = await transaction
           .updateTable('refresh_token')
           .set({

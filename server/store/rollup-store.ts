@@ -1,7 +1,8 @@
-import type { Insertable, Kysely, Transaction } from 'kysely';
+import type { Insertable, Kysely } from 'kysely';
 
 import { periods, type Period } from '#usage/period';
 import type { CallTally, RollupStore } from '#usage/rollup-store';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 type Row = Insertable<Schema['usage_rollup']>;
@@ -14,7 +15,7 @@ export function rollupStore(db: Kysely<Schema>): RollupStore {
   return {
     async record(tallies) {
       if (tallies.length === 0) return;
-      await db.transaction().execute(async (transaction) => {
+      await inTransaction(db, async (transaction) => {
         const owners = await ownersOf(tallies, transaction);
         const rows = rowsOf(tallies, owners);
         while (rows.length > 0) {
@@ -68,7 +69,7 @@ export function rollupStore(db: Kysely<Schema>): RollupStore {
 
 async function ownersOf(
   tallies: readonly CallTally[],
-  db: Transaction<Schema>,
+  db: Kysely<Schema>,
 ): Promise<ReadonlyMap<string, string>> {
   const ids = [...new Set(tallies.map(({ serverId }) => serverId))];
   const rows = await db
@@ -114,7 +115,7 @@ function rowsOf(tallies: readonly CallTally[], owners: ReadonlyMap<string, strin
   return [...rows.values()];
 }
 
-async function add(rows: readonly Row[], db: Transaction<Schema>): Promise<void> {
+async function add(rows: readonly Row[], db: Kysely<Schema>): Promise<void> {
   await db
     .insertInto('usage_rollup')
     .values(rows)

@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
 
 import type { ServerGroupStore } from '#people/group-store';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** Which groups may use a server, in SQL. */
@@ -16,7 +17,7 @@ export function serverGroupStore(db: Kysely<Schema>): ServerGroupStore {
         .execute(),
 
     async set(serverId, groupIds) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const wanted = [...new Set(groupIds)];
         const known = await transaction
           .selectFrom('person_group')

@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
 
 import type { SigningKeyRotation, SigningKeyStore, StoredSigningKey } from '#signing/signing-key';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** Signing keys in SQL. */
@@ -27,7 +28,7 @@ export function signingKeyStore(db: Kysely<Schema>): SigningKeyStore & SigningKe
     },
 
     async rotate(key, forgetBefore) {
-      await db.transaction().execute(async (transaction) => {
+      await inTransaction(db, async (transaction) => {
         await transaction
           .updateTable('signing_key')
           .set({ retired_at: key.createdAt })

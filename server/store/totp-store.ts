@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
 
 import type { TotpStore } from '#people/totp-store';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** Generators of one-time codes in SQL. */
@@ -36,7 +37,7 @@ export function totpStore(db: Kysely<Schema>): TotpStore {
     },
 
     async confirm(userId, { step, now, recoveryHashes }) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const { numUpdatedRows } = await transaction
           .updateTable('totp')
           .set({ confirmed_at: now, last_step: step })
@@ -63,7 +64,7 @@ export function totpStore(db: Kysely<Schema>): TotpStore {
     },
 
     async remove(userId) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         await transaction.deleteFrom('recovery_code').where('person_id', '=', userId).execute();
         const { numDeletedRows } = await transaction
           .deleteFrom('totp')

@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
 
 import type { CredentialUse, UsageStore } from '#credentials/usage';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 const tables = {
@@ -13,7 +14,7 @@ const tables = {
 export function usageStore(db: Kysely<Schema>): UsageStore {
   return {
     async record(uses) {
-      await db.transaction().execute(async (transaction) => {
+      await inTransaction(db, async (transaction) => {
         for (const { type, id, usedAt } of uses) {
           await transaction
             .updateTable(tables[type])

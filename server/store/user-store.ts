@@ -3,6 +3,7 @@ import type { Kysely, Selectable } from 'kysely';
 import { emailKey } from '#people/email';
 import { isRole } from '#people/role';
 import type { Membership, User, UserStore } from '#people/user';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 
 /** People in SQL. */
@@ -16,7 +17,7 @@ export function userStore(db: Kysely<Schema>): UserStore {
 
   return {
     async add({ id, email, createdAt }, { organizationId, role }) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         await transaction
           .insertInto('person')
           .values({ id, email, email_key: emailKey(email), created_at: createdAt })

@@ -1,7 +1,11 @@
 import { expect, test } from 'vitest';
+import { z } from 'zod';
 
+import { AdministrationRefusal } from '#server/administration/administration-refusal';
+import { agentCreate, agentList } from '#server/administration/agent-operations';
 import { clientCreate } from '#server/administration/client-operations';
 import { keyCreate, keyList, keyRevoke } from '#server/administration/key-operations';
+import { organizationOperation } from '#server/administration/operation';
 import { serverCreate, serverRead } from '#server/administration/server-operations';
 import { settingsUpdate } from '#server/administration/settings-operations';
 import { tokenActor } from '#server/administration/token-actor';
@@ -153,4 +157,48 @@ test('a secret that was pasted in the place of an id is not written down', async
   const [event] = await at.stores.audit.newest(1);
 
   expect(event).toMatchObject({ outcome: 'refused', target: 'key:mcp_[redacted]' });
+});
+
+test('88: what cannot be written down is not done', async () => {
+  await using at = await administered();
+  const { id } = await at.perform(keyCreate, { ...web, name: 'laptop' });
+  at.stores.connection.exec(
+    `create temp trigger full before insert on main.audit_event
+     begin select raise(abort, 'no room for the record'); end`,
+  );
+  const acts = [
+    at.perform(keyRevoke, { organization: 'acme', keyId: id }),
+    at.perform(keyCreate, { ...web, name: 'phone' }),
+    at.perform(agentCreate, { organization: 'acme', name: 'branch' }),
+  ];
+  const outcomes = await Promise.allSettled(acts);
+  at.stores.connection.exec('drop trigger full');
+
+  expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
+  const { items } = await at.perform(keyList, { organization: 'acme' });
+  expect(items.map(({ name, revokedAt }) => [name, revokedAt])).toEqual([['laptop', null]]);
+  expect(await at.perform(agentList, { organization: 'acme' })).toMatchObject({ total: 0 });
+});
+
+test('a refusal in the middle of an act leaves nothing of it, but stands in the record', async () => {
+  await using at = await administered();
+  const half = organizationOperation({
+    name: 'key.half',
+    doc: 'Revoke a key, then think better of it',
+    permission: 'key.manage',
+    input: z.strictObject({ organization: z.string(), keyId: z.string() }),
+    output: z.object({}),
+    async run({ keyId }, _at, ports) {
+      await ports.keys.revoke(keyId, ports.clock.now());
+      throw new AdministrationRefusal('conflict', 'better not');
+    },
+  });
+  const { id: keyId } = await at.perform(keyCreate, { ...web, name: 'laptop' });
+  const act = at.perform(half, { organization: 'acme', keyId });
+
+  await expect(act).rejects.toMatchObject({ code: 'conflict' });
+  const { items } = await at.perform(keyList, { organization: 'acme' });
+  expect(items[0]?.revokedAt).toBeNull();
+  const [event] = await at.stores.audit.newest(1);
+  expect(event).toMatchObject({ action: 'key.half', organization: 'acme', outcome: 'refused' });
 });
