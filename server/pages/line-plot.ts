@@ -113,8 +113,10 @@ function times({ from, until }: LinePlot): string {
     .join('');
 }
 
+const days = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
+
 function dayWords(time: Date): string {
-  return time.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
+  return days.format(time);
 }
 
 function clock(time: Date): string {

@@ -1,3 +1,5 @@
+import { timePiece } from './time-piece.ts';
+
 /**
  * Pieces of pages, for `<%~ include('@field', {…}) %>`.
  *
@@ -42,9 +44,5 @@ export const partials: Readonly<Record<string, string>> = {
 <%~ include('@field', { name: 'repeated', label: 'New password, again', type: 'password',
   autocomplete: 'new-password', error: '', help: '', focus: false }) %>`,
 
-  '@time': `<% const at = new Date(it.at * 1000).toISOString().replace('.000Z', 'Z')
-const past = it.now - it.at, away = Math.abs(past)
-const [length, unit] = away < 3600 ? [60, 'minute'] : away < 86400 ? [3600, 'hour'] : [86400, 'day']
-const count = Math.floor(away / length), words = count + ' ' + unit + (count === 1 ? '' : 's') %>
-<time datetime="<%= at %>" title="<%= at %>"><%= away < 60 ? 'just now' : past > 0 ? words + ' ago' : 'in ' + words %></time>`,
+  '@time': timePiece('it.at', 'it.now'),
 };

@@ -9,7 +9,7 @@ import { listPieces } from './list-pieces.ts';
 import { mark } from './mark.ts';
 import type { Frame, Page } from './page.ts';
 import { partials } from './partials.ts';
-import { settled } from './plain-text.ts';
+import { escaped } from './plain-text.ts';
 import { secretPieces } from './secret-pieces.ts';
 import { tablePieces } from './table.ts';
 import { toolFormPieces } from './tool-form.ts';
@@ -59,8 +59,8 @@ function integrityOf(script: string): string {
 function compile<Data extends object>({ template }: Page<Data>): Rendered {
   const eta = new Eta({
     autoEscape: true,
-    autoFilter: true,
-    filterFunction: (value) => settled(text(value)),
+    // What is written as it stands, `<%~ %>`, is a piece or a plot of ours, in which every value was escaped.
+    escapeFunction: (value) => escaped(text(value)),
   });
   for (const [name, partial] of Object.entries(pieces)) eta.loadTemplate(name, partial);
   eta.loadTemplate('@layout', layout);

@@ -1,4 +1,5 @@
 import type { EpochSeconds } from '#clock/clock';
+import { timePiece } from './time-piece.ts';
 
 /** A word about a thing's state; `tone` colours it, and is never all that tells it. */
 export interface Badge {
@@ -59,7 +60,25 @@ export interface Table {
   readonly now: EpochSeconds;
 }
 
-/** `@table`, of a `Table`; `@cell` and `@id` are its parts. */
+/** The template of a cell, in which `cell` and `now` are expressions. */
+function cellPiece(cell: string, now: string): string {
+  return `<% if (${cell}.kind === 'name') { %>
+<% if (${cell}.href) { %><a href="<%= ${cell}.href %>" dir="auto"><%= ${cell}.text %></a><% } else { %><span dir="auto"><%= ${cell}.text %></span><% } %>
+<% for (const badge of ${cell}.badges || []) { %> <span class="badge <%= badge.tone %>"><%= badge.text %></span><% } %>
+<% } else if (${cell}.kind === 'time') { %><% if (${cell}.at) { %>${timePiece(`${cell}.at`, now)}<% } else { %><%= ${cell}.otherwise %><% } %>
+<% } else if (${cell}.kind === 'id') { %>${idPiece(`${cell}.text`)}
+<% } else if (${cell}.kind === 'hint') { %><code><%= ${cell}.text %></code>
+<% } else if (${cell}.kind === 'actions') { %>
+<% for (const action of ${cell}.actions) { %><a class="button small-button<%= action.danger ? ' danger' : '' %>" href="<%= action.href %>" <% if (action.danger) { %>data-question <% } %>aria-label="<%= action.text %> <%= action.of %>"><%= action.text %></a> <% } %>
+<% } else { %><span dir="auto"><%= ${cell}.text %></span><% } %>`;
+}
+
+/** Cut in the middle by what is shown, never in what is copied. */
+function idPiece(id: string): string {
+  return `<span class="id"><code title="<%= ${id} %>"><%= ${id}.length > 24 ? ${id}.slice(0, 14) + '…' + ${id}.slice(-6) : ${id} %></code><button type="button" class="quiet copy" data-copy="<%= ${id} %>" aria-label="Copy <%= ${id} %>" hidden>Copy</button></span>`;
+}
+
+/** `@table`, of a `Table`, with its cells in it, as a piece for each of hundreds would cost; `@cell` and `@id` are its parts. */
 export const tablePieces: Readonly<Record<string, string>> = {
   '@table': `<% if (it.rows.length === 0) { %>
 <div class="empty"><p><%= it.empty.text %></p>
@@ -78,7 +97,7 @@ export const tablePieces: Readonly<Record<string, string>> = {
 <tr id="row-<%= row.id %>" data-row class="<%= row.isOver ? 'over' : '' %>">
 <% row.cells.forEach((cell, place) => { %>
 <% if (place === 0) { %><th scope="row"><% } else { %><td data-label="<%= it.columns[place].text %>" class="<%= cell.kind === 'text' && !cell.text ? 'none' : 'cell-' + cell.kind %>"><% } %>
-<%~ include('@cell', { cell, now: it.now }) %>
+${cellPiece('cell', 'it.now')}
 <% if (place === 0) { %></th><% } else { %></td><% } %>
 <% }) %>
 </tr>
@@ -88,16 +107,7 @@ export const tablePieces: Readonly<Record<string, string>> = {
 </div>
 <% } %>`,
 
-  '@cell': `<% const cell = it.cell %><% if (cell.kind === 'name') { %>
-<% if (cell.href) { %><a href="<%= cell.href %>" dir="auto"><%= cell.text %></a><% } else { %><span dir="auto"><%= cell.text %></span><% } %>
-<% for (const badge of cell.badges || []) { %> <%~ include('@badge', badge) %><% } %>
-<% } else if (cell.kind === 'time') { %><% if (cell.at) { %><%~ include('@time', { at: cell.at, now: it.now }) %><% } else { %><%= cell.otherwise %><% } %>
-<% } else if (cell.kind === 'id') { %><%~ include('@id', { text: cell.text }) %>
-<% } else if (cell.kind === 'hint') { %><code><%= cell.text %></code>
-<% } else if (cell.kind === 'actions') { %>
-<% for (const action of cell.actions) { %><a class="button small-button<%= action.danger ? ' danger' : '' %>" href="<%= action.href %>" <% if (action.danger) { %>data-question <% } %>aria-label="<%= action.text %> <%= action.of %>"><%= action.text %></a> <% } %>
-<% } else { %><span dir="auto"><%= cell.text %></span><% } %>`,
+  '@cell': cellPiece('it.cell', 'it.now'),
 
-  // Cut in the middle by what is shown, never in what is copied.
-  '@id': `<span class="id"><code title="<%= it.text %>"><%= it.text.length > 24 ? it.text.slice(0, 14) + '…' + it.text.slice(-6) : it.text %></code><button type="button" class="quiet copy" data-copy="<%= it.text %>" aria-label="Copy <%= it.text %>" hidden>Copy</button></span>`,
+  '@id': idPiece('it.text'),
 };
