@@ -7,7 +7,7 @@ import { dashboardPath } from '#pages/dashboard-frame';
 import { overviewPage } from '#pages/overview-page';
 import { usagePlots } from '#pages/usage-plots';
 import { callWords } from '#pages/usage-words';
-import { readUsage } from '#usage/read-usage';
+import { readServerUsage } from '#usage/read-usage';
 import type { DashboardDoor, DashboardVisit } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
 import { namedUsage } from './named-usage.ts';
@@ -60,14 +60,16 @@ export function overviewRoutes(door: DashboardDoor, { base, ports }: DashboardOp
     const found = await ports.organizations.byName(organization);
     if (!found) throw notFound('organization');
     const now = clock.now();
-    const reading = await readUsage({ ...shown, organizationId: found.id }, now, ports);
     const wanted = { organization, sort: 'name', limit: mostServers };
     const { items, total } = await perform(serverList, wanted, actor, ports);
+    const ids = items.map(({ id }) => id);
+    const of = { ...shown, organizationId: found.id };
+    const reading = await readServerUsage(of, ids, now, ports);
     const keys = await oldKeys(visit);
     const home = dashboardPath(organization);
     const create = { text: 'Create server', href: `${home}/new-server` };
     const action = may('server.manage') ? create : undefined;
-    const whole = { ...namedUsage(reading, organization, () => ''), lines: [] };
+    const whole = namedUsage({ ...reading, subjects: [], lines: [] }, organization, () => '');
     const { calls } = reading.total;
     const data = {
       heading: organization,
@@ -75,7 +77,7 @@ export function overviewRoutes(door: DashboardDoor, { base, ports }: DashboardOp
       action,
       plots: calls === 0 ? [] : usagePlots(whole).slice(0, 2),
       usage: usagePath(organization, shown),
-      endpoints: endpointTable(items, reading, { base, now, action }),
+      endpoints: endpointTable(items, reading.servers, { base, now, action }),
       servers:
         total > items.length
           ? { text: `All ${total} servers`, href: `${home}/servers` }

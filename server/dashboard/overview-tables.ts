@@ -4,14 +4,14 @@ import type { EpochSeconds } from '#clock/clock';
 import { shownName } from '#pages/plain-text';
 import type { Table } from '#pages/table';
 import { callWords, msWords, shareWords } from '#pages/usage-words';
-import type { UsageReading } from '#usage/read-usage';
+import type { UsageSum } from '#usage/usage-sum';
 import type { RefusedEvent } from './overview-routes.ts';
 import { serverPath } from './server-tabs.ts';
 
 /** Servers with what happened at each during the last day. */
 export function endpointTable(
   servers: readonly ShownServer[],
-  { subjects }: Pick<UsageReading, 'subjects'>,
+  usage: ReadonlyMap<string, UsageSum>,
   {
     base,
     now,
@@ -25,7 +25,7 @@ export function endpointTable(
   const columns = ['Server', 'Endpoint', 'Calls', 'Errors', 'p90'].map((text) => ({ text }));
   const rows = servers.map((server) => {
     const { id, organization, name, endpoint, disabledAt } = server;
-    const total = subjects.find(({ subject }) => subject === id)?.total;
+    const total = usage.get(id);
     const badges = disabledAt === null ? [] : [{ text: 'disabled', tone: 'care' } as const];
     const href = serverPath(organization, name);
     const calls = total?.calls ?? 0;

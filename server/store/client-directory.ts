@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely';
 
 import type { ClientDirectory } from '#credentials/client-directory';
 import { readClient } from './client-store.ts';
+import { isServerOf } from './is-server-of.ts';
 import type { Schema } from './schema.ts';
 import { holdsText } from './search-text.ts';
 
@@ -18,9 +19,13 @@ export function clientDirectory(db: Kysely<Schema>): ClientDirectory {
       const { organizationId, serverId, status, text } = query;
       const all = db
         .selectFrom('oauth_client')
-        .where('oauth_client.organization_id', '=', organizationId)
+        .$if(serverId === undefined, (of) =>
+          of.where('oauth_client.organization_id', '=', organizationId),
+        )
         .$if(serverId !== undefined, (of) =>
-          of.where('oauth_client.server_id', '=', serverId ?? ''),
+          of
+            .where('oauth_client.server_id', '=', serverId ?? '')
+            .where((where) => isServerOf(where, serverId ?? '', organizationId)),
         )
         .$if(status === 'active', (of) => of.where('oauth_client.revoked_at', 'is', null))
         .$if(status === 'revoked', (of) => of.where('oauth_client.revoked_at', 'is not', null))

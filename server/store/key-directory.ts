@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
 
 import type { KeyDirectory, PlacedApiKey } from '#credentials/key-directory';
+import { isServerOf } from './is-server-of.ts';
 import { readKey } from './key-store.ts';
 import type { Schema } from './schema.ts';
 import { holdsText } from './search-text.ts';
@@ -31,11 +32,27 @@ export function keyDirectory(db: Kysely<Schema>): KeyDirectory {
       const { organizationId, serverId, agentId, status, text, now } = query;
       const all = db
         .selectFrom('api_key')
-        .where('api_key.organization_id', '=', organizationId)
-        .$if(serverId !== undefined, (of) => of.where('api_key.server_id', '=', serverId ?? ''))
-        .$if(agentId !== undefined, (of) => of.where('api_key.agent_id', '=', agentId ?? ''))
+        // Whose the owner is, is asked of the owner once: asked of each key, the index would not do.
+        .$if(serverId !== undefined, (of) =>
+          of
+            .where('api_key.server_id', '=', serverId ?? '')
+            .where((where) => isServerOf(where, serverId ?? '', organizationId)),
+        )
+        .$if(agentId !== undefined, (of) =>
+          of.where('api_key.agent_id', '=', agentId ?? '').where((where) =>
+            where.exists(
+              where
+                .selectFrom('agent')
+                .select('agent.id')
+                .where('agent.id', '=', agentId ?? '')
+                .where('agent.organization_id', '=', organizationId),
+            ),
+          ),
+        )
         .$if(serverId === undefined && agentId === undefined, (of) =>
-          of.where('api_key.server_id', 'is not', null),
+          of
+            .where('api_key.organization_id', '=', organizationId)
+            .where('api_key.server_id', 'is not', null),
         )
         .$if(status === 'revoked', (of) => of.where('api_key.revoked_at', 'is not', null))
         .$if(status === 'active' || status === 'expired', (of) =>

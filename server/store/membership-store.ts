@@ -4,6 +4,7 @@ import type { Member, MembershipChange, MembershipStore } from '#people/membersh
 import { isRole, type Role } from '#people/role';
 import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
+import { holdsText } from './search-text.ts';
 
 /** Memberships in SQL. */
 export function membershipStore(db: Kysely<Schema>): MembershipStore {
@@ -36,27 +37,36 @@ export function membershipStore(db: Kysely<Schema>): MembershipStore {
             .distinct()
             .orderBy('person_group.name')
             .execute();
-    return rows.map((row) => {
-      const mine = groups.filter(({ person_id: personId }) => personId === row.id);
-      return readMember(
-        row,
-        mine.map(({ id, name }) => ({ id, name })),
-      );
-    });
+    const ofPerson = new Map<string, { id: string; name: string }[]>();
+    for (const { person_id: personId, id, name } of groups) {
+      const mine = ofPerson.get(personId);
+      if (mine) mine.push({ id, name });
+      else ofPerson.set(personId, [{ id, name }]);
+    }
+    return rows.map((row) => readMember(row, ofPerson.get(row.id) ?? []));
   };
 
   return {
     async list(organizationId, { after = '', search = '', limit }) {
-      const rows = await members
+      // Who is on the page first: what is told of each would be found out of everybody.
+      const page = await db
+        .selectFrom('membership')
+        .innerJoin('person', 'person.id', 'membership.person_id')
+        .select('person.id')
         .where('membership.organization_id', '=', organizationId)
         .where('person.email_key', '>', after)
         .$if(search !== '', (query) =>
-          query.where(
-            sql<boolean>`person.email_key like ${`%${literal(search.toLowerCase())}%`} escape '\\'`,
-          ),
+          query.where((where) => holdsText(where.ref('person.email_key'), search.toLowerCase())),
         )
         .orderBy('person.email_key')
         .limit(limit)
+        .execute();
+      if (page.length === 0) return [];
+      const ids = page.map(({ id }) => id);
+      const rows = await members
+        .where('membership.organization_id', '=', organizationId)
+        .where('person.id', 'in', ids)
+        .orderBy('person.email_key')
         .execute();
       return withGroups(organizationId, rows);
     },
@@ -148,11 +158,6 @@ async function lockedRoles(
     )
     .execute();
   return new Map(rows.map(({ person_id: id, role }) => [id, role]));
-}
-
-/** `text` as itself in a `like` pattern. */
-export function literal(text: string): string {
-  return text.replaceAll(/[\\%_]/g, (character) => `\\${character}`);
 }
 
 type MemberRow = Pick<Selectable<Schema['person']>, 'id' | 'email'> & {

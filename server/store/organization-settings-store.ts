@@ -1,18 +1,22 @@
 import type { Kysely } from 'kysely';
 
 import type { OrganizationSettingsStore } from '#organizations/organization-settings';
+import { compiledQuery } from './compiled-query.ts';
 import type { Schema } from './schema.ts';
 
 /** Settings of organizations in SQL. */
 export function organizationSettingsStore(db: Kysely<Schema>): OrganizationSettingsStore {
+  const ofName = compiledQuery(db, (name: string) =>
+    db
+      .selectFrom('organization')
+      .select(['second_factor_required', 'open_clients_allowed'])
+      .where('name', '=', name)
+      .where('disabled_at', 'is', null),
+  );
+
   return {
     async of(organization) {
-      const row = await db
-        .selectFrom('organization')
-        .select(['second_factor_required', 'open_clients_allowed'])
-        .where('name', '=', organization)
-        .where('disabled_at', 'is', null)
-        .executeTakeFirst();
+      const [row] = await ofName(organization);
       return (
         row && {
           secondFactorRequired: row.second_factor_required === 1,

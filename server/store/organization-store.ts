@@ -2,11 +2,25 @@ import type { Kysely, Selectable } from 'kysely';
 
 import type { Organization, OrganizationStore } from '#organizations/organization-store';
 import type { ServerRecord, UpstreamKind } from '#organizations/server-record';
+import { compiledQuery } from './compiled-query.ts';
 import { readStrings } from './json-column.ts';
 import type { Schema } from './schema.ts';
 
 /** Organizations and their servers in SQL. */
 export function organizationStore(db: Kysely<Schema>): OrganizationStore {
+  const byName = compiledQuery(db, (name: string) =>
+    db.selectFrom('organization').selectAll().where('name', '=', name),
+  );
+  const serverByName = compiledQuery(db, (organization: string, server: string) =>
+    db
+      .selectFrom('mcp_server')
+      .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+      .selectAll('mcp_server')
+      .select('organization.name as organization')
+      .where('organization.name', '=', organization)
+      .where('mcp_server.name', '=', server),
+  );
+
   return {
     async add({ id, name, title, createdAt }) {
       const { numInsertedOrUpdatedRows } = await db
@@ -18,11 +32,7 @@ export function organizationStore(db: Kysely<Schema>): OrganizationStore {
     },
 
     async byName(name) {
-      const row = await db
-        .selectFrom('organization')
-        .selectAll()
-        .where('name', '=', name)
-        .executeTakeFirst();
+      const [row] = await byName(name);
       return row && readOrganization(row);
     },
 
@@ -49,14 +59,7 @@ export function organizationStore(db: Kysely<Schema>): OrganizationStore {
     },
 
     async serverByName(organization, server) {
-      const row = await db
-        .selectFrom('mcp_server')
-        .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
-        .selectAll('mcp_server')
-        .select('organization.name as organization')
-        .where('organization.name', '=', organization)
-        .where('mcp_server.name', '=', server)
-        .executeTakeFirst();
+      const [row] = await serverByName(organization, server);
       return row && readServer(row);
     },
 

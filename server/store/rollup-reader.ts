@@ -1,5 +1,6 @@
 import { sql, type Kysely, type QueryCreator } from 'kysely';
 
+import { periods } from '#usage/period';
 import type { RollupReader, RollupSpan, TimedCounts } from '#usage/rollup-reader';
 import type { CallCounts, CallSubject } from '#usage/rollup-store';
 import type { Schema } from './schema.ts';
@@ -59,6 +60,34 @@ export function rollupReader(db: Kysely<Schema>): RollupReader {
         else subjects.push({ serverId, subject, counts: [counts] });
       }
       return subjects;
+    },
+
+    async ofServers(span, serverIds) {
+      if (serverIds.length === 0) return [];
+      const { from, until } = span;
+      const { seconds } = periods[span.period];
+      const first = from - (from % seconds);
+      const times = Array.from(
+        { length: Math.ceil((until - first) / seconds) },
+        (_, step) => first + step * seconds,
+      );
+      // Each period of each server is a leap to where its rows lie, past those of all other servers.
+      const rows = await summed(db, span, 'server')
+        .select(['server_id', 'bucket'])
+        .where('at', 'in', times)
+        .where('server_id', 'in', serverIds)
+        .groupBy(['server_id', 'bucket'])
+        .orderBy('server_id')
+        .orderBy('bucket')
+        .execute();
+      const servers: { readonly serverId: string; readonly counts: TimedCounts[] }[] = [];
+      for (const { server_id: serverId, bucket, ...sums } of rows) {
+        const counts = Object.assign(countsOf(sums), { bucket });
+        const last = servers.at(-1);
+        if (last?.serverId === serverId) last.counts.push(counts);
+        else servers.push({ serverId, counts: [counts] });
+      }
+      return servers;
     },
 
     async counts(span, kind, subjects) {

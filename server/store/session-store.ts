@@ -1,6 +1,7 @@
 import type { Kysely, Selectable } from 'kysely';
 
 import { sessionIdleSeconds, type Session, type SessionStore } from '#people/session-store';
+import { compiledQuery } from './compiled-query.ts';
 import type { Schema } from './schema.ts';
 
 /** A use is written down when the last one is at least this old, so that reading a page rarely writes. */
@@ -14,6 +15,15 @@ export function sessionStore(db: Kysely<Schema>): SessionStore {
       .selectAll()
       .where('expires_at', '>', now)
       .where('used_at', '>', now - sessionIdleSeconds);
+
+  const byToken = compiledQuery(db, (tokenHash: string, now: number, idleSince: number) =>
+    db
+      .selectFrom('browser_session')
+      .selectAll()
+      .where('token_hash', '=', tokenHash)
+      .where('expires_at', '>', now)
+      .where('used_at', '>', idleSince),
+  );
 
   return {
     async add({ tokenHash, ...session }) {
@@ -35,7 +45,7 @@ export function sessionStore(db: Kysely<Schema>): SessionStore {
     },
 
     async use(tokenHash, now) {
-      const row = await live(now).where('token_hash', '=', tokenHash).executeTakeFirst();
+      const [row] = await byToken(tokenHash, now, now - sessionIdleSeconds);
       if (!row) return undefined;
       if (now - row.used_at < noteSeconds) return readSession(row);
       await db

@@ -4,6 +4,7 @@ import { emailKey } from '#people/email';
 import { isRole } from '#people/role';
 import type { Membership, User, UserStore } from '#people/user';
 import { inTransaction } from './in-transaction.ts';
+import { compiledQuery } from './compiled-query.ts';
 import type { Schema } from './schema.ts';
 
 /** People in SQL. */
@@ -14,6 +15,13 @@ export function userStore(db: Kysely<Schema>): UserStore {
     .select(['membership.person_id', 'membership.role', 'organization.name as organization'])
     .where('organization.disabled_at', 'is', null)
     .orderBy('organization.name');
+
+  const byId = compiledQuery(db, (id: string) =>
+    db.selectFrom('person').selectAll().where('id', '=', id),
+  );
+  const ofPerson = compiledQuery(db, (userId: string) =>
+    memberships.where('membership.person_id', '=', userId),
+  );
 
   return {
     async add({ id, email, createdAt }, { organizationId, role }) {
@@ -47,13 +55,12 @@ export function userStore(db: Kysely<Schema>): UserStore {
     },
 
     async byId(id) {
-      const row = await db.selectFrom('person').selectAll().where('id', '=', id).executeTakeFirst();
+      const [row] = await byId(id);
       return row && readUser(row);
     },
 
     async memberships(userId) {
-      const rows = await memberships.where('membership.person_id', '=', userId).execute();
-      return rows.map(readMembership);
+      return (await ofPerson(userId)).map(readMembership);
     },
 
     async list() {

@@ -1,5 +1,5 @@
 import type { EpochSeconds } from '#clock/clock';
-import type { RollupReader, StepCounts, TimedCounts } from './rollup-reader.ts';
+import type { RollupReader, RollupSpan, StepCounts, TimedCounts } from './rollup-reader.ts';
 import type { CallKind, CallSubject } from './rollup-store.ts';
 import { rangeAt, type UsageRange } from './usage-range.ts';
 import { usageSum, type UsageSum } from './usage-sum.ts';
@@ -32,16 +32,31 @@ export interface UsageReading {
   readonly lines: readonly (CallSubject & { readonly points: readonly StepCounts[] })[];
 }
 
+type WholeUsage = Omit<UsageReading, 'subjects' | 'lines'>;
+
+/** Reads how often and how well an organization was called, and some of its servers. */
+export async function readServerUsage(
+  { organizationId, range }: Pick<UsageQuery, 'organizationId' | 'range'>,
+  serverIds: readonly string[],
+  now: EpochSeconds,
+  { rollupReader: rollups }: { readonly rollupReader: RollupReader },
+): Promise<WholeUsage & { readonly servers: ReadonlyMap<string, UsageSum> }> {
+  const span = spanOf(organizationId, range, now);
+  const rows = await rollups.read(span);
+  const ofEach = await rollups.ofServers(span, serverIds);
+  const servers = new Map(ofEach.map(({ serverId, counts }) => [serverId, usageSum(counts)]));
+  return { ...wholeOf(span, rows), servers };
+}
+
 /** Reads how often and how well an organization was called, from a number of rows that calls do not change. */
 export async function readUsage(
   { organizationId, range, kind, subject }: UsageQuery,
   now: EpochSeconds,
   { rollupReader: rollups }: { readonly rollupReader: RollupReader },
 ): Promise<UsageReading> {
-  const { period, stepSeconds, from, until } = rangeAt(range, now);
-  const span = { organizationId, period, stepSeconds, from, until };
+  const span = spanOf(organizationId, range, now);
   const rows = await rollups.read(span, subject && { kind, ...subject });
-  const whole = { from, until, stepSeconds, total: usageSum(rows), points: pointsOf(rows) };
+  const whole = wholeOf(span, rows);
   if (subject) return { ...whole, subjects: [], lines: [] };
   const busiest = await rollups.busiest(span, kind, mostSubjects);
   const steps = await rollups.counts(span, kind, busiest.slice(0, mostLines));
@@ -54,6 +69,18 @@ export async function readUsage(
     return { serverId, subject: name, total: usageSum(counts) };
   });
   return { ...whole, subjects, lines };
+}
+
+function spanOf(organizationId: string, range: UsageRange, now: EpochSeconds): RollupSpan {
+  const { period, stepSeconds, from, until } = rangeAt(range, now);
+  return { organizationId, period, stepSeconds, from, until };
+}
+
+function wholeOf(
+  { from, until, stepSeconds }: RollupSpan,
+  rows: readonly (StepCounts & TimedCounts)[],
+): WholeUsage {
+  return { from, until, stepSeconds, total: usageSum(rows), points: pointsOf(rows) };
 }
 
 function pointsOf(rows: readonly (StepCounts & TimedCounts)[]): UsageReading['points'] {

@@ -38,6 +38,12 @@ export interface RollupReader {
     limit: number,
   ): Promise<(CallSubject & { readonly counts: TimedCounts[] })[]>;
 
+  /** Each of these servers that was called, with its calls of the whole span. */
+  ofServers(
+    span: RollupSpan,
+    serverIds: readonly string[],
+  ): Promise<{ readonly serverId: string; readonly counts: TimedCounts[] }[]>;
+
   /** Of several things, in order of time. */
   counts(
     span: RollupSpan,

@@ -100,6 +100,40 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
     expect(await database.rollupReader.busiest(span({ from: day + 8000 }), 'tool', 2)).toEqual([]);
   });
 
+  test('sums up the servers that are asked for, over the span alone', async () => {
+    await using database = await open();
+    await makeServer(database);
+    await makeServer(database, 'support');
+    await makeServer(database, 'quiet');
+    const support = { serverId: 'srv_support', subject: 'srv_support' };
+    await database.rollups.record([
+      tally({ calls: 3 }),
+      tally({ calls: 2, at: day + 7200, bucket: 8 }),
+      tally({ calls: 9, at: day + 86_400 }),
+      tally({ ...support, calls: 4, at: day + 3600 }),
+    ]);
+    const ofServers = (but: Partial<RollupSpan>, ...ids: string[]) =>
+      database.rollupReader.ofServers(span(but), ids);
+
+    expect(await ofServers({}, 'srv_sales', 'srv_support', 'srv_quiet')).toMatchObject([
+      {
+        serverId: 'srv_sales',
+        counts: [
+          { bucket: 4, calls: 3 },
+          { bucket: 8, calls: 2 },
+        ],
+      },
+      { serverId: 'srv_support', counts: [{ calls: 4 }] },
+    ]);
+    expect(await ofServers({ from: day + 5400 }, 'srv_sales')).toMatchObject([
+      { counts: [{ bucket: 8, calls: 2 }] },
+    ]);
+    expect(await ofServers({ period: 'minute' }, 'srv_support')).toMatchObject([
+      { counts: [{ calls: 4 }] },
+    ]);
+    expect(await ofServers({})).toEqual([]);
+  });
+
   test('shows an organization nothing of another', async () => {
     await using database = await open();
     await makeServer(database);
@@ -110,6 +144,7 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
     expect(await database.rollupReader.read(span())).toEqual([]);
     expect(await database.rollupReader.read(span(), { kind: 'server', ...theirs })).toEqual([]);
     expect(await database.rollupReader.busiest(span(), 'server', 9)).toEqual([]);
+    expect(await database.rollupReader.ofServers(span(), ['srv_secret'])).toEqual([]);
   });
 
   test('leaves out the calls of a server that is gone', async () => {
