@@ -1,15 +1,17 @@
 /**
- * `npm run bench -- [proxy|server|dashboard|agents]`: what ours costs, as a ratio to a floor, in one interleaved run.
+ * `npm run bench -- [proxy|server|gateway|dashboard|agents]`: what ours costs, as a ratio to a floor, in one interleaved run.
  * Nothing is asserted: a table to read and to keep. See README.md beside this file.
  */
 import { benchAgents } from './agents.ts';
 import { benchDashboard } from './dashboard.ts';
+import { benchGateway } from './gateway.ts';
 import { benchProxy } from './proxy.ts';
 import { benchServer } from './server.ts';
 
 const benches = {
   proxy: benchProxy,
   server: benchServer,
+  gateway: benchGateway,
   dashboard: benchDashboard,
   agents: benchAgents,
 };

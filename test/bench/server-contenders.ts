@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { freePort } from '#support/loopback';
 import { runProgram, startProgram, type Program } from '#support/processes';
-import type { Shot } from './http-load.ts';
+import { numberHere, type Shot } from './http-load.ts';
 
 /** A running authorization server and gateway in the race. */
 export interface ServerRacer {
@@ -20,12 +20,8 @@ const program = join(
 const floors = join(import.meta.dirname, 'floors');
 const listening = /listening on (http:\/\/\S+)/;
 
-const call = JSON.stringify({
-  jsonrpc: '2.0',
-  id: 1,
-  method: 'tools/call',
-  params: { name: 'json', arguments: { text: 'hello' } },
-});
+/** The call that everybody is loaded with. */
+export const toolCall = `{"jsonrpc":"2.0","id":${numberHere},"method":"tools/call","params":{"name":"json","arguments":{"text":"hello"}}}`;
 
 function tokenBody(clientId: string, clientSecret: string): string {
   const form = { grant_type: 'client_credentials', client_id: clientId };
@@ -50,31 +46,43 @@ export async function floor(targetOrigin: string): Promise<ServerRacer> {
       headers: formType,
       body: tokenBody('client_bench', 'bench'),
     },
-    toolCall: { url: `${proxyOrigin}/mcp`, headers: jsonType, body: call },
+    toolCall: { url: `${proxyOrigin}/mcp`, headers: jsonType, body: toolCall },
     programs: [token, proxy],
   };
 }
 
-/** Ours: its own server, client and key are made by the commands an operator uses. */
-export async function latchkeyServer(targetOrigin: string, folder: string): Promise<ServerRacer> {
+/** A running `latchkey-server` with a folder of its own and the organization `bench`, and its commands. */
+export async function latchkeyProcess(folder: string, args: readonly string[] = []) {
   const port = await freePort();
   const base = `http://127.0.0.1:${port}`;
   const env = { LATCHKEY_DATA_DIR: join(folder, 'server') };
-  const server = startProgram(process.execPath, {
-    args: [program, 'start', '--port', String(port), '--base-url', base],
-    env,
-  });
-  const command = async (...args: string[]): Promise<Record<string, string>> => {
+  const command = async (...words: string[]): Promise<Record<string, string>> => {
     const { code, stdout, stderr } = await runProgram(process.execPath, {
-      args: [program, ...args, '--json'],
+      args: [program, ...words, '--json'],
       env,
     });
-    if (code !== 0) throw new Error(`latchkey-server ${args.join(' ')}: ${stderr}`);
+    if (code !== 0) throw new Error(`latchkey-server ${words.join(' ')}: ${stderr}`);
     return JSON.parse(stdout);
   };
+  // A command's server is declared at the start, for an organization that is there.
+  await command('organization', 'create', 'bench');
+  const server = startProgram(process.execPath, {
+    args: [program, 'start', '--port', String(port), '--base-url', base, ...args],
+    env,
+  });
   try {
     await server.line(listening);
-    await command('organization', 'create', 'bench');
+  } catch (error) {
+    await server.end();
+    throw error;
+  }
+  return { base, server, command };
+}
+
+/** Ours: its own server, client and key are made by the commands an operator uses. */
+export async function latchkeyServer(targetOrigin: string, folder: string): Promise<ServerRacer> {
+  const { base, server, command } = await latchkeyProcess(folder);
+  try {
     await command('server', 'create', 'bench/target', '--http-url', `${targetOrigin}/mcp`);
     const scopes = ['--scope', 'mcp:tools:read', '--scope', 'mcp:tools:execute'];
     const client = await command('client', 'create', 'bench/target', '--name', 'bench', ...scopes);
@@ -89,7 +97,7 @@ export async function latchkeyServer(targetOrigin: string, folder: string): Prom
       toolCall: {
         url: `${base}/mcp/bench/target`,
         headers: { ...jsonType, 'x-api-key': key['key'] ?? '' },
-        body: call,
+        body: toolCall,
       },
       programs: [server],
     };

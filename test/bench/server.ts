@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { startProgram } from '#support/processes';
 import { temporaryFolder } from '#support/temporary-folder';
-import { httpLoad, type Shot } from './http-load.ts';
+import { answers, httpLoad } from './http-load.ts';
 import { interleaved, Measurements, type Figure } from './measurements.ts';
 import { floor, latchkeyServer, type ServerRacer } from './server-contenders.ts';
 
@@ -59,13 +59,4 @@ export async function benchServer(log: (line: string) => void): Promise<string> 
     Object.values(figures),
     racers.map(({ name }) => name),
   );
-}
-
-/** A refusal is fast too: before the race each answer is looked at once. */
-async function answers({ url, headers, body }: Shot, wanted: string): Promise<void> {
-  const response = await fetch(url, { method: 'POST', headers, body });
-  const text = await response.text();
-  if (!response.ok || !text.includes(wanted)) {
-    throw new Error(`${url} answers ${response.status} ${text}`);
-  }
 }
