@@ -1,4 +1,4 @@
-import { createHash, randomInt } from 'node:crypto';
+import { hash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -34,7 +34,7 @@ export function isWellFormedSecret(prefix: SecretPrefix, text: string): boolean 
 
 /** SHA-256 in hex: the only form in which a secret is kept. Plain, as the input is 178 random bits. */
 export function hashSecret(secret: string): string {
-  return createHash('sha256').update(secret).digest('hex');
+  return hash('sha256', secret, 'hex');
 }
 
 /** What may still be shown of a secret afterwards, as in `mcp_…x7Qz`. */

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 import { jwtVerify, SignJWT } from 'jose';
 import { z } from 'zod';
@@ -90,7 +90,7 @@ export function accessTokens(
     },
 
     async verify(token) {
-      const digest = createHash('sha256').update(token).digest('base64url');
+      const digest = hash('sha256', token, 'base64url');
       const known = verified.get(digest);
       if (known) {
         if (known.expiresAt > clock.now()) return { outcome: 'valid', claims: known };

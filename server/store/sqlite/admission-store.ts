@@ -4,6 +4,7 @@ import type { AdmissionStore } from '#gateway/admission';
 import { isRole, roleScopes } from '#people/role';
 import { readScopes } from '#store/json-column';
 import { readServer, type ServerRow } from '#store/organization-store';
+import { untilWritten } from './until-written.ts';
 
 const server = `s.id, s.name, o.name as organization, s.upstream_kind, s.upstream_url,
   s.upstream_public_only, s.agent_id, s.hidden_tools, s.changed_tools, s.withheld_tools, s.created_at`;
@@ -49,43 +50,53 @@ const byPerson = `select ${server}, m.role
   where ${enabled} and ${inGroup}`;
 
 /**
- * Admissions from SQLite by bare prepared statements, as every call to every MCP server asks one.
- * Read anew each time, so that a revocation by any process counts at the next request.
+ * Admissions from SQLite by bare prepared statements, as every call to every MCP server asks one. Whether anything was
+ * written is looked at for each of them, so that a revocation by any process counts at the next request.
  */
 export function sqliteAdmissions(connection: DatabaseSync): AdmissionStore {
   const key = connection.prepare(byKey);
   const client = connection.prepare(byClient);
   const granted = connection.prepare(byGrant);
   const member = connection.prepare(byPerson);
+  const recalled = untilWritten(connection);
   return {
-    async byKey({ organization, server: name, keyHash, now }) {
-      const row = key.get({ organization, server: name, hash: keyHash, now }) as
-        | (ServerRow & { key_id: string; scopes: string })
-        | undefined;
-      return row && { server: readServer(row), keyId: row.key_id, scopes: readScopes(row.scopes) };
+    byKey({ organization, server: name, keyHash, now }) {
+      return recalled(`key ${organization}/${name} ${keyHash} ${now}`, () => {
+        const row = key.get({ organization, server: name, hash: keyHash, now }) as
+          | (ServerRow & { key_id: string; scopes: string })
+          | undefined;
+        return (
+          row && { server: readServer(row), keyId: row.key_id, scopes: readScopes(row.scopes) }
+        );
+      });
     },
 
-    async byClient({ organization, server: name, clientId, tokenId, grant }) {
+    byClient({ organization, server: name, clientId, tokenId, grant }) {
       const asked = { organization, server: name, client: clientId, token: tokenId };
-      if (!grant) {
-        const row = client.get(asked) as (ServerRow & { scopes: string }) | undefined;
-        return row && { server: readServer(row), scopes: readScopes(row.scopes) };
-      }
-      const row = granted.get({ ...asked, grant: grant.id, person: grant.userId }) as
-        | (ServerRow & { scopes: string; role: string })
-        | undefined;
-      if (!row || !isRole(row.role)) return undefined;
-      const most = roleScopes(row.role);
-      const scopes = readScopes(row.scopes).filter((scope) => most.includes(scope));
-      return { server: readServer(row), scopes };
+      const of = grant ? `${grant.id} ${grant.userId}` : '';
+      return recalled(`client ${organization}/${name} ${clientId} ${tokenId} ${of}`, () => {
+        if (!grant) {
+          const row = client.get(asked) as (ServerRow & { scopes: string }) | undefined;
+          return row && { server: readServer(row), scopes: readScopes(row.scopes) };
+        }
+        const row = granted.get({ ...asked, grant: grant.id, person: grant.userId }) as
+          | (ServerRow & { scopes: string; role: string })
+          | undefined;
+        if (!row || !isRole(row.role)) return undefined;
+        const most = roleScopes(row.role);
+        const scopes = readScopes(row.scopes).filter((scope) => most.includes(scope));
+        return { server: readServer(row), scopes };
+      });
     },
 
-    async byPerson({ organization, server: name, userId }) {
-      const row = member.get({ organization, server: name, person: userId }) as
-        | (ServerRow & { role: string })
-        | undefined;
-      if (!row || !isRole(row.role)) return undefined;
-      return { server: readServer(row), scopes: roleScopes(row.role) };
+    byPerson({ organization, server: name, userId }) {
+      return recalled(`person ${organization}/${name} ${userId}`, () => {
+        const row = member.get({ organization, server: name, person: userId }) as
+          | (ServerRow & { role: string })
+          | undefined;
+        if (!row || !isRole(row.role)) return undefined;
+        return { server: readServer(row), scopes: roleScopes(row.role) };
+      });
     },
   };
 }

@@ -1,0 +1,94 @@
+import { DatabaseSync } from 'node:sqlite';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { untilWritten } from '#server/store/sqlite/until-written';
+import { temporaryFolder } from '#support/temporary-folder';
+
+/** A table with one number, how often it was read, and a second connection. */
+async function numbered() {
+  const folder = await temporaryFolder();
+  const open = () => {
+    const connection = new DatabaseSync(join(folder.path, 'numbers.db'));
+    connection.exec('pragma journal_mode = wal');
+    return connection;
+  };
+  const [connection, other] = [open(), open()];
+  onTestFinished(async () => {
+    for (const each of [connection, other]) if (each.isOpen) each.close();
+    await folder[Symbol.asyncDispose]();
+  });
+  connection.exec('create table kept (number integer)');
+  connection.exec('insert into kept values (1)');
+  const recalled = untilWritten(connection);
+  let reads = 0;
+  const statement = connection.prepare('select number from kept where number > 0');
+  const ask = async () => {
+    const row = await recalled('number', () => {
+      reads += 1;
+      return statement.get();
+    });
+    return row?.['number'];
+  };
+  return { connection, other, ask, reads: () => reads };
+}
+
+test('what was read is not read again while nobody writes', async () => {
+  const { ask, reads } = await numbered();
+
+  expect([await ask(), await ask(), await ask()]).toEqual([1, 1, 1]);
+  expect(reads()).toBe(1);
+});
+
+test('whoever asks after a write, of this connection or another, hears of it', async () => {
+  const { connection, other, ask } = await numbered();
+  await ask();
+
+  other.exec('update kept set number = 2');
+  expect(await ask()).toBe(2);
+
+  connection.exec('update kept set number = 3');
+  expect(await ask()).toBe(3);
+
+  other.exec('delete from kept');
+  expect(await ask()).toBeUndefined();
+});
+
+test('a write in the turn of the question, behind it, is heard of too', async () => {
+  const { other, ask } = await numbered();
+  await ask();
+  const [early, late] = [ask(), ask()];
+
+  other.exec('update kept set number = 2');
+
+  expect([await early, await late]).toEqual([2, 2]);
+});
+
+test('nothing of a transaction is remembered that was taken back', async () => {
+  const { connection, ask } = await numbered();
+  await ask();
+  connection.exec('begin immediate');
+  connection.exec('update kept set number = 2');
+  await ask();
+
+  connection.exec('rollback');
+
+  expect(await ask()).toBe(1);
+});
+
+test('what is not there is looked for each time', async () => {
+  const { connection, ask, reads } = await numbered();
+  connection.exec('delete from kept');
+
+  expect([await ask(), await ask()]).toEqual([undefined, undefined]);
+  expect(reads()).toBe(2);
+});
+
+test('a connection that is closed is an error for everybody who asks', async () => {
+  const { connection, ask } = await numbered();
+  await ask();
+  const asked = Promise.allSettled([ask(), ask()]);
+
+  connection.close();
+
+  expect(await asked).toMatchObject([{ status: 'rejected' }, { status: 'rejected' }]);
+});
