@@ -8,7 +8,7 @@ export interface GatewayRequest {
   readonly organization: string;
   readonly server: string;
   /** Where it comes from. */
-  readonly address?: string;
+  readonly address?: string | undefined;
   readonly headers: IncomingHttpHeaders;
   /** Names and values in turn, as they arrived, so that a repeated header is seen. */
   readonly rawHeaders: readonly string[];

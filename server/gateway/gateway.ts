@@ -188,12 +188,12 @@ function isBreak(error: unknown): boolean {
 }
 
 async function readMessage(call: Call): Promise<MessageCall> {
-  const { headers, readBody } = call.request;
+  const { headers } = call.request;
   const mediaType = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
   if (mediaType !== 'application/json') throw new GatewayRefusal('unsupported_media_type');
   const accepts = parseAccept(headers.accept);
   if (!accepts.json && !accepts.events) throw new GatewayRefusal('not_acceptable');
-  const body = await readBody();
+  const body = await call.request.readBody();
   const scan = scanMessage(body);
   if (scan.outcome === 'message') return { ...call, body, envelope: scan.envelope };
   const code = scan.code === -32700 ? 'not_json' : 'not_a_message';

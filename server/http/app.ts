@@ -1,14 +1,16 @@
 import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
 
 import { fastify, LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify';
 
 import type { Logger } from '#log/log';
 import { framingGuard } from './framing-guard.ts';
-import { isOwnHost, namedHost } from './host-guard.ts';
+import { namedHost, ownHost } from './host-guard.ts';
 import type { RegistrationEndpointPorts } from '#oauth/registration-endpoint';
 import { adminApiRoutes, type AdminApiRoutesOptions } from './admin-api-routes.ts';
 import { agentRoute, type AgentRouteOptions } from './agent-route.ts';
 import { accountGrantRoutes, type AccountGrantRoutesOptions } from './account-grants.ts';
+import { CallFront } from './call-front.ts';
 import { assetRoutes } from './asset-routes.ts';
 import { consentRoutes, type ConsentRoutesOptions } from './consent-routes.ts';
 import { healthRoutes, type HealthOptions } from './health-routes.ts';
@@ -51,7 +53,9 @@ export function createApp(options: AppOptions): FastifyInstance {
   const arrivalMs = options.requestTimeoutMs ?? requestTimeoutMs;
   const unreadable = unreadableRequests(log);
   const isAmbiguous = framingGuard();
+  const isOwnHost = ownHost(base);
   const upgrades = new Upgrades();
+  const front = new CallFront({ ...options, isAmbiguous, isOwnHost });
   const app: FastifyInstance = fastify({
     // Pino's Logger lacks one member that fastify's own type asks for and never uses.
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion
@@ -59,17 +63,23 @@ export function createApp(options: AppOptions): FastifyInstance {
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => randomUUID(),
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
-    requestTimeout: arrivalMs,
-    keepAliveTimeout: keepAliveTimeoutMs,
     forceCloseConnections: 'idle',
-    http: {
-      // Node never ends a slow body when this is the longer one.
-      headersTimeout: Math.min(headersTimeoutMs, arrivalMs),
-      connectionsCheckingInterval: 1000,
-      requireHostHeader: false,
-      // Others ask for protocols that are not spoken here, and mean to be answered all the same.
-      shouldUpgradeCallback: asksForWebSocket,
-    },
+    serverFactory: (route) =>
+      createServer(
+        {
+          requestTimeout: arrivalMs,
+          keepAliveTimeout: keepAliveTimeoutMs,
+          // Node never ends a slow body when this is the longer one.
+          headersTimeout: Math.min(headersTimeoutMs, arrivalMs),
+          connectionsCheckingInterval: 1000,
+          requireHostHeader: false,
+          // Others ask for protocols that are not spoken here, and mean to be answered all the same.
+          shouldUpgradeCallback: asksForWebSocket,
+        },
+        (request, response) => {
+          if (!front.takes(request, response)) route(request, response);
+        },
+      ),
     routerOptions: { ignoreTrailingSlash: false, caseSensitive: true },
     clientErrorHandler: unreadable.answer,
     frameworkErrors: (_error, { id }, { raw }) => {
@@ -95,7 +105,7 @@ export function createApp(options: AppOptions): FastifyInstance {
         error_description: 'one Host, and no transfer coding but chunked',
       });
     }
-    if (isProbe || isOwnHost(namedHost(request.raw), base)) return;
+    if (isProbe || isOwnHost(namedHost(request.raw))) return;
     return reply.code(421).send({
       error: 'misdirected_request',
       error_description: `the Host header must be ${new URL(base).host}: see --base-url`,
@@ -106,6 +116,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     const ms = Math.round(reply.elapsedTime);
     log.info({ id, method, route: routeOptions.url, status: reply.statusCode, ms }, 'request');
   });
+  app.addHook('preClose', async () => front.close());
   app.setNotFoundHandler((_request, reply) => reply.code(404).send(nothingHere));
 
   void app.register(async (routes) => assetRoutes(routes));

@@ -11,6 +11,13 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
   const tooLarge = () =>
     new GatewayRefusal('too_large', { detail: `at most ${maxBytes} bytes are taken` });
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
+  // What went away while somebody looked who it was says so no more.
+  if (request.destroyed) throw new GatewayRefusal('cancelled');
+  if (request.complete) {
+    const whole: Buffer = request.read() ?? Buffer.alloc(0);
+    if (whole.length > maxBytes) throw tooLarge();
+    return whole;
+  }
   return new Promise<Buffer>((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
@@ -27,8 +34,6 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
       resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)),
     );
     request.on('error', (cause) => reject(new GatewayRefusal('cancelled', { cause })));
-    request.on('close', () => {
-      if (!request.complete) reject(new GatewayRefusal('cancelled'));
-    });
+    request.on('close', () => reject(new GatewayRefusal('cancelled')));
   });
 }

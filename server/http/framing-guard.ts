@@ -21,7 +21,8 @@ function isAmbiguous({ headers, rawHeaders, httpVersion }: IncomingMessage): boo
   if (coding !== undefined && (coding.toLowerCase() !== 'chunked' || isOld)) return true;
   let hosts = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    if (rawHeaders[index]?.toLowerCase() === 'host') hosts += 1;
+    const name = rawHeaders[index];
+    if (name?.length === 4 && name.toLowerCase() === 'host') hosts += 1;
   }
   return isOld ? hosts > 1 : hosts !== 1;
 }

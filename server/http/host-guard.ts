@@ -6,14 +6,15 @@ export function namedHost({ url = '/', headers }: IncomingMessage): string | und
 }
 
 /**
- * Whether a `Host` header names this server. A foreign one is a rebound DNS name or a misrouted
+ * Says whether a `Host` header names the server at `base`. A foreign one is a rebound DNS name or a misrouted
  * request; neither may reach anything. MCP 2025-06-18 transports, "Security Warning"
  */
-export function isOwnHost(host: string | undefined, base: string): boolean {
+export function ownHost(base: string): (host: string | undefined) => boolean {
   const { host: own, port, protocol } = new URL(base);
   // A client may spell out the port that its scheme implies. RFC 9110 §4.2.3
   const spelt = port === '' ? `${own}:${protocol === 'https:' ? 443 : 80}` : own;
-  return host?.toLowerCase() === own || host?.toLowerCase() === spelt;
+  const names = new Set([own, spelt]);
+  return (host) => host !== undefined && names.has(host.toLowerCase());
 }
 
 /** Whether a browser at `origin` may call: none sent, our own, or one that the operator listed. */

@@ -47,3 +47,35 @@ test('a caller who goes away before the end of the body has cancelled', async ()
 
   await expect(reading).rejects.toMatchObject({ code: 'cancelled' });
 });
+
+test('a body that is all there already is taken as it is, within the limit', async () => {
+  for (const [body, limit] of [
+    ['{"a":1}', 7],
+    ['', 0],
+  ] as const) {
+    const request = arriving();
+    if (body !== '') request.push(body);
+    request.push(null);
+    request.complete = true;
+
+    expect((await readBody(request, limit)).toString()).toBe(body);
+  }
+  const tooLong = arriving();
+  tooLong.push('12345');
+  tooLong.push(null);
+  tooLong.complete = true;
+
+  await expect(readBody(tooLong, 4)).rejects.toMatchObject({ code: 'too_large' });
+});
+
+test('a caller who went away before anybody read has cancelled, whatever they had sent', async () => {
+  for (const complete of [true, false]) {
+    const gone = arriving();
+    gone.push('12');
+    gone.complete = complete;
+    gone.destroy();
+    await new Promise((resolve) => setImmediate(resolve));
+
+    await expect(readBody(gone, 4)).rejects.toMatchObject({ code: 'cancelled' });
+  }
+});
