@@ -6,6 +6,7 @@ import type { NetworkSettings } from '#http/network-settings';
 import { socketWay } from '#http/socket-way';
 import { isUnknownIssuer } from '#http/trust';
 import { maxFrameBytes } from './frame.ts';
+import { framesOfATurn, type FramesOfATurn } from './frames-of-a-turn.ts';
 import { TunnelError } from './tunnel-error.ts';
 import type { Dial, SocketHears, TunnelSocket } from './tunnel-socket.ts';
 
@@ -65,7 +66,9 @@ export function dialWebSocket({ url, readKeySecret, settings }: DialOptions): Di
 }
 
 async function opened(socket: WebSocket, hears: SocketHears, url: URL): Promise<TunnelSocket> {
+  let frames: FramesOfATurn | undefined;
   await new Promise<void>((resolve, reject) => {
+    socket.once('upgrade', (response) => (frames = framesOfATurn(response.socket)));
     socket.once('open', resolve);
     socket.on('error', reject);
     socket.once('unexpected-response', (request, response: IncomingMessage) => {
@@ -86,11 +89,13 @@ async function opened(socket: WebSocket, hears: SocketHears, url: URL): Promise<
       new Promise((resolve) => {
         if (socket.readyState !== socket.OPEN) return resolve();
         const isBehind = socket.bufferedAmount > backlogBytes;
+        frames?.hold();
         socket.send(frame, () => resolve());
         if (!isBehind) resolve();
       }),
     close(code, reason) {
       socket.close(code, reason);
+      frames?.release();
       setTimeout(() => socket.terminate(), goodbyeMs).unref();
     },
     terminate: () => socket.terminate(),

@@ -6,6 +6,7 @@ import { WebSocketServer, type WebSocket } from 'ws';
 import type { AdmittedAgent } from './agent-directory.ts';
 import type { AgentTunnels } from './agent-tunnels.ts';
 import { maxFrameBytes } from './frame.ts';
+import { framesOfATurn } from './frames-of-a-turn.ts';
 import { closeCode, type Tunnel, type TunnelSocket } from './tunnel.ts';
 
 /** The one that both ends must name. */
@@ -34,26 +35,33 @@ export function socketAcceptor(tunnels: AgentTunnels) {
   });
   return (agent: AdmittedAgent, { request, socket, head }: AcceptedRequest): void => {
     server.handleUpgrade(request, socket, head, (webSocket) => {
-      attach(webSocket, tunnels, (below) => tunnels.add(agent, below));
+      attach(webSocket, socket, tunnels, (below) => tunnels.add(agent, below));
     });
   };
 }
 
 function attach(
   webSocket: WebSocket,
+  connection: Duplex,
   tunnels: AgentTunnels,
   add: (socket: TunnelSocket) => Tunnel,
 ): void {
+  const frames = framesOfATurn(connection);
   const whileOpen = (act: () => void) => {
     if (webSocket.readyState !== webSocket.OPEN) return;
     if (webSocket.bufferedAmount > maxUnsentBytes) webSocket.terminate();
     else act();
   };
   const tunnel = add({
-    send: (frame) => whileOpen(() => webSocket.send(frame)),
+    send: (frame) =>
+      whileOpen(() => {
+        frames.hold();
+        webSocket.send(frame);
+      }),
     ping: () => whileOpen(() => webSocket.ping()),
     close(code, reason) {
       webSocket.close(code, reason);
+      frames.release();
       // Who does not say goodbye is let go all the same.
       setTimeout(() => webSocket.terminate(), goodbyeMs).unref();
     },
