@@ -189,8 +189,10 @@ function isBreak(error: unknown): boolean {
 
 async function readMessage(call: Call): Promise<MessageCall> {
   const { headers } = call.request;
-  const mediaType = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
-  if (mediaType !== 'application/json') throw new GatewayRefusal('unsupported_media_type');
+  const type = headers['content-type'];
+  const isJson =
+    type === 'application/json' || type?.split(';')[0]?.trim().toLowerCase() === 'application/json';
+  if (!isJson) throw new GatewayRefusal('unsupported_media_type');
   const accepts = parseAccept(headers.accept);
   if (!accepts.json && !accepts.events) throw new GatewayRefusal('not_acceptable');
   const body = await call.request.readBody();

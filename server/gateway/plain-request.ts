@@ -71,7 +71,8 @@ async function finish(
 /** The answer with the caller's own id in the place of ours. */
 async function underId(answer: GatewayAnswer, { id }: Envelope): Promise<GatewayAnswer> {
   if (id === undefined || answer.body === undefined) return answer;
-  const response = await wholeAnswer(answer.body);
+  const { body } = answer;
+  const response = typeof body === 'string' ? Buffer.from(body) : await wholeBody(body);
   const scan = scanMessage(response);
   if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') {
     throw new GatewayRefusal('upstream_failed', {
@@ -79,9 +80,4 @@ async function underId(answer: GatewayAnswer, { id }: Envelope): Promise<Gateway
     });
   }
   return { ...answer, body: withId(response, scan.envelope, id) };
-}
-
-async function wholeAnswer(body: NonNullable<GatewayAnswer['body']>): Promise<Buffer> {
-  if (typeof body === 'string' || body instanceof Uint8Array) return Buffer.from(body);
-  return wholeBody(body);
 }

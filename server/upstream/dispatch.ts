@@ -54,7 +54,10 @@ export function dispatch(
       },
       onResponseStart(_, statusCode, headers) {
         if (statusCode < 200) return;
-        const header = (name: string) => [headers[name]].flat()[0];
+        const header = (name: string) => {
+          const value = headers[name];
+          return typeof value === 'object' ? value[0] : value;
+        };
         answer = { statusCode, header };
         if (header('content-type')?.startsWith('text/event-stream')) stream();
       },

@@ -60,17 +60,24 @@ function codeOf(cause: unknown): UpstreamError['code'] {
   return cause instanceof errors.HeadersTimeoutError ? 'timeout' : 'unreachable';
 }
 
+function mediaTypeOf(contentType: string): string {
+  if (contentType === 'application/json') return contentType;
+  return contentType.split(';')[0]?.trim().toLowerCase() ?? '';
+}
+
 function readAnswer({ statusCode, header, body }: DispatchedAnswer): UpstreamAnswer {
   // Its name is not passed on, so the caller could not undo it.
-  if ((header('content-encoding') ?? 'identity').toLowerCase() !== 'identity') {
+  const coding = header('content-encoding');
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
     throw new UpstreamError('encoded', 'the answer is compressed');
   }
-  const retryAfter = /^[1-9]\d{0,5}$/.exec(header('retry-after') ?? '')?.[0];
+  const retryAfter = header('retry-after');
+  const isSeconds = retryAfter !== undefined && /^[1-9]\d{0,5}$/.test(retryAfter);
   return {
     status: statusCode,
-    mediaType: header('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '',
+    mediaType: mediaTypeOf(header('content-type') ?? ''),
     sessionId: header('mcp-session-id'),
-    retryAfterSeconds: retryAfter === undefined ? undefined : Number(retryAfter),
+    retryAfterSeconds: isSeconds ? Number(retryAfter) : undefined,
     body,
   };
 }

@@ -26,7 +26,7 @@ const started = (args: readonly string[]) => startProgram(process.execPath, { ar
 /** The MCP server asked directly, and the least program that could stand before it. */
 export async function httpFloors(targetOrigin: string): Promise<[GatewayRacer, GatewayRacer]> {
   const proxy = started([join(floors, 'reverse-proxy.ts'), targetOrigin]);
-  const [, origin = ''] = await proxy.line(listening);
+  const [, origin = ''] = await proxy.line(listening, { timeoutMs: 60_000 });
   const shot = (at: string) => ({ url: `${at}/mcp`, headers: json, body: toolCall });
   return [
     { name: 'bare undici', shot: shot(origin), programs: [proxy] },
@@ -37,7 +37,7 @@ export async function httpFloors(targetOrigin: string): Promise<[GatewayRacer, G
 /** The least program between HTTP and an MCP server on stdio. */
 export async function stdioFloor(): Promise<GatewayRacer> {
   const front = started([join(floors, 'stdio-front.ts'), stdioTarget]);
-  const [, origin = ''] = await front.line(listening);
+  const [, origin = ''] = await front.line(listening, { timeoutMs: 60_000 });
   const shot = { url: `${origin}/mcp`, headers: json, body: toolCall };
   return { name: 'bare pipe', shot, programs: [front] };
 }

@@ -33,7 +33,7 @@ export async function benchGateway(log: (line: string) => void): Promise<string>
   const target = stack.use(
     startProgram(process.execPath, { args: [join(import.meta.dirname, 'floors/mcp-target.ts')] }),
   );
-  const [, origin = ''] = await target.line(/listening on (\S+)/);
+  const [, origin = ''] = await target.line(/listening on (\S+)/, { timeoutMs: 60_000 });
   const entered = (racer: GatewayRacer) => {
     for (const program of racer.programs) stack.use(program);
     return racer;

@@ -71,7 +71,7 @@ export async function latchkeyProcess(folder: string, args: readonly string[] = 
     env,
   });
   try {
-    await server.line(listening);
+    await server.line(listening, { timeoutMs: 60_000 });
   } catch (error) {
     await server.end();
     throw error;
