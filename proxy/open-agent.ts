@@ -3,6 +3,7 @@ import { open as openFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
 import { readAgentConfiguration } from '#agent/agent-configuration';
 import { readAgentKey } from '#agent/agent-key';
+import { keyInUse } from '#agent/key-in-use';
 import { agentStatus, type StatusForm } from '#agent/agent-status';
 import { AgentError } from '#agent/agent-error';
 import { runAgent } from '#agent/run-agent';
@@ -11,7 +12,7 @@ import type { AgentPlan } from '#cli/machine';
 import type { Clock } from '#clock/clock';
 import type { Options } from '#config/options';
 import type { NetworkSettings } from '#http/network-settings';
-import type { SecretStore } from '#keychain/secret-store';
+import { SecretStoreError, type SecretStore } from '#keychain/secret-store';
 import { localServers } from '#local-server/local-servers';
 import { jsonLinesLog } from '#log/log';
 import { dialWebSocket } from '#tunnel/dial-web-socket';
@@ -51,16 +52,24 @@ export async function openAgent(
     try {
       return await readAgentKey(base, keyFile, keyPorts);
     } catch (error) {
+      if (error instanceof SecretStoreError)
+        throw new TunnelError('unreadable', error.message, {
+          remedy: 'unlock the keychain, or name a file with --key-file',
+          cause: error,
+        });
       if (!(error instanceof AgentError)) throw error;
-      throw new TunnelError('refused', error.message, { remedy: error.remedy, cause: error });
+      throw new TunnelError('unreadable', error.message, { remedy: error.remedy, cause: error });
     }
   };
+  const key = keyInUse(readKeySecret);
   await runAgent(
     {
       base,
       version: manifest.version,
       instance: randomUUID(),
-      dial: dialWebSocket({ url: tunnelUrl(base), readKeySecret, settings: network }),
+      dial: dialWebSocket({ url: tunnelUrl(base), readKeySecret: key.read, settings: network }),
+      key,
+      watchesKey: keyFile !== undefined,
       open: localServers({ ...place, log, maxMessageBytes }),
       readConfiguration: () => readAgentConfiguration(configurationFile, { env, readText }),
       onReload: place.onReload,

@@ -16,6 +16,12 @@ export type AgentEvent =
     }
   | { event: 'reloaded'; servers: readonly string[] }
   | { event: 'not_reloaded'; problem: string }
+  /** Another key is in use; calls in the tunnel of the one before finish. */
+  | { event: 'key_replaced' }
+  /** The last of those calls has ended. */
+  | { event: 'key_left' }
+  /** Another key lies there, and the one before is in use all the same. */
+  | { event: 'key_not_replaced'; problem: string; remedy: string }
   | { event: 'failed'; server: string; problem: string }
   | { event: 'stopping'; calls: number }
   | { event: 'stopped' };
@@ -51,6 +57,15 @@ export function factLines(fact: AgentEvent): string[] {
       return [`configuration read again: ${fact.servers.join(', ')}`];
     case 'not_reloaded':
       return [`configuration not taken over: ${fact.problem}`];
+    case 'key_replaced':
+      return ['connected with the new key'];
+    case 'key_left':
+      return ['the key before it is not used here any more, and can be revoked'];
+    case 'key_not_replaced':
+      return [
+        `the new key is not in use: ${fact.problem}; what was connected stays so`,
+        ...(fact.remedy ? [`hint: ${fact.remedy}`] : []),
+      ];
     case 'failed':
       return [`${fact.server}: ${fact.problem}`];
     case 'stopping':

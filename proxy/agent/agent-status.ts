@@ -54,5 +54,5 @@ export function agentStatus(
 
 /** What happened, in contrast to what holds. */
 function isNews({ event }: AgentEvent): boolean {
-  return event === 'failed' || event === 'reloaded' || event === 'not_reloaded';
+  return /^(?:failed|(?:not_)?reloaded|key_\w+)$/.test(event);
 }

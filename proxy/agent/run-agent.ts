@@ -8,6 +8,8 @@ import type { Bound } from '#tunnel/payloads';
 import type { Dial } from '#tunnel/tunnel-socket';
 import type { AgentConfiguration } from './agent-configuration.ts';
 import type { AgentStatus } from './agent-status.ts';
+import { followKey } from './follow-key.ts';
+import type { KeyInUse } from './key-in-use.ts';
 import { servedServers } from './served-servers.ts';
 
 export type RunAgentPorts = {
@@ -17,10 +19,13 @@ export type RunAgentPorts = {
   /** Random text, one for the life of this process. */
   instance: string;
   dial: Dial;
+  key: KeyInUse;
+  /** Whether the key is looked at by itself, or only when the configuration is read again. */
+  watchesKey: boolean;
   open: (settings: LocalServerSettings) => LocalServer;
   /** @throws {ConfigurationError} */
   readConfiguration: () => AgentConfiguration;
-  /** Calls back whenever the configuration is to be read again. */
+  /** Calls back whenever the configuration, and the key, are to be read again. */
   onReload: (reload: () => void) => void;
   network: () => string;
   random: () => number;
@@ -101,7 +106,10 @@ export async function runAgent(ports: RunAgentPorts, signal: AbortSignal): Promi
       tellBound();
     },
   });
+  const following = { ...ports, watches: ports.watchesKey, renew: async () => tunnel.renew() };
+  const lookAtKey = followKey(following, signal);
   ports.onReload(() => {
+    lookAtKey();
     try {
       servers.configure(readConfiguration());
     } catch (error) {

@@ -11,4 +11,5 @@ export async function agentLogin(input: CommandInput, machine: Machine): Promise
   await store.set(agentKeyAccount(base), keySecret);
   machine.say(`the agent key for ${base} is kept`);
   machine.tell(`next: latchkey agent --server-url ${base}`);
+  machine.tell('hint: an agent that runs already takes it over at SIGHUP, and loses no call');
 }

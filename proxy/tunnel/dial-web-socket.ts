@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { ClientOptions, WebSocket } from 'ws';
 import { certificateProblem } from '#http/certificate-problem';
@@ -93,6 +94,7 @@ async function opened(socket: WebSocket, hears: SocketHears, url: URL): Promise<
         socket.send(frame, () => resolve());
         if (!isBehind) resolve();
       }),
+    settled: async () => answeredPing(socket),
     close(code, reason) {
       socket.close(code, reason);
       frames?.release();
@@ -100,6 +102,22 @@ async function opened(socket: WebSocket, hears: SocketHears, url: URL): Promise<
     },
     terminate: () => socket.terminate(),
   };
+}
+
+/** A pong comes behind whatever was sent before it, in both directions. RFC 6455 §5.5.3 */
+async function answeredPing(socket: WebSocket): Promise<void> {
+  const mark = randomBytes(8);
+  await new Promise<void>((resolve) => {
+    if (socket.readyState !== socket.OPEN) return resolve();
+    const hear = (data: Buffer) => {
+      if (!mark.equals(data)) return;
+      socket.off('pong', hear);
+      resolve();
+    };
+    socket.on('pong', hear);
+    socket.once('close', () => resolve());
+    socket.ping(mark);
+  });
 }
 
 function bytesOf(data: Buffer | ArrayBuffer): Buffer {

@@ -1,5 +1,5 @@
-import type { Clock } from '#clock/clock';
-import { tunnel, type Hello, type Tunnel, type TunnelPorts } from './tunnel.ts';
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { tunnel, type Hello, type Tunnel, type TunnelEnd, type TunnelPorts } from './tunnel.ts';
 import { TunnelError } from './tunnel-error.ts';
 import type { Dial } from './tunnel-socket.ts';
 
@@ -24,6 +24,14 @@ export interface KeptTunnel {
   /** What we are has changed: says so in every tunnel. */
   hello(): void;
 
+  /**
+   * Dials anew beside the tunnel that there is, and lets that one go once the new one serves; where there is none, ends
+   * the pause before the next, and says `undefined`. `left` resolves when the last call in the one before has ended.
+   *
+   * @throws {TunnelError} the tunnel that there was stays
+   */
+  renew(): Promise<{ left: Promise<void> } | undefined>;
+
   /** Takes nothing new, lets what is under way finish for up to `graceMs`, and is over then. */
   drain(graceMs: number): Promise<void>;
 
@@ -31,6 +39,13 @@ export interface KeptTunnel {
   readonly tunnels: number;
   readonly calls: number;
 }
+
+type Standing = {
+  made: Tunnel;
+  sinceAt: EpochSeconds;
+  /** Resolves when another serves in its place. */
+  replaced: PromiseWithResolvers<'replaced'>;
+};
 
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
@@ -49,14 +64,16 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
   const stopping = new AbortController();
   const { signal } = stopping;
   const open = new Set<Tunnel>();
+  let standing: Standing | undefined;
   let attempt = 0;
+  let isHurried = false;
 
-  /** Resolves after `ms`, or as soon as the network is another one. */
+  /** Resolves after `ms`, or as soon as the network is another one or there is reason to hurry. */
   async function pause(ms: number): Promise<void> {
     const before = network();
     for (let left = ms; left > 0 && !signal.aborted; left -= lookMs) {
       await clock.sleep(Math.min(left, lookMs), signal);
-      if (network() === before) continue;
+      if (network() === before && !isHurried) continue;
       attempt = 0;
       return;
     }
@@ -70,37 +87,45 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
     await pause(Math.min(ms, longestPauseMs));
   }
 
-  /** One tunnel, until another is wanted. */
-  async function once(): Promise<void> {
+  async function dialled(): Promise<Standing> {
+    isHurried = false;
     const made = tunnel({ ...ports, hello: ports.hello() });
     const socket = await dial(made.hears, signal);
-    const sinceAt = clock.now();
     open.add(made);
+    void made.over.then(() => open.delete(made));
     made.begin(socket);
-    tell({ state: 'connected' });
-    const over = made.over.then((end) => {
-      open.delete(made);
-      return end;
-    });
-    const end = await Promise.race([over, made.drained.then(() => undefined)]);
+    return { made, sinceAt: clock.now(), replaced: Promise.withResolvers() };
+  }
+
+  /** One tunnel, until another is wanted. */
+  async function once(): Promise<void> {
+    if (!standing) {
+      tell({ state: 'connecting' });
+      const mine = await dialled();
+      // A renewal may have been quicker.
+      if (standing) void letGo(mine.made);
+      standing ??= mine;
+      tell({ state: 'connected' });
+    }
+    const now = standing;
+    const { made, sinceAt, replaced } = now;
+    const drained = made.drained.then(() => 'drained' as const);
+    const end = await Promise.race([made.over, drained, replaced.promise]);
+    if (end === 'replaced') return;
+    if (standing === now) standing = undefined;
     const stood = clock.now() - sinceAt;
     if (stood >= steadySeconds) attempt = 0;
     if (signal.aborted) return;
     // Of one that the server drains, what is under way goes on beside the next.
-    const goesAway = end === undefined || end.code === goingAway;
+    const goesAway = end === 'drained' || end.code === goingAway;
     if (goesAway && stood > 0) return;
-    const reason = end?.reason || (end ? `closed with ${end.code}` : 'the server is stopping');
-    if (end?.code === keyRevoked)
-      throw new TunnelError('refused', 'the key was revoked', {
-        remedy: 'put another in its place: latchkey agent login, or the key file',
-      });
+    const { code, reason } = end === 'drained' ? { code: goingAway, reason: '' } : end;
     tell({ state: 'lost', reason });
-    throw new TunnelError('unreachable', `the tunnel ended: ${reason}`);
+    throw lossOf({ code, reason });
   }
 
   async function keep(): Promise<void> {
     while (!signal.aborted) {
-      tell({ state: 'connecting' });
       try {
         await once();
       } catch (error) {
@@ -111,6 +136,11 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
     }
   }
 
+  async function letGo(made: Tunnel): Promise<void> {
+    await Promise.race([made.leave(), made.over]);
+    made.end(1000, 'another took its place');
+  }
+
   const keeping = keep();
   const calls = () => [...open].reduce((sum, { calls: more }) => sum + more, 0);
 
@@ -118,11 +148,24 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
     hello() {
       for (const each of open) each.hello(ports.hello());
     },
+    async renew() {
+      const before = standing;
+      isHurried = true;
+      if (!before) return undefined;
+      const next = await dialled();
+      const end = await Promise.race([next.made.greeted, next.made.over]);
+      if (end) throw lossOf(end);
+      // The one before may have ended meanwhile, and yet another stand in its place.
+      const replaced = standing ?? before;
+      standing = next;
+      isHurried = true;
+      replaced.replaced.resolve('replaced');
+      return { left: letGo(replaced.made) };
+    },
     async drain(graceMs) {
-      for (const each of open) each.hello({ ...ports.hello(), servers: [] });
       const passed = new AbortController();
       await Promise.race([
-        Promise.all([...open].map(async (each) => each.idle())),
+        Promise.all([...open].map(async (each) => each.leave())),
         clock.sleep(graceMs, passed.signal),
       ]);
       passed.abort();
@@ -137,4 +180,13 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
       return calls();
     },
   };
+}
+
+function lossOf({ code, reason }: TunnelEnd): TunnelError {
+  if (code === keyRevoked)
+    return new TunnelError('refused', 'the key was revoked', {
+      remedy: 'put another in its place: latchkey agent login, or the key file',
+    });
+  const why = reason || (code === goingAway ? 'the server is stopping' : `closed with ${code}`);
+  return new TunnelError('unreachable', `the tunnel ended: ${why}`);
 }

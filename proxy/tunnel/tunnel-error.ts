@@ -1,11 +1,18 @@
 /**
  * No tunnel. `refused`: the key is not accepted. `forbidden`: the server lets nobody in this way.
  * `protocol`: what answers is no server of ours, or of another version. `busy`: not now.
- * `unreachable`: no connection. Messages hold no secret.
+ * `unreadable`: there is no key to show. `unreachable`: no connection. Messages hold no secret.
  */
 export class TunnelError extends Error {
   override readonly name = 'TunnelError';
-  readonly code: 'refused' | 'forbidden' | 'protocol' | 'busy' | 'unreachable' | 'aborted';
+  readonly code:
+    | 'refused'
+    | 'forbidden'
+    | 'protocol'
+    | 'busy'
+    | 'unreadable'
+    | 'unreachable'
+    | 'aborted';
   readonly remedy: string;
   readonly retryAfterSeconds: number;
 

@@ -3,6 +3,9 @@ export interface TunnelSocket {
   /** Resolves when there is room for the next, or when it is gone. */
   send(frame: Buffer): Promise<void>;
 
+  /** Resolves once the other side has taken all that was sent before and we all that it had sent by then, or when it is gone. */
+  settled(): Promise<void>;
+
   /** Says goodbye, and lets go soon after, answered or not. RFC 6455 §7.4 */
   close(code: number, reason: string): void;
 

@@ -29,9 +29,14 @@ export interface Tunnel {
   /** How many requests are under way that have an end of their own. */
   readonly calls: number;
 
-  /** Resolves once no such request is under way. */
-  idle(): Promise<void>;
+  /**
+   * Says that nothing is served here any more. Resolves once every such request has its answer, those included that
+   * crossed the words on their way, and the server has the last of them.
+   */
+  leave(): Promise<void>;
 
+  /** Resolves once the server has said what is bound to us. */
+  readonly greeted: Promise<void>;
   /** Resolves when the server wants to be dialled anew. */
   readonly drained: Promise<void>;
   readonly over: Promise<TunnelEnd>;
@@ -57,7 +62,9 @@ export function tunnel(ports: TunnelPorts): Tunnel {
   const streams = new Map<number, ServedStream>();
   const drained = Promise.withResolvers<void>();
   const over = Promise.withResolvers<TunnelEnd>();
+  const greeted = Promise.withResolvers<void>();
   const ended = new AbortController();
+  let isLeaving = false;
   let socket: TunnelSocket | undefined;
   let greeting = ports.hello;
   let lastId = 0;
@@ -95,8 +102,9 @@ export function tunnel(ports: TunnelPorts): Tunnel {
     if (id === 0) {
       if (type === frameType.drain) return drained.resolve();
       const bound = type === frameType.bound ? readBound(payload) : undefined;
-      if (bound) ports.bound(bound);
-      return;
+      if (!bound) return;
+      ports.bound(bound);
+      return greeted.resolve();
     }
     if (type === frameType.open) return open(id, payload);
     // What is not known has crossed the end of its stream on the way.
@@ -109,6 +117,13 @@ export function tunnel(ports: TunnelPorts): Tunnel {
       log.debug('a call was ended by the server', { stream: id, code: readReset(payload) });
       stream.cut();
     }
+  }
+
+  async function idle(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      if (calls() === 0) resolve();
+      else waiting.push(resolve);
+    });
   }
 
   function finish(end: TunnelEnd): void {
@@ -142,16 +157,19 @@ export function tunnel(ports: TunnelPorts): Tunnel {
     },
     hello(hello) {
       greeting = hello;
-      void send(jsonFrame(frameType.hello, 0, hello));
+      if (!isLeaving) void send(jsonFrame(frameType.hello, 0, hello));
     },
     get calls() {
       return calls();
     },
-    idle: async () =>
-      new Promise((resolve) => {
-        if (calls() === 0) resolve();
-        else waiting.push(resolve);
-      }),
+    async leave() {
+      isLeaving = true;
+      void send(jsonFrame(frameType.hello, 0, { ...greeting, servers: [] }));
+      await socket?.settled();
+      await idle();
+      await socket?.settled();
+    },
+    greeted: greeted.promise,
     drained: drained.promise,
     over: over.promise,
     end(code, reason) {

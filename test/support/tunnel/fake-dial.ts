@@ -7,6 +7,8 @@ export type FakeSocket = TunnelSocket & {
   readonly sent: Frame[];
   /** How it was let go. */
   ended: number | 'terminated' | undefined;
+  /** Whether the other side answers; what waits for that goes on when it does again. */
+  answers(does: boolean): void;
 };
 
 /** Connections that a test holds the other end of; an error instead of a socket refuses a dial. */
@@ -20,6 +22,8 @@ export function fakeDial(): { dial: Dial; sockets: FakeSocket[]; refusals: Tunne
       const refusal = refusals.shift();
       if (refusal) throw refusal;
       const sent: Frame[] = [];
+      let answering = Promise.withResolvers<void>();
+      answering.resolve();
       const socket: FakeSocket = {
         hears,
         sent,
@@ -27,6 +31,11 @@ export function fakeDial(): { dial: Dial; sockets: FakeSocket[]; refusals: Tunne
         async send(frame) {
           const read = readFrame(frame);
           if (read) sent.push(read);
+        },
+        settled: async () => answering.promise,
+        answers(does) {
+          if (does) answering.resolve();
+          else answering = Promise.withResolvers<void>();
         },
         close: (code) => (socket.ended ??= code),
         terminate: () => (socket.ended ??= 'terminated'),

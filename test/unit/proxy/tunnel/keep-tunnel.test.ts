@@ -52,7 +52,7 @@ function kept(respond?: Responder['respond'], refused: TunnelError[] = []) {
     if (!found) throw new Error(`no socket ${at}`);
     return found;
   };
-  return { clock, tunnel, sockets, socket, requests, states, bounds, place };
+  return { clock, tunnel, sockets, socket, requests, states, bounds, place, refusals };
 }
 
 const opening = { server: 'sales', method: 'POST', headers: {}, caller: 'dana' };
@@ -248,4 +248,119 @@ test('told to drain, it takes leave of the server and waits for what is under wa
   expect(meanwhile).toBeUndefined();
   expect(socket(0).ended).toBe(1000);
   expect(typesOf(socket(0), 1).at(-1)).toBe(frameType.end);
+});
+
+/** Says what is bound, as the server does to every HELLO. */
+function greet({ hears }: FakeSocket): void {
+  const bound = { organization: 'acme', agent: 'berlin', servers: ['sales'] };
+  hears.frame(jsonFrame(frameType.bound, 0, bound));
+}
+
+const lastHello = ({ sent }: FakeSocket) =>
+  JSON.parse(String(sent.findLast(({ type }) => type === frameType.hello)?.payload));
+
+test('renewed, the new tunnel serves before the one before is left, and that one ends with its last call', async () => {
+  const done = Promise.withResolvers<void>();
+  const { clock, socket, sockets, states, tunnel } = kept(async ({ body }) => {
+    if (String(body) === 'slow') await done.promise;
+    return { status: 200, headers: {}, body: bytes('said') };
+  });
+  await clock.settled();
+  ask(socket(0), 1, 'slow');
+  await clock.settled();
+
+  const renewed = tunnel.renew();
+  await clock.settled();
+  const beforeGreeting = lastHello(socket(0));
+  greet(socket(1));
+  const left = (await renewed)?.left;
+  await clock.settled();
+  ask(socket(0), 2, 'crossed on the way');
+  ask(socket(1), 1, 'at the new one');
+  await clock.settled();
+  const meanwhile = socket(0).ended;
+  done.resolve();
+  await left;
+
+  expect(sockets).toHaveLength(2);
+  expect(beforeGreeting.servers).toHaveLength(1);
+  expect(lastHello(socket(0))).toMatchObject({ servers: [] });
+  expect(meanwhile).toBeUndefined();
+  expect([1, 2].map((id) => typesOf(socket(0), id).at(-1))).toEqual([frameType.end, frameType.end]);
+  expect(typesOf(socket(1), 1).at(-1)).toBe(frameType.end);
+  expect([socket(0).ended, socket(1).ended]).toEqual([1000, undefined]);
+  socket(0).hears.closed(1000, '');
+  for (let second = 0; second < 20; second += 1) {
+    socket(1).hears.alive();
+    await clock.advance(1);
+  }
+  expect(sockets).toHaveLength(2);
+  expect(states.map(({ state }) => state)).toEqual(['connecting', 'connected']);
+});
+
+test('a tunnel is not closed before the server has heard that it is left', async () => {
+  const { clock, socket, tunnel } = kept();
+  await clock.settled();
+  socket(0).answers(false);
+  const renewed = tunnel.renew();
+  await clock.settled();
+  greet(socket(1));
+  const left = (await renewed)?.left;
+  await clock.settled();
+  const unheard = socket(0).ended;
+  ask(socket(0), 1, 'crossed on the way');
+  socket(0).answers(true);
+  await left;
+
+  expect(unheard).toBeUndefined();
+  expect(typesOf(socket(0), 1).at(-1)).toBe(frameType.end);
+  expect(socket(0).ended).toBe(1000);
+});
+
+test('a renewal that is refused leaves the tunnel as it was', async () => {
+  const { clock, socket, sockets, refusals, tunnel } = kept();
+  await clock.settled();
+  refusals.push(new TunnelError('refused', 'an unknown key'));
+  const refused = tunnel.renew();
+  await expect(refused).rejects.toMatchObject({ code: 'refused' });
+  ask(socket(0), 1, 'still here');
+  await clock.settled();
+  const revoked = tunnel.renew();
+  await clock.settled();
+  socket(1).hears.closed(4401, '');
+
+  await expect(revoked).rejects.toMatchObject({ message: 'the key was revoked' });
+  expect(typesOf(socket(0), 1).at(-1)).toBe(frameType.end);
+  expect(lastHello(socket(0)).servers).toHaveLength(1);
+  expect(sockets).toHaveLength(2);
+});
+
+test('a tunnel that ends while another is made in its place is not missed', async () => {
+  const { clock, socket, sockets, tunnel } = kept();
+  await clock.settled();
+  const renewed = tunnel.renew();
+  await clock.settled();
+  socket(0).hears.closed(1006, '');
+  greet(socket(1));
+  await (
+    await renewed
+  )?.left;
+  for (let second = 0; second < 60; second += 1) {
+    for (const { hears } of sockets) hears.alive();
+    await clock.advance(1);
+  }
+
+  expect(tunnel.tunnels).toBe(1);
+  expect(sockets.filter(({ ended }) => ended === undefined)).toHaveLength(1);
+});
+
+test('a renewal ends the pause before the next attempt', async () => {
+  const { clock, sockets, refusals, tunnel } = kept(undefined, Array.from({ length: 9 }, away));
+  for (let turn = 0; turn < 20; turn += 1) await clock.advance(2);
+  refusals.length = 0;
+  const before = sockets.length;
+  await tunnel.renew();
+  await clock.advance(2);
+
+  expect([before, sockets.length]).toEqual([0, 1]);
 });

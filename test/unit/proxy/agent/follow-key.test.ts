@@ -1,0 +1,110 @@
+import { expect, test } from 'vitest';
+import type { AgentEvent } from '#proxy/agent/agent-event';
+import { followKey } from '#proxy/agent/follow-key';
+import { keyInUse } from '#proxy/agent/key-in-use';
+import { TunnelError } from '#proxy/tunnel/tunnel-error';
+import { fakeClock } from '#support/fake-clock';
+
+/** A key that a test replaces, and a tunnel that takes what `take` says. */
+async function followed({ watches = true } = {}) {
+  const clock = fakeClock();
+  const stop = new AbortController();
+  const events: AgentEvent[] = [];
+  const left = Promise.withResolvers<void>();
+  const place: { key: string | TunnelError; refusal?: TunnelError; dials: string[] } = {
+    key: 'old',
+    dials: [],
+  };
+  const key = keyInUse(async () => {
+    if (typeof place.key === 'string') return place.key;
+    throw place.key;
+  });
+  await key.read();
+  const look = followKey(
+    {
+      key,
+      watches,
+      clock,
+      status: (event) => events.push(event),
+      async renew() {
+        place.dials.push(await key.read());
+        if (place.refusal) throw place.refusal;
+        return { left: left.promise };
+      },
+    },
+    stop.signal,
+  );
+  return { clock, events, left, place, look, stop };
+}
+
+test('a key that was replaced is taken into use once, and told when the one before has no call left', async () => {
+  const { clock, events, left, place } = await followed();
+  await clock.advance(4);
+  place.key = 'new';
+  for (let turn = 0; turn < 5; turn += 1) await clock.advance(2);
+  const before = events.map(({ event }) => event);
+  left.resolve();
+  await clock.settled();
+
+  expect(place.dials).toEqual(['new']);
+  expect(before).toEqual(['key_replaced']);
+  expect(events.at(-1)).toEqual({ event: 'key_left' });
+});
+
+test('a new key that is refused is told once and not tried again before it changes', async () => {
+  const { clock, events, place } = await followed();
+  place.key = 'wrong';
+  place.refusal = new TunnelError('refused', 'not accepted', { remedy: 'make one' });
+  for (let turn = 0; turn < 5; turn += 1) await clock.advance(2);
+  const told = [...events];
+  delete place.refusal;
+  place.key = 'right';
+  await clock.advance(2);
+
+  expect(told).toEqual([
+    { event: 'key_not_replaced', problem: 'not accepted', remedy: 'make one' },
+  ]);
+  expect(place.dials).toEqual(['wrong', 'right']);
+});
+
+test('a server that is away just then is dialled again until it is back', async () => {
+  const { clock, events, place } = await followed();
+  place.key = 'new';
+  place.refusal = new TunnelError('unreachable', 'no route');
+  for (let turn = 0; turn < 3; turn += 1) await clock.advance(2);
+  delete place.refusal;
+  await clock.advance(2);
+  await clock.advance(2);
+
+  expect(place.dials).toHaveLength(4);
+  expect(events.map(({ event }) => event)).toEqual(['key_not_replaced', 'key_replaced']);
+});
+
+test('a file that is just being written is no news; one that stays unreadable is, once', async () => {
+  const { clock, events, place } = await followed();
+  place.key = new TunnelError('unreadable', 'holds no agent key');
+  await clock.advance(2);
+  const first = events.length;
+  for (let turn = 0; turn < 4; turn += 1) await clock.advance(2);
+
+  expect(first).toBe(0);
+  expect(events).toEqual([
+    { event: 'key_not_replaced', problem: 'holds no agent key', remedy: '' },
+  ]);
+});
+
+test('what is not watched is looked at when asked, and after the end not at all', async () => {
+  const { clock, place, look } = await followed({ watches: false });
+  place.key = 'new';
+  await clock.advance(10);
+  const unasked = place.dials.length;
+  look();
+  await clock.settled();
+
+  expect([unasked, place.dials.length]).toEqual([0, 1]);
+  const watching = await followed();
+  watching.stop.abort();
+  watching.place.key = 'new';
+  for (let turn = 0; turn < 4; turn += 1) await watching.clock.advance(2);
+  expect(watching.place.dials).toEqual([]);
+});
