@@ -1,132 +1,205 @@
-import { join } from 'node:path';
-import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { CreateMessageRequestSchema } from '@modelcontextprotocol/sdk/types.js';
-import { readFileSync } from 'node:fs';
+import { createHash, randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { agentServer, type AgentServer } from '#support/agent-server';
+
+import { storyAssistant, textOf, type StoryAssistant } from '#support/agent-story/story-assistant';
+import { storyWorld, type StoryWorld } from '#support/agent-story/story-world';
 import { mcpCall } from '#support/mcp-call';
-import { startProgram, type Program } from '#support/processes';
-import { launcher } from '#support/proxy-process';
-import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
+import { refusedDial } from '#support/raw-agent';
 
-const script = join(import.meta.dirname, '../support/local-server/stdio-child.ts');
-const limit = { timeoutMs: 30_000 };
+const patient = { timeout: 30_000, interval: 100 };
+const dial = 'GET /api/agents/connect ';
 
-let folder: TemporaryFolder;
-let server: AgentServer;
-let agent: Program;
+let world: StoryWorld;
+let assistant: StoryAssistant;
 beforeAll(async () => {
-  folder = await temporaryFolder('story');
-  server = await agentServer();
-  agent = await startAgent();
+  world = await storyWorld();
+  assistant = await storyAssistant(world);
 });
 afterAll(async () => {
-  await agent.end();
-  await server[Symbol.asyncDispose]();
-  await folder[Symbol.asyncDispose]();
+  await assistant[Symbol.asyncDispose]();
+  await world[Symbol.asyncDispose]();
 });
 
-/** The real agent, once it serves. */
-async function startAgent(): Promise<Program> {
-  const config = join(folder.path, 'agent.json');
-  const env = { CHILD_EVENTS: join(folder.path, 'events') };
-  const sales = { command: process.execPath, args: [script], env, denyTools: ['shout'] };
-  await writeFile(config, JSON.stringify({ servers: { sales } }));
-  const started = startProgram(process.execPath, {
-    args: [launcher, 'agent', '--server-url', server.base, '--config', config],
-    env: { HOME: folder.path, LATCHKEY_AGENT_KEY: server.agent.key },
-    endLimitMs: 20_000,
-  });
-  await started.line(/serving sales/, limit);
-  return started;
-}
+const slow = (seconds: number, steps = 1) => ({
+  name: 'trigger-long-running-operation',
+  arguments: { duration: seconds, steps },
+});
+const sentTo = (part: string) => world.sent().filter(({ text }) => text.includes(part));
+const outcome = (call: Promise<unknown>) => call.then(() => 'answered', String);
 
-/** An assistant of the older era that knows no more than the endpoint and a key. */
-async function assistant(): Promise<Client> {
-  const client = new Client({ name: 'story', version: '1' }, { capabilities: { sampling: {} } });
-  client.setRequestHandler(CreateMessageRequestSchema, () => ({
-    role: 'assistant',
-    model: 'm',
-    content: { type: 'text', text: 'because' },
-  }));
-  const headers = { 'X-API-Key': server.mcpKey };
-  const transport = new StreamableHTTPClientTransport(new URL(server.endpoint), {
-    requestInit: { headers },
-  });
-  await client.connect(transport);
-  return client;
-}
+test('tools of a private network are listed, but for those kept back there, and called', async () => {
+  const { tools } = await assistant.client.listTools();
+  const names = tools.map(({ name }) => name);
 
-const events = () => readFileSync(join(folder.path, 'events'), 'utf8');
-const textOf = ({ content }: Awaited<ReturnType<Client['callTool']>>) =>
-  Array.isArray(content) ? String(content[0]?.text) : '';
+  expect(names).toContain('echo');
+  expect(names).not.toContain('get-env');
+  expect(await assistant.echo('hé 世界')).toBe('Echo: hé 世界');
+  await expect(assistant.client.callTool({ name: 'get-env' })).rejects.toThrow(/get-env/);
+});
 
-test('an assistant reaches the server behind the agent: lists, calls, progress, sampling', async () => {
-  const client = await assistant();
+test('a result of 10 MB arrives byte by byte', async () => {
+  // The server says it twice, as text and structured.
+  const text = randomBytes(2_500_000).toString('hex');
+  const path = join(world.folder, 'big.txt');
+  await writeFile(path, text);
+  await using files = await storyAssistant(world, 'files');
+  const read = await files.client.callTool({ name: 'read_text_file', arguments: { path } });
+
+  expect(JSON.stringify(read).length).toBeGreaterThan(10_000_000);
+  expect(sha256(textOf(read))).toBe(sha256(text));
+  expect(sha256(String(Object(read.structuredContent).content))).toBe(sha256(text));
+});
+
+test('progress comes while a call runs, and the server may ask the assistant for a sample', async () => {
   const steps: number[] = [];
+  const { client } = assistant;
+  await client.callTool(slow(0.6, 3), undefined, { onprogress: (at) => steps.push(at.progress) });
+  const prompt = { prompt: 'why', maxTokens: 10 };
+  const sampled = await client.callTool({ name: 'trigger-sampling-request', arguments: prompt });
 
-  const { tools } = await client.listTools();
-  const big = await client.callTool({ name: 'big', arguments: { bytes: 10_000_000 } });
-  const progress = { name: 'progress', arguments: { steps: 3 } };
-  await client.callTool(progress, undefined, { onprogress: (at) => steps.push(at.progress) });
-  const asked = await client.callTool({ name: 'ask', arguments: { question: 'why' } });
-
-  expect(tools.map(({ name }) => name)).toContain('echo');
-  expect(tools.map(({ name }) => name)).not.toContain('shout');
-  expect(textOf(big)).toHaveLength(10_000_000);
   expect(steps).toEqual([1, 2, 3]);
-  expect(textOf(asked)).toBe('because');
-  await client.close();
+  expect(textOf(sampled)).toContain('because');
 });
 
-test('a call that the assistant cancels is cancelled at the child', async () => {
-  const client = await assistant();
+test('a call that the assistant cancels is cancelled at the child within a second', async () => {
   const gone = new AbortController();
-  const slow = { name: 'slow', arguments: { ms: 60_000 } };
-  const call = client.callTool(slow, undefined, { signal: gone.signal });
-  const failed = call.then(() => 'answered', String);
-  await expect.poll(events, { timeout: 30_000 }).toContain('slow started');
+  const before = sentTo('long-running').length;
+  const call = outcome(assistant.client.callTool(slow(30), undefined, { signal: gone.signal }));
+  await expect.poll(() => sentTo('long-running').length, patient).toBe(before + 1);
 
+  const cancelledAtMs = Date.now();
   gone.abort('no longer needed');
-  const said = await failed;
 
-  await expect.poll(events, { timeout: 30_000 }).toContain('slow cancelled');
-  expect(said).toContain('no longer needed');
-  await client.close();
+  expect(await call).toContain('no longer needed');
+  await expect.poll(() => sentTo('notifications/cancelled').length, patient).toBe(1);
+  const [seen] = sentTo('notifications/cancelled');
+  expect((seen?.atMs ?? Infinity) - cancelledAtMs).toBeLessThan(1000);
+});
+
+test('an agent killed inside a call costs one error, and its successor serves the next', async () => {
+  const before = sentTo('long-running').length;
+  const call = outcome(assistant.client.callTool(slow(60)));
+  await expect.poll(() => sentTo('long-running').length, patient).toBe(before + 1);
+
+  world.agent.kill('SIGKILL');
+  const error = await call;
+  await world.startAgent();
+
+  // The tool only reads, so it was asked for once more.
+  expect(error).toContain('the agent that serves this endpoint is offline');
+  expect(await assistant.echo('back')).toBe('Echo: back');
+  expect(assistant.surprises).toEqual([]);
+});
+
+test(
+  'a network cut for 30 s: offline within 5 s, one answer a call, and then all works with nothing started anew',
+  { timeout: 120_000 },
+  async () => {
+    const { agent } = world;
+    const children = sentTo('started').length;
+    const before = sentTo('long-running').length;
+    const open = outcome(assistant.client.callTool(slow(60)));
+    await expect.poll(() => sentTo('long-running').length, patient).toBe(before + 1);
+    expect(await world.standing()).toBe('Online');
+
+    const cutAtMs = performance.now();
+    const sinceCut = () => performance.now() - cutAtMs;
+    world.network.cut(dial);
+    const meanwhile: Promise<string>[] = [];
+    let offlineAfterMs = 0;
+    while (sinceCut() < 30_000) {
+      if (meanwhile.length < sinceCut() / 2000) meanwhile.push(outcome(assistant.echo('lost')));
+      if (offlineAfterMs === 0 && (await world.standing()) === 'Offline')
+        offlineAfterMs = sinceCut();
+      await delay(50);
+    }
+    const said = await Promise.all([open, ...meanwhile]);
+    world.network.join();
+    await expect.poll(() => world.standing(), patient).toBe('Online');
+
+    expect(offlineAfterMs).toBeGreaterThan(0);
+    expect(offlineAfterMs).toBeLessThan(5000);
+    expect(said).toHaveLength(16);
+    for (const error of said) expect(error).toMatch(/agent|unknown/);
+    expect(await assistant.echo('joined')).toBe('Echo: joined');
+    expect(world.agent).toBe(agent);
+    expect(sentTo('started')).toHaveLength(children);
+    expect(assistant.surprises).toEqual([]);
+  },
+);
+
+test('the key is replaced in four steps under a stream of calls, and none fails', async () => {
+  await using other = await storyAssistant(world);
+  const failures: string[] = [];
+  let answered = 0;
+  let isOver = false;
+  const keepCalling = async (who: StoryAssistant, name: string) => {
+    for (let count = 0; !isOver; count += 1) {
+      const message = `${name} ${count}`;
+      const said = await who.echo(message).catch(String);
+      if (said === `Echo: ${message}`) answered += 1;
+      else failures.push(said);
+    }
+  };
+  const keepWaiting = async (who: StoryAssistant) => {
+    while (!isOver) {
+      const said = await outcome(who.client.callTool(slow(1.5)));
+      if (said === 'answered') answered += 1;
+      else failures.push(said);
+    }
+  };
+  const callers = [
+    ...[1, 2, 3].map((count) => keepCalling(assistant, `one ${count}`)),
+    ...[1, 2, 3].map((count) => keepCalling(other, `two ${count}`)),
+    keepWaiting(assistant),
+    keepWaiting(other),
+  ];
+  const known = (of: unknown) =>
+    Array.isArray(of) ? of.map((one) => ({ id: one.id, used: one.last_used_at })) : [];
+
+  const { id, key } = await world.ask('POST', '/agents/berlin/keys', { name: 'second' });
+  await world.replaceKey(String(key));
+  await world.agent.line(/connected with the new key/, { timeoutMs: 30_000 });
+  await world.agent.line(/not used here any more, and can be revoked/, { timeoutMs: 30_000 });
+  const ofAgent = async () => known((await world.ask('GET', '/agents/berlin'))['keys']);
+  const used = async () => (await ofAgent()).find((one) => one.id === id)?.used;
+  await expect.poll(used, patient).toEqual(expect.any(Number));
+  const old = (await ofAgent()).find((one) => one.id !== id)?.id;
+  await world.ask('DELETE', `/agents/berlin/keys/${String(old)}`);
+  const atRevocation = answered;
+  await delay(2000);
+  isOver = true;
+  await Promise.all(callers);
+
+  expect(failures).toEqual([]);
+  expect(answered).toBeGreaterThan(atRevocation);
+  expect(await refusedDial(world.server.base, { key: world.firstKey })).toBe(401);
+  expect(await world.standing()).toBe('Online');
+  expect([...assistant.surprises, ...other.surprises]).toEqual([]);
 });
 
 test('a request without any handshake is answered through the agent', async () => {
-  const { status, text } = await mcpCall(server.endpoint, { key: server.mcpKey });
+  const { status, text } = await mcpCall(`${world.server.base}/mcp/acme/everything`, {
+    key: world.mcpKeys.everything,
+  });
 
   expect(status).toBe(200);
   expect(text).toContain('"echo"');
 });
 
-test('an agent killed inside a call costs one error, and its successor serves the next', async () => {
-  const client = await assistant();
-  const slowCalls = () => events().split('slow started').length;
-  const before = slowCalls();
-  const call = client.callTool({ name: 'slow', arguments: { ms: 60_000 } });
-  const failed = call.then(() => 'answered', String);
-  await expect.poll(slowCalls, { timeout: 30_000 }).toBe(before + 1);
+test('a revoked agent is told so, says what to do, and callers hear that it is away', async () => {
+  await world.ask('DELETE', '/agents/berlin');
 
-  agent.kill('SIGKILL');
-  await agent.exited;
-  const error = await failed;
-  agent = await startAgent();
-  const again = await assistant();
-  const said = await again.callTool({ name: 'echo', arguments: { text: 'back' } });
-
-  expect(error).toContain('its answer broke off');
-  expect(textOf(said)).toBe('back');
-  await again.close();
+  await world.agent.line(/the key was revoked|does not accept the agent's key/, {
+    timeoutMs: 30_000,
+  });
+  await expect(assistant.echo('gone')).rejects.toThrow(/agent|offline/i);
 });
 
-test('a revoked key ends the tunnel, and the agent says what to do', async () => {
-  await server.command('agent', 'revoke', server.agent.id);
-
-  await agent.line(/the key was revoked|does not accept the agent's key/, limit);
-  await expect(assistant()).rejects.toThrow(/agent|offline/i);
-});
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}

@@ -8,7 +8,10 @@ const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js'
 
 /** `latchkey-server start` as a process of its own, with a data directory of its own. */
 export interface ServerProcess extends AsyncDisposable {
+  /** Where it is reached. */
   readonly base: string;
+  /** Where it listens. */
+  readonly port: number;
   readonly dataDir: string;
   readonly program: Program;
   /** Ends the process and starts another one at the same place, on the same data. */
@@ -17,15 +20,23 @@ export interface ServerProcess extends AsyncDisposable {
   command(words: readonly string[], input?: string): Promise<string>;
 }
 
-/** `host` is what browsers call it: passkeys need a name, secure cookies an address. */
+/**
+ * `host` is what browsers call it: passkeys need a name, secure cookies an address. `frontPort` is the port of something
+ * in front of it, which everybody asks instead.
+ */
 export async function serverProcess({
   host = '127.0.0.1',
   args = [],
-}: { host?: '127.0.0.1' | 'localhost'; args?: readonly string[] } = {}): Promise<ServerProcess> {
+  frontPort,
+}: {
+  host?: '127.0.0.1' | 'localhost';
+  args?: readonly string[];
+  frontPort?: number;
+} = {}): Promise<ServerProcess> {
   const folder = await temporaryFolder('server');
   const dataDir = join(folder.path, 'data');
   const port = await freePort();
-  const base = `http://${host}:${port}`;
+  const base = `http://${host}:${frontPort ?? port}`;
   const env = { LATCHKEY_DATA_DIR: dataDir };
   const start = async (): Promise<Program> => {
     const started = startProgram(process.execPath, {
@@ -38,6 +49,7 @@ export async function serverProcess({
   let program = await start();
   return {
     base,
+    port,
     dataDir,
     get program() {
       return program;

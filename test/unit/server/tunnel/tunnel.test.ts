@@ -250,17 +250,17 @@ test('a call without an answer is given up after ten minutes', async () => {
   expect(agent.frames.at(-1)).toMatchObject({ type: types.reset, json: { code: 'timeout' } });
 });
 
-test('an agent is pinged every two seconds, and offline when it was silent for five', async () => {
+test('an agent is pinged every two seconds, and offline when it was silent for four', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const answer = server.send();
   const settled = Promise.allSettled([answer]);
-  server.pass(4500);
+  server.pass(4000);
 
   expect(agent.pings()).toBe(2);
   expect(server.tunnels.presenceOf('agent_a').isOnline).toBe(true);
   agent.tunnel.heard();
-  server.pass(5000);
+  server.pass(4000);
   expect(server.tunnels.presenceOf('agent_a').isOnline).toBe(true);
   server.pass(500);
   expect(agent.closed()).toBe(1006);

@@ -1,0 +1,49 @@
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { CreateMessageRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+
+import { launcher } from '../proxy-process.ts';
+import type { StoryWorld } from './story-world.ts';
+
+/** An assistant of the older era over the real proxy. */
+export interface StoryAssistant extends AsyncDisposable {
+  readonly client: Client;
+  /** What came that nobody had asked for: a second answer would be among it. */
+  readonly surprises: readonly string[];
+  /** The text that a tool of `everything` answers with. */
+  echo(message: string): Promise<string>;
+}
+
+export async function storyAssistant(
+  { server, mcpKeys, folder }: StoryWorld,
+  name: 'everything' | 'files' = 'everything',
+): Promise<StoryAssistant> {
+  const surprises: string[] = [];
+  const client = new Client({ name: 'story', version: '1' }, { capabilities: { sampling: {} } });
+  client.onerror = (error) => void surprises.push(String(error));
+  client.setRequestHandler(CreateMessageRequestSchema, () => ({
+    role: 'assistant',
+    model: 'm',
+    content: { type: 'text', text: 'because' },
+  }));
+  const transport = new StdioClientTransport({
+    command: process.execPath,
+    args: [launcher, `${server.base}/mcp/acme/${name}`],
+    env: { PATH: process.env['PATH'] ?? '', HOME: folder, LATCHKEY_API_KEY: mcpKeys[name] },
+    stderr: 'ignore',
+    maxBufferSize: 64 * 1024 * 1024,
+  });
+  await client.connect(transport);
+  return {
+    client,
+    surprises,
+    echo: async (message) =>
+      textOf(await client.callTool({ name: 'echo', arguments: { message } })),
+    [Symbol.asyncDispose]: () => client.close(),
+  };
+}
+
+/** The first text of a tool's answer. */
+export function textOf({ content }: Awaited<ReturnType<Client['callTool']>>): string {
+  return Array.isArray(content) ? String(content[0]?.text) : '';
+}
