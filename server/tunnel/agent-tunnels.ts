@@ -61,6 +61,7 @@ export class AgentTunnels {
         this.#touch(agent.organization);
         connected.serve();
       },
+      held: (bytes) => connected.held(bytes),
       freed: () => connected.serve(),
       troubled: (words) => {
         connected.troubled(clock.now(), words);

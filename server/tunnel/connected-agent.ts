@@ -1,6 +1,7 @@
 import { UpstreamError, type Upstream, type UpstreamAnswer } from '#gateway/upstream';
 import type { AgentPresence } from './agent-presence.ts';
 import { busyAnswer } from './busy-answer.ts';
+import { HeldBytes } from './held-bytes.ts';
 import { LastPlaces } from './last-places.ts';
 import { isListening } from './request-headers.ts';
 import { maxCalls, type Tunnel, type TunnelRequest } from './tunnel.ts';
@@ -8,6 +9,9 @@ import { WaitingCallers, type Waiter } from './waiting-callers.ts';
 
 const maxPlaces = 20_000;
 const patienceMs = 30_000;
+/** What all its tunnels together may make this process keep of requests, and of answers. */
+const maxRequestBytes = 64 * 1024 * 1024;
+const maxAnswerBytes = 64 * 1024 * 1024;
 
 export interface ConnectedAgentPorts {
   readonly nowMs: () => number;
@@ -23,6 +27,8 @@ export class ConnectedAgent {
   readonly #waiting = new WaitingCallers<Tunnel | UpstreamError>();
   readonly #sessions = new LastPlaces(maxPlaces);
   readonly #callers = new LastPlaces(maxPlaces);
+  readonly #requests = new HeldBytes(maxRequestBytes);
+  #answerBytes = 0;
   #made = 0;
   #calls = 0;
   #failed = 0;
@@ -50,6 +56,21 @@ export class ConnectedAgent {
   /** Something went wrong, as the pages tell it. */
   troubled(at: number, words: string): void {
     this.#trouble = { at, words };
+  }
+
+  /**
+   * So many bytes more, or fewer, of answers wait for callers. Where that is too much, whoever reads slowest is given up:
+   * the others are not to pay for them.
+   */
+  held(bytes: number): void {
+    this.#answerBytes += bytes;
+    while (this.#answerBytes > maxAnswerBytes) {
+      const streams = this.tunnels.flatMap((tunnel) => tunnel.slowest() ?? []);
+      const [slowest] = streams.toSorted((a, b) => b.waitingBytes - a.waitingBytes);
+      if (!slowest) return;
+      const why = 'its answer was not read, and too much of others waited beside it';
+      slowest.giveUp(new UpstreamError('broken', why));
+    }
   }
 
   /** Room was made, or a tunnel. */
@@ -98,10 +119,16 @@ export class ConnectedAgent {
 
   async #send(request: TunnelRequest): Promise<UpstreamAnswer> {
     this.#calls += 1;
+    const sent = this.#requests.hold(request.caller, request.body?.length ?? 0);
+    if (!sent) return busyAnswer;
     try {
-      const tunnel = this.#find(request);
-      return await (tunnel ? this.#through(tunnel, request) : this.#wait(request));
+      const asked = { ...request, sent };
+      const tunnel = this.#find(asked);
+      const answer = await (tunnel ? this.#through(tunnel, asked) : this.#wait(asked));
+      if (answer === busyAnswer) sent();
+      return answer;
     } catch (error) {
+      sent();
       if (error instanceof UpstreamError) this.#failed += 1;
       throw error;
     }

@@ -6,6 +6,7 @@ export class DepartingBody {
   #allowed: number;
   #hasEnded = false;
   readonly #send: (frame: Buffer) => void;
+  readonly #sent: () => void;
   readonly #stream: number;
 
   constructor(
@@ -14,12 +15,20 @@ export class DepartingBody {
       stream,
       windowBytes,
       send,
-    }: { stream: number; windowBytes: number; send: (frame: Buffer) => void },
+      sent = () => {},
+    }: {
+      stream: number;
+      windowBytes: number;
+      send: (frame: Buffer) => void;
+      /** Told when nothing of the body is kept here any more. */
+      sent?: (() => void) | undefined;
+    },
   ) {
     this.#rest = body ?? new Uint8Array();
     this.#allowed = windowBytes;
     this.#stream = stream;
     this.#send = send;
+    this.#sent = sent;
   }
 
   /** Whether END was sent. */
@@ -34,6 +43,13 @@ export class DepartingBody {
     this.flush();
   }
 
+  /** Nobody wants the rest. */
+  drop(): void {
+    // Even an empty part of the body would keep all of it.
+    this.#rest = new Uint8Array();
+    this.#sent();
+  }
+
   flush(): void {
     if (this.#hasEnded) return;
     while (this.#rest.length > 0 && this.#allowed > 0) {
@@ -44,6 +60,7 @@ export class DepartingBody {
     }
     if (this.#rest.length > 0) return;
     this.#hasEnded = true;
+    this.drop();
     this.#send(writeFrame(frameType.end, this.#stream));
   }
 }

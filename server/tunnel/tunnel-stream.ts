@@ -25,6 +25,10 @@ export interface TunnelStreamPorts {
   /** Whether its answer has no end of its own. */
   readonly isListening: boolean;
   readonly send: (frame: Buffer) => void;
+  /** Told when nothing of the request is kept any more; perhaps more than once. */
+  readonly sent?: (() => void) | undefined;
+  /** Told how many bytes more, or fewer, wait for the caller while the stream is open. */
+  readonly held: (bytes: number) => void;
   /** Told once, when both sides are done with the stream. */
   readonly over: () => void;
   /** Milliseconds that only grow. */
@@ -61,10 +65,10 @@ export class TunnelStream {
 
   /** @throws {RangeError} when the headers are longer than a frame may be */
   open(payload: OpenPayload, body: Uint8Array | undefined): void {
-    const { id, send, nowMs } = this.#ports;
+    const { id, send, sent, nowMs } = this.#ports;
     send(jsonFrame(frameType.open, id, payload));
     this.#waitsSinceMs = nowMs();
-    this.#departing = new DepartingBody(body, { stream: id, windowBytes, send });
+    this.#departing = new DepartingBody(body, { stream: id, windowBytes, send, sent });
     this.#departing.flush();
   }
 
@@ -81,6 +85,8 @@ export class TunnelStream {
     if (!this.#head || this.#hasEnded) return this.#broken('data without a head');
     if (!this.#arriving.push(piece)) return this.#broken('more data than it was allowed');
     if (!this.#isHandedOn) this.#waitsSinceMs = this.#ports.nowMs();
+    this.#ports.held(piece.length);
+    if (this.#isOver) return true;
     if (!this.#isHandedOn && this.#arriving.bytes > shortBytes) this.#handOn();
     this.#wake?.();
     return true;
@@ -91,7 +97,7 @@ export class TunnelStream {
     this.#hasEnded = true;
     if (!this.#isHandedOn) {
       this.#isHandedOn = true;
-      const body = this.#arriving.take() ?? new Uint8Array();
+      const body = this.#take() ?? new Uint8Array();
       this.#answered.resolve({ ...answerOf(this.#head), body });
     }
     this.#wake?.();
@@ -139,6 +145,17 @@ export class TunnelStream {
     this.fail(error);
   }
 
+  /** Ends it for both sides, and keeps nothing of it for the caller. */
+  giveUp(error: Error): void {
+    this.end('cancelled', error);
+    this.#arriving.take();
+  }
+
+  /** How many bytes wait for the caller. */
+  get waitingBytes(): number {
+    return this.#arriving.bytes;
+  }
+
   /** Whether it has been waiting for the other side for too long. */
   isLate(nowMs: number): boolean {
     return this.#waitsSinceMs !== undefined && nowMs - this.#waitsSinceMs > patienceMs;
@@ -159,14 +176,22 @@ export class TunnelStream {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#waitsSinceMs = undefined;
+    this.#departing?.drop();
+    this.#ports.held(-this.#arriving.bytes);
     this.#ports.over();
+  }
+
+  #take(): Buffer | undefined {
+    const piece = this.#arriving.take();
+    if (piece && !this.#isOver) this.#ports.held(-piece.length);
+    return piece;
   }
 
   async *#body(): AsyncGenerator<Uint8Array> {
     const { id, isListening, nowMs, send } = this.#ports;
     try {
       for (;;) {
-        const piece = this.#arriving.take();
+        const piece = this.#take();
         if (piece) {
           yield piece;
           const credit = this.#isOver ? 0 : this.#arriving.credit();

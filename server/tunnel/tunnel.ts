@@ -41,6 +41,8 @@ export interface TunnelPorts {
   readonly nowMs: () => number;
   /** What it serves has changed, or whether it does. */
   readonly changed: () => void;
+  /** So many bytes more, or fewer, wait for callers. */
+  readonly held: (bytes: number) => void;
   /** A call less is under way. */
   readonly freed: () => void;
   /** A call went wrong at the agent, in words for a page. */
@@ -51,6 +53,8 @@ export interface TunnelPorts {
 export interface TunnelRequest extends UpstreamRequest {
   readonly server: string;
   readonly caller: string;
+  /** Told when nothing of the body is kept any more; perhaps more than once. */
+  readonly sent?: () => void;
 }
 
 /** One connection of one agent: many requests at once, each a stream. `docs/tunnel.md` */
@@ -121,6 +125,8 @@ export class Tunnel {
       id,
       isListening: listens,
       send: (frame) => socket.send(frame),
+      sent: request.sent,
+      held: (bytes) => this.#ports.held(bytes),
       over: () => {
         signal.removeEventListener('abort', abort);
         this.#streams.delete(id);
@@ -140,6 +146,15 @@ export class Tunnel {
       stream.fail(new UpstreamError('broken', 'its headers are too long for a frame', { cause }));
     }
     return stream.answer;
+  }
+
+  /** The stream for whose caller the most bytes wait. */
+  slowest(): TunnelStream | undefined {
+    let slowest: TunnelStream | undefined;
+    for (const stream of this.#streams.values()) {
+      if (!slowest || stream.waitingBytes > slowest.waitingBytes) slowest = stream;
+    }
+    return slowest;
   }
 
   /** A binary message came. */

@@ -136,9 +136,9 @@ test('the key is replaced in four steps under a stream of calls, and none fails'
   await using other = await storyAssistant(world);
   const failures: string[] = [];
   let answered = 0;
-  let isOver = false;
+  const over = new AbortController();
   const keepCalling = async (who: StoryAssistant, name: string) => {
-    for (let count = 0; !isOver; count += 1) {
+    for (let count = 0; !over.signal.aborted; count += 1) {
       const message = `${name} ${count}`;
       const said = await who.echo(message).catch(String);
       if (said === `Echo: ${message}`) answered += 1;
@@ -146,7 +146,7 @@ test('the key is replaced in four steps under a stream of calls, and none fails'
     }
   };
   const keepWaiting = async (who: StoryAssistant) => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       const said = await outcome(who.client.callTool(slow(1.5)));
       if (said === 'answered') answered += 1;
       else failures.push(said);
@@ -172,7 +172,7 @@ test('the key is replaced in four steps under a stream of calls, and none fails'
   await world.ask('DELETE', `/agents/berlin/keys/${String(old)}`);
   const atRevocation = answered;
   await delay(2000);
-  isOver = true;
+  over.abort();
   await Promise.all(callers);
 
   expect(failures).toEqual([]);

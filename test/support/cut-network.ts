@@ -22,13 +22,13 @@ export async function cutNetwork(): Promise<CutNetwork> {
   const open = new Set<Socket>();
   const starts: string[] = [];
   let target = 0;
-  let cutOff: string | undefined;
+  const cutOff: { start?: string | undefined } = {};
   let joined = Promise.resolve();
   let join = () => {};
 
   /** Resolves when something of a connection that begins so may pass. */
   const passable = async (start: string) => {
-    while (cutOff !== undefined && start.startsWith(cutOff)) await joined;
+    while (cutOff.start !== undefined && start.startsWith(cutOff.start)) await joined;
   };
 
   async function pump(from: Socket, to: Socket, start: string): Promise<void> {
@@ -72,16 +72,16 @@ export async function cutNetwork(): Promise<CutNetwork> {
     port,
     lead: (to) => (target = to),
     cut(start) {
-      cutOff = start;
+      cutOff.start = start;
       ({ promise: joined, resolve: join } = Promise.withResolvers<void>());
     },
     join() {
-      cutOff = undefined;
+      cutOff.start = undefined;
       join();
     },
     count: (start) => starts.filter((one) => one.startsWith(start)).length,
     async [Symbol.asyncDispose]() {
-      cutOff = undefined;
+      cutOff.start = undefined;
       join();
       for (const socket of open) socket.destroy();
       await new Promise((resolve) => server.close(resolve));

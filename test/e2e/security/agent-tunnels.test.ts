@@ -3,7 +3,7 @@ import { z } from 'zod';
 
 import { agentServer, type AgentServer } from '#support/agent-server';
 import { rawAgent, refusedDial } from '#support/raw-agent';
-import { head, types, wireFrame } from '#support/wire-frames';
+import { head, types, wireFrame, type WireFrame } from '#support/wire-frames';
 
 let server: AgentServer;
 beforeAll(async () => {
@@ -112,6 +112,35 @@ test('75: two agents with one key both serve, and every answer is its own', asyn
     ({ frames }) => frames.filter(({ type }) => type === types.open).length,
   );
   expect((served[0] ?? 0) + (served[1] ?? 0)).toBe(200);
+});
+
+test('75: two agents serve one server, and the calls of one that dies move to the other', async () => {
+  const dying: WireFrame[] = [];
+  await using survivor = await server.connect({ hello: { instance: 'survivor' } });
+  await using one = await server.connect({
+    hello: { instance: 'one' },
+    onFrame: (frame) => void dying.push(frame),
+  });
+  const opened = (frames: readonly WireFrame[]) =>
+    frames.filter(({ type }) => type === types.open).length;
+  const calls = Array.from({ length: 40 }, (_, index) => server.call(`first ${index}.`));
+  await expect.poll(() => opened(dying), { timeout: 20_000 }).toBeGreaterThan(0);
+  await expect
+    .poll(() => opened(dying) + opened(survivor.frames), { timeout: 20_000 })
+    .toBe(calls.length);
+  const taken = opened(dying);
+  one.socket.terminate();
+  const answers = await Promise.all(calls);
+  const next = await Promise.all(
+    Array.from({ length: 40 }, (_, index) => server.call(`next ${index}.`)),
+  );
+
+  const kept = answers.filter(({ text }, index) => text.includes(`"first ${index}."`));
+  const failed = answers.filter(({ errorCode }) => errorCode !== undefined);
+  expect([failed.length, kept.length]).toEqual([taken, calls.length - taken]);
+  next.forEach(({ status, text }, index) => {
+    expect([status, text]).toEqual([200, expect.stringContaining(`"next ${index}."`)]);
+  });
 });
 
 test('a dial that names another subprotocol, another host or no WebSocket is refused', async () => {

@@ -20,7 +20,7 @@ export async function storyAssistant(
 ): Promise<StoryAssistant> {
   const surprises: string[] = [];
   const client = new Client({ name: 'story', version: '1' }, { capabilities: { sampling: {} } });
-  client.onerror = (error) => void surprises.push(String(error));
+  Object.assign(client, { onerror: (error: unknown) => void surprises.push(String(error)) });
   client.setRequestHandler(CreateMessageRequestSchema, () => ({
     role: 'assistant',
     model: 'm',

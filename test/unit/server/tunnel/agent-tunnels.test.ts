@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 
 import { handTunnels } from '#support/agent-by-hand';
-import { hello, types, wireFrame } from '#support/wire-frames';
+import { chunksOf } from '#support/fake-upstream';
+import { credit, head, hello, types, wireFrame, type WireFrame } from '#support/wire-frames';
 
 test('calls go to the tunnel that has the fewest', async () => {
   using server = handTunnels();
@@ -219,6 +220,67 @@ test('one agent has at most 32 tunnels', () => {
   server.connect();
 
   expect(server.tunnels.hasRoomFor('agent_a')).toBe(false);
+});
+
+async function textOf(body: Parameters<typeof chunksOf>[0]): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  for await (const chunk of chunksOf(body)) pieces.push(chunk);
+  return Buffer.concat(pieces).toString();
+}
+
+const piece = Buffer.alloc(64 * 1024);
+
+test('where callers leave too much unread in all, the slowest is given up and the others go on', async () => {
+  using server = handTunnels();
+  const agents = [server.connect(), server.connect(), server.connect()];
+  const reading = server.send({ caller: 'reader' });
+  const slow = Array.from({ length: 300 }, (_, index) => server.send({ caller: `slow ${index}` }));
+  let brought = 0;
+  for (const agent of agents)
+    for (const { stream } of agent.opened()) {
+      agent.say(head(stream, { 'content-type': 'text/event-stream' }));
+      const pieces = agent === agents[0] && stream === 1 ? 0 : 4;
+      for (let count = 0; count < pieces; count += 1) {
+        agent.say(wireFrame(types.data, stream, piece));
+        brought += piece.length;
+      }
+    }
+  agents[0]?.say(wireFrame(types.data, 1, 'read'));
+  const isReset = ({ type }: WireFrame) => type === types.reset;
+  const resets = agents.flatMap(({ frames }) => frames.filter(isReset));
+  for (const agent of agents) {
+    const given = new Set(agent.frames.filter(isReset).map(({ stream }) => stream));
+    for (const { stream } of agent.opened())
+      if (!given.has(stream)) agent.say(wireFrame(types.end, stream));
+  }
+  const read = await reading;
+
+  expect(brought).toBeGreaterThan(64 * 1024 * 1024);
+  expect(resets).toHaveLength(300 - 255);
+  expect(await textOf(read.body)).toBe('read');
+  const ends = await Promise.allSettled(slow.map(async (answer) => textOf((await answer).body)));
+  expect(ends.filter(({ status }) => status === 'rejected')).toHaveLength(45);
+});
+
+test('requests that cannot be sent yet hold 64 MiB and no more, and less than that for one caller', async () => {
+  using server = handTunnels();
+  const agent = server.connect();
+  const body = new Uint8Array(4 * 1024 * 1024);
+  const send = (caller: string) => server.send({ caller, body });
+  const greedy = Array.from({ length: 13 }, () => send('greedy'));
+  const others = ['a', 'b', 'c', 'd'].map(send);
+  for (const answer of [...greedy, ...others]) answer.catch(() => undefined);
+
+  expect(await greedy.at(-1)).toMatchObject({ status: 503, retryAfterSeconds: 1 });
+  expect(agent.opened()).toHaveLength(16);
+  expect(await send('e')).toMatchObject({ status: 503 });
+  agent.say(credit(1, body.length));
+  void send('e').catch(() => undefined);
+  expect(agent.opened()).toHaveLength(17);
+  server.tunnels.remove(agent.tunnel);
+  const again = server.connect();
+  for (let count = 0; count < 16; count += 1) void send(`n${count}`).catch(() => undefined);
+  expect(again.opened()).toHaveLength(16);
 });
 
 test('the pages are told when an agent comes, says something new and leaves', () => {
