@@ -1,3 +1,4 @@
+import { writeSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { isSea } from 'node:sea';
@@ -99,14 +100,21 @@ const machine: Machine & Place = {
     const ending = new AbortController();
     // A second Ctrl-C does not wait.
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => ending.abort());
-    process.stdout.on('error', () => ending.abort());
+    // Who read it is gone; a disk that is full for a while is no reason to serve nobody.
+    process.stdout.on(
+      'error',
+      (error) => 'code' in error && error.code === 'EPIPE' && ending.abort(),
+    );
+    process.stderr.on('error', () => undefined);
     await openAgent(plan, options, network, {
       ...machine,
       node: process.execPath,
       ...(isSea() && { guard: [process.execPath, guardWord] }),
       form: json ? 'json' : process.stdout.isTTY ? 'live' : 'plain',
-      write: (text) => void process.stdout.write(text),
-      writeLog: (line) => process.stderr.write(line),
+      write: (text) =>
+        process.stdout.destroyed ? writeAgain(1, text) : process.stdout.write(text),
+      writeLog: (line) =>
+        process.stderr.destroyed ? writeAgain(2, line) : process.stderr.write(line),
       store: async () => machine.store(options),
       stop: ending.signal,
       onReload: (reload) => process.on('SIGHUP', reload),
@@ -125,6 +133,15 @@ const machine: Machine & Place = {
     });
   },
 };
+
+/** Where a stream has given up after an error, as on a disk that was full. */
+function writeAgain(descriptor: number, text: string): void {
+  try {
+    writeSync(descriptor, text);
+  } catch {
+    // Still full.
+  }
+}
 
 async function openKeyring(directory: string): Promise<KeyringLibrary> {
   const { openEmbeddedKeyring } = await import('./open-embedded-keyring.ts');

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { chmod, writeFile } from 'node:fs/promises';
+import { chmod, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { localCaller, messagesIn, saidIn, textOf } from '#support/local-server/local-caller';
@@ -264,6 +264,35 @@ test('told to end, it lets a call finish, takes nothing new and exits 0', async 
   expect(textOf(said)).toBe('done');
   expect(tunnel.hellos.at(-1)?.servers).toEqual([]);
   expect(exit).toEqual({ code: 0, signal: null });
+});
+
+test('an agent whose words find no room on a full disk serves all the same, and speaks again later', async () => {
+  await using own = await agentCloud();
+  own.bound = ['legacy'];
+  const out = join(folder.path, 'out');
+  const config = join(folder.path, 'full.json');
+  const legacy = { command: process.execPath, args: [script] };
+  await writeFile(config, JSON.stringify({ servers: { legacy } }));
+  await writeFile(out, 'x'.repeat(8 * 512));
+  // No file may grow over that: what a write to a full disk meets.
+  const start = `trap '' XFSZ; ulimit -S -f 8; exec "$@" >> '${out}' 2>&1`;
+  const words = [launcher, 'agent', '--server-url', own.base, '--config', config];
+  await using full = startProgram('sh', {
+    args: ['-c', start, 'sh', process.execPath, ...words],
+    env: { LATCHKEY_AGENT_KEY: keySecret, HOME: folder.path },
+    endLimitMs: 20_000,
+  });
+  const dana = callerOf(await own.tunnel(1), 'legacy');
+  await dana.initialize();
+  const said = await dana.call('echo', { text: 'room enough' });
+  const silent = readFileSync(out, 'utf8');
+  await truncate(out, 0);
+  full.kill('SIGTERM');
+
+  expect(textOf(said)).toBe('room enough');
+  expect(silent).toBe('x'.repeat(8 * 512));
+  expect(await full.exited).toEqual({ code: 0, signal: null });
+  expect(readFileSync(out, 'utf8')).toMatch(/^stopping\nstopped\n$/m);
 });
 
 test('a refused key, a readable key file and a wrong configuration are said with their remedy', async () => {
