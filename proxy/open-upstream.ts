@@ -6,6 +6,7 @@ import type { Message } from '#jsonrpc/message';
 import type { Log } from '#log/log';
 import type { Credential } from '#upstream/credential';
 import { knownTools } from '#upstream/known-tools';
+import { patientUpstream } from '#upstream/patient-upstream';
 import { streamableHttp } from '#upstream/streamable-http';
 import type { Upstream } from '#upstream/upstream';
 import type { Place } from './open-account.ts';
@@ -22,12 +23,12 @@ export function openUpstream(
 ): Upstream {
   const { clock, http } = place;
   const url = new URL(connection.url);
-  const { maxMessageBytes } = options;
+  const { maxMessageBytes, patienceSeconds } = options;
   const tools = knownTools(log);
   const toolHeaders = (message: Message) => tools.headers(message);
   const way = { url, credential, http, clock, log, maxMessageBytes, toolHeaders, hasStandIn };
   const upstream = tools.listening(streamableHttp(way));
-  return metServer(connection.transport ?? 'http-first', {
+  const met = metServer(connection.transport ?? 'http-first', {
     http: upstream,
     async sse() {
       const { httpSse } = await import('#upstream/http-sse');
@@ -40,4 +41,6 @@ export function openUpstream(
     memory: rememberedServer(serversDirectory(options, place), connection.url),
     log,
   });
+  if (patienceSeconds === 0) return met;
+  return patientUpstream(met, { patienceSeconds, clock, log });
 }

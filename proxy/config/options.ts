@@ -54,6 +54,12 @@ export const declarations = {
     fallback: String(64 * 1024 * 1024),
     doc: 'longest message, either way',
   },
+  patience: {
+    env: 'LATCHKEY_PATIENCE',
+    value: 'SECONDS',
+    fallback: '0',
+    doc: 'give up a request about which the server says nothing for so long; 0: wait as long as the assistant',
+  },
   proxy: {
     env: 'LATCHKEY_PROXY',
     value: 'URL|none',
@@ -88,6 +94,8 @@ export type Options = {
   signIn: SignInMode;
   logLevel: LogLevel;
   maxMessageBytes: number;
+  /** 0: without end. */
+  patienceSeconds: number;
 } & NetworkOptions;
 
 /** The same names as in `#http/network-settings`. */
@@ -117,6 +125,9 @@ export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options
   const maxMessageBytes = Number(text('max-message-bytes'));
   if (!Number.isSafeInteger(maxMessageBytes) || maxMessageBytes < 1_024)
     throw new UsageError('--max-message-bytes is a number, 1024 at least');
+  const patienceSeconds = Number(text('patience'));
+  if (!Number.isSafeInteger(patienceSeconds) || patienceSeconds < 0 || patienceSeconds > 86_400)
+    throw new UsageError('--patience is a number of seconds, a day at most, or 0');
   const config = text('config');
   const stateDir = text('state-dir');
   const secretStoreKeyFile = text('secret-store-key-file');
@@ -134,6 +145,7 @@ export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options
     signIn: choice('sign-in', signInModes),
     logLevel: choice('log-level', logLevels),
     maxMessageBytes,
+    patienceSeconds,
     ...networkOptions(given, text),
   };
 }
