@@ -2,6 +2,7 @@ import type { Kysely, Updateable } from 'kysely';
 
 import type { ServerChange, ServerDirectory } from '#organizations/server-directory';
 import { readServer, upstreamColumns } from './organization-store.ts';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 import { holdsText } from './search-text.ts';
 import { renewWithheldTools } from './withheld-tools.ts';
@@ -48,7 +49,7 @@ export function serverDirectory(db: Kysely<Schema>): ServerDirectory {
 
     async update(serverId, change, as) {
       const columns = changedColumns(change);
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const { numUpdatedRows } = await transaction
           .updateTable('mcp_server')
           .set({ ...columns, id: serverId })

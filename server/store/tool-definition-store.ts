@@ -6,6 +6,7 @@ import {
   type ToolDefinitionStore,
 } from '#tools/tool-definition-store';
 import type { ToolDefinition } from '#tools/tool-definition';
+import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 import { renewWithheldTools } from './withheld-tools.ts';
 
@@ -18,7 +19,7 @@ export function toolDefinitionStore(db: Kysely<Schema>): ToolDefinitionStore {
     },
 
     async note(serverId, listed, now) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const rows = await rowsOf(transaction, serverId);
         const known = new Map(rows.map((row) => [row.name, row]));
         const changed: ToolDefinition[] = [];
@@ -53,7 +54,7 @@ export function toolDefinitionStore(db: Kysely<Schema>): ToolDefinitionStore {
     },
 
     async accept(serverId, seen, now) {
-      return db.transaction().execute(async (transaction) => {
+      return inTransaction(db, async (transaction) => {
         const accepted = [];
         for (const { name, digest } of seen) {
           const { numUpdatedRows } = await transaction
