@@ -10,6 +10,8 @@ export interface StoryAssistant extends AsyncDisposable {
   readonly client: Client;
   /** What came that nobody had asked for: a second answer would be among it. */
   readonly surprises: readonly string[];
+  /** Progress that the client read in one piece with the answer, and so took the answer first. */
+  readonly lateSteps: readonly number[];
   /** The text that a tool of `everything` answers with. */
   echo(message: string): Promise<string>;
 }
@@ -20,7 +22,16 @@ export async function storyAssistant(
 ): Promise<StoryAssistant> {
   const surprises: string[] = [];
   const client = new Client({ name: 'story', version: '1' }, { capabilities: { sampling: {} } });
-  Object.assign(client, { onerror: (error: unknown) => void surprises.push(String(error)) });
+  const lateSteps: number[] = [];
+  Object.assign(client, {
+    onerror(error: unknown) {
+      const late = /progress notification for an unknown token: .*"progress":(\d+)/.exec(
+        String(error),
+      );
+      if (late) lateSteps.push(Number(late[1]));
+      else surprises.push(String(error));
+    },
+  });
   client.setRequestHandler(CreateMessageRequestSchema, () => ({
     role: 'assistant',
     model: 'm',
@@ -37,6 +48,7 @@ export async function storyAssistant(
   return {
     client,
     surprises,
+    lateSteps,
     echo: async (message) =>
       textOf(await client.callTool({ name: 'echo', arguments: { message } })),
     [Symbol.asyncDispose]: () => client.close(),
