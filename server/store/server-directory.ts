@@ -49,8 +49,8 @@ export function serverDirectory(db: Kysely<Schema>): ServerDirectory {
 
     async update(serverId, change, as) {
       const columns = changedColumns(change);
-      return inTransaction(db, async (transaction) => {
-        const { numUpdatedRows } = await transaction
+      const update = async (within: Kysely<Schema>) => {
+        const { numUpdatedRows } = await within
           .updateTable('mcp_server')
           .set({ ...columns, id: serverId })
           .where('id', '=', serverId)
@@ -62,8 +62,13 @@ export function serverDirectory(db: Kysely<Schema>): ServerDirectory {
               .where('hidden_tools', '=', JSON.stringify(as?.hiddenTools ?? [])),
           )
           .executeTakeFirst();
-        if (change.changedTools) await renewWithheldTools(transaction, serverId);
         return numUpdatedRows === 1n;
+      };
+      if (!change.changedTools) return update(db);
+      return inTransaction(db, async (transaction) => {
+        const updated = await update(transaction);
+        await renewWithheldTools(transaction, serverId);
+        return updated;
       });
     },
 
