@@ -42,7 +42,7 @@ for (const menu of document.querySelectorAll('details.switcher')) {
     menu.querySelector('summary').focus();
   });
 }
-document.querySelector('.side [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+document.querySelector('.side [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
 
 // A question is a page; here it comes as a dialog over the page that it is about.
 document.addEventListener('click', async (event) => {

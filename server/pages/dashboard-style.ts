@@ -27,6 +27,8 @@ body.dashboard { display: grid; grid-template: 'top' auto 'side' auto 'main' 1fr
 .switcher summary { display: flex; gap: var(--space-2); align-items: center; min-height: var(--target); max-width: min(60vw, 320px); padding: 0 var(--space-2); border-radius: var(--radius); cursor: pointer; list-style: none; }
 .switcher summary::-webkit-details-marker { display: none; }
 .switcher summary::after { content: ''; flex: none; width: 7px; height: 7px; margin-top: -4px; border: solid var(--ink-soft); border-width: 0 1.5px 1.5px 0; transform: rotate(45deg); }
+.switcher .soft { flex: none; }
+@media (max-width: 599px) { .switcher .soft { position: absolute; overflow: hidden; width: 1px; height: 1px; clip-path: inset(50%); } }
 .switcher summary strong { min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .switcher ul { position: absolute; z-index: 2; top: 100%; left: 0; min-width: 220px; max-width: calc(100vw - 32px); max-height: 60vh; overflow: auto; padding: var(--space-1); border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); box-shadow: var(--shadow); list-style: none; }
 .switcher li:last-child:not(:first-child) { margin-top: var(--space-1); padding-top: var(--space-1); border-top: 1px solid var(--line); }
@@ -115,7 +117,7 @@ legend { padding: 0; margin-bottom: var(--space-2); font-weight: 600; }
 .option .help { font-size: var(--size-1); }
 .optional { color: var(--ink-soft); font-weight: 400; }
 form:not(:has(#kind-http:checked)) .for-http, form:not(:has(#kind-agent:checked)) .for-agent, form:not(:has(#proof-keys:checked)) .for-keys { display: none; }
-.consequences { display: flex; flex-direction: column; gap: var(--space-2); padding-left: 20px; }
+.consequences { display: flex; flex-direction: column; gap: var(--space-2); padding: 0 0 var(--space-2) 20px; }
 .facts { display: grid; grid-template-columns: minmax(0, 1fr); gap: var(--space-3); }
 .facts dt { color: var(--ink-soft); font-size: var(--size-1); }
 .facts dd { margin: 0; min-width: 0; }

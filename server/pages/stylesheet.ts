@@ -113,6 +113,7 @@ form.inline:not([hidden]) { gap: var(--space-3); }
 .rows > li { display: flex; flex-wrap: wrap; gap: var(--space-2) var(--space-4); align-items: center; justify-content: space-between; padding: var(--space-3) var(--space-4); }
 .rows > li + li { border-top: 1px solid var(--line); }
 .rows > li > div { flex: 1 1 200px; min-width: 0; }
+.rows [dir='auto'] { text-align: left; }
 .rows .help { font-size: var(--size-1); }
 .badge { padding: 1px var(--space-2); border: 1px solid var(--line); border-radius: var(--radius); color: var(--ink-soft); font-size: var(--size-1); font-weight: 400; display: inline-block; max-width: 100%; }
 .badge.care { border-color: var(--warn); color: var(--warn); }
