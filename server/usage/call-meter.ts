@@ -24,6 +24,8 @@ interface CallMeterPorts {
  */
 export class CallMeter {
   #tallies = new Map<string, Growing>();
+  /** The tallies of calls that are alike, found in one go. */
+  readonly #alike = new Map<string, readonly Growing[]>();
   readonly #names: ToolNames;
   readonly #ports: CallMeterPorts;
   readonly #timer: NodeJS.Timeout;
@@ -41,11 +43,38 @@ export class CallMeter {
     return new CallMeter(new ToolNames(await ports.rollups.names()), ports);
   }
 
-  note({ serverId, credential, method, tool, outcome, ms }: MeteredCall): void {
+  note(call: MeteredCall): void {
+    const { outcome, ms } = call;
     const now = this.#ports.clock.now();
     const at = now - (now % 60);
     const bucket = latencyBucket(ms);
-    const count = (kind: CallKind, subject: string) => {
+    for (const tally of this.#talliesOf(call, at, bucket)) {
+      tally.calls += 1;
+      if (outcome === 'tool-error') tally.toolErrors += 1;
+      else if (outcome === 'refused') tally.refused += 1;
+      else if (outcome === 'upstream-error') tally.upstreamErrors += 1;
+    }
+  }
+
+  #talliesOf(call: MeteredCall, at: EpochSeconds, bucket: number): readonly Growing[] {
+    // How a name is counted stays as it is once it was answered well.
+    if (call.outcome !== 'ok') return this.#findTallies(call, at, bucket);
+    const { serverId, credential, method, tool } = call;
+    const named = tool === undefined ? '' : `=${tool}`;
+    const key = `${serverId} ${credential.type} ${credential.id} ${at} ${bucket} ${method}${named}`;
+    const known = this.#alike.get(key);
+    if (known) return known;
+    const tallies = this.#findTallies(call, at, bucket);
+    if (this.#tallies.size < maxTallies && this.#alike.size < maxTallies) {
+      this.#alike.set(key, tallies);
+    }
+    return tallies;
+  }
+
+  #findTallies(call: MeteredCall, at: EpochSeconds, bucket: number): readonly Growing[] {
+    const { serverId, credential, method, tool, outcome } = call;
+    const found: Growing[] = [];
+    const find = (kind: CallKind, subject: string) => {
       const key = `${kind} ${serverId} ${at} ${bucket} ${subject}`;
       let tally = this.#tallies.get(key);
       if (!tally) {
@@ -53,18 +82,16 @@ export class CallMeter {
         tally = { at, serverId, kind, subject, bucket, ...nothing };
         this.#tallies.set(key, tally);
       }
-      tally.calls += 1;
-      if (outcome === 'tool-error') tally.toolErrors += 1;
-      else if (outcome === 'refused') tally.refused += 1;
-      else if (outcome === 'upstream-error') tally.upstreamErrors += 1;
+      found.push(tally);
     };
-    count('server', serverId);
-    count(credential.type, credential.id);
-    if (method === undefined) return;
+    find('server', serverId);
+    find(credential.type, credential.id);
+    if (method === undefined) return found;
     const isAnswered = outcome === 'ok';
-    count('method', this.#names.counted(serverId, 'method', method, isAnswered));
-    if (tool === undefined) return;
-    count('tool', this.#names.counted(serverId, 'tool', tool, isAnswered));
+    find('method', this.#names.counted(serverId, 'method', method, isAnswered));
+    if (tool === undefined) return found;
+    find('tool', this.#names.counted(serverId, 'tool', tool, isAnswered));
+    return found;
   }
 
   /** Adds what was counted to the store, and removes there what is too old. Never rejects. */
@@ -77,6 +104,7 @@ export class CallMeter {
     const { rollups, clock, failed } = this.#ports;
     const tallies = [...this.#tallies.values()];
     this.#tallies = new Map();
+    this.#alike.clear();
     try {
       // In several transactions: nobody else writes while one lasts.
       while (tallies.length > 0) {
