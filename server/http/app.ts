@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { createServer } from 'node:http';
 
 import { fastify, LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify';
 
@@ -63,23 +62,17 @@ export function createApp(options: AppOptions): FastifyInstance {
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => randomUUID(),
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
+    requestTimeout: arrivalMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
     forceCloseConnections: 'idle',
-    serverFactory: (route) =>
-      createServer(
-        {
-          requestTimeout: arrivalMs,
-          keepAliveTimeout: keepAliveTimeoutMs,
-          // Node never ends a slow body when this is the longer one.
-          headersTimeout: Math.min(headersTimeoutMs, arrivalMs),
-          connectionsCheckingInterval: 1000,
-          requireHostHeader: false,
-          // Others ask for protocols that are not spoken here, and mean to be answered all the same.
-          shouldUpgradeCallback: asksForWebSocket,
-        },
-        (request, response) => {
-          if (!front.takes(request, response)) route(request, response);
-        },
-      ),
+    http: {
+      // Node never ends a slow body when this is the longer one.
+      headersTimeout: Math.min(headersTimeoutMs, arrivalMs),
+      connectionsCheckingInterval: 1000,
+      requireHostHeader: false,
+      // Others ask for protocols that are not spoken here, and mean to be answered all the same.
+      shouldUpgradeCallback: asksForWebSocket,
+    },
     routerOptions: { ignoreTrailingSlash: false, caseSensitive: true },
     clientErrorHandler: unreadable.answer,
     frameworkErrors: (_error, { id }, { raw }) => {
@@ -89,6 +82,11 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
 
   let isWarned = trustedProxies.length > 0;
+  // Instead of a server of our own, with which the framework would listen on one address of `localhost` only.
+  app.server.removeAllListeners('request');
+  app.server.on('request', (request, response) => {
+    if (!front.takes(request, response)) app.routing(request, response);
+  });
   unreadable.watch(app.server);
   upgrades.listen(app.server, (request, response) => app.routing(request, response));
   app.addHook('onRequest', async (request, reply) => {

@@ -57,7 +57,10 @@ export class CallFront {
     // The operator may be to be warned of it.
     const isProxied = headers['x-forwarded-for'] !== undefined;
     if ((isProxied && trustedProxies.length === 0) || isAmbiguous(request)) return false;
-    void this.#answer(request, response, place[1] ?? '', place[2] ?? '');
+    this.#answer(request, response, place[1] ?? '', place[2] ?? '').catch((err: unknown) => {
+      this.#options.log.error({ err }, 'an answer could not be sent');
+      response.destroy();
+    });
     return true;
   }
 

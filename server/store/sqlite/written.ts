@@ -7,5 +7,5 @@ import type { DatabaseSync } from 'node:sqlite';
 export function sqliteWritten(connection: DatabaseSync): () => string {
   const others = connection.prepare('pragma data_version');
   const own = connection.prepare('select total_changes() as count');
-  return () => `${others.get()?.['data_version']}/${own.get()?.['count']}`;
+  return () => `${Number(others.get()?.['data_version'])}/${Number(own.get()?.['count'])}`;
 }
