@@ -291,7 +291,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'signing',
       'tunnel',
     ],
-    packages: ['fastify', 'qr'],
+    packages: ['@fastify/proxy-addr', 'fastify', 'qr'],
   },
   'server/dashboard': {
     enters: [
