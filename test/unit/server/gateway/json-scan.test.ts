@@ -197,18 +197,31 @@ test('members of another type are absent, and params that are an array have none
   expect(envelope(message(',"params":[{"name":"x"}]'))).not.toHaveProperty('name');
 });
 
-test.each([
-  ['a long string', () => `"${'x'.repeat(4 << 20)}"`],
+test.each<[string, (share: number) => string]>([
+  ['a long string', (share) => `"${'x'.repeat((4 << 20) * share)}"`],
   [
     'many names of digits',
-    () => `{${Array.from({ length: 300_000 }, (_, i) => `"${i}":0`).join()}}`,
+    (share) => `{${Array.from({ length: 300_000 * share }, (_, i) => `"${i}":0`).join()}}`,
   ],
-  ['many small objects', () => `[${Array.from({ length: 400_000 }, () => '{"a":1}').join()}]`],
-  ['many escapes', () => `"${'\\u00e9'.repeat(600_000)}"`],
-])('4 MiB of %s take linear time', (_, make) => {
-  const body = Buffer.from(message(`,"params":{"a":${make()}}`));
-  const begin = performance.now();
+  [
+    'many small objects',
+    (share) => `[${Array.from({ length: 400_000 * share }, () => '{"a":1}').join()}]`,
+  ],
+  ['many escapes', (share) => `"${'\\u00e9'.repeat(600_000 * share)}"`],
+])(
+  '4 MiB of %s take linear time',
+  (_, make) => {
+    const bodyOf = (share: number) => Buffer.from(message(`,"params":{"a":${make(share)}}`));
+    const [quarter, whole] = [bodyOf(1 / 4), bodyOf(1)];
+    const scanMs = (body: Buffer) => {
+      const begin = performance.now();
+      expect(scanMessage(body).outcome).toBe('message');
+      return performance.now() - begin;
+    };
+    // The quickest of a few, as others may want the processor; quadratic time would be sixteen times as much.
+    const quickest = (body: Buffer) => Math.min(...Array.from({ length: 5 }, () => scanMs(body)));
 
-  expect(scanMessage(body).outcome).toBe('message');
-  expect(performance.now() - begin).toBeLessThan(2000);
-});
+    expect(quickest(whole)).toBeLessThan(12 * Math.max(quickest(quarter), 1));
+  },
+  60_000,
+);
