@@ -1,9 +1,10 @@
 import { mkdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { accessibilityProblems, chromium, scrollsSideways } from '#support/chromium';
 import { suite } from '#support/suite';
+import { menuPicture } from '#support/tray/menu-picture';
 import { everyState, seenConnection } from '#support/tray/seen-connections';
 import { trayDesktop, type TrayDesktop } from '#support/tray/tray-desktop';
 
@@ -38,7 +39,22 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
         animations: 'disabled',
       });
     }
+    const size = page.viewportSize() ?? { width: 720, height: 560 };
+    await page.setViewportSize({ ...size, width: 420 });
     expect(await scrollsSideways(page)).toBe(false);
+    await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
+    await page.screenshot({
+      path: join(out, `tray-${name}-narrow.png`),
+      fullPage: true,
+      animations: 'disabled',
+    });
+    await page.setViewportSize(size);
+    expect(await scrollsSideways(page)).toBe(false);
+  };
+  /** The same while the server is asked, which takes long enough to be looked at. */
+  const lookWhile = async (page: Page, words: string, name: string) => {
+    await page.getByText(words).first().waitFor();
+    await page.screenshot({ path: join(out, `tray-${name}-light.png`), animations: 'disabled' });
   };
   const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true });
 
@@ -78,6 +94,43 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     ]);
   });
 
+  test('the menu and the icons are what a person sees of it', async () => {
+    const { icon, menu } = await desktop.trayWhere(({ menu: items }) => items.length > 9);
+    const faces = {
+      well: 'all is well',
+      attention: 'needs you',
+      trouble: 'trouble',
+      offline: 'offline',
+    };
+    const icons = (panel: string) =>
+      Object.entries(faces).map(([face, words]) => ({
+        path: join(dirname(icon), `${face}-${panel}.png`),
+        words,
+      }));
+    const open = menu.findIndex(({ label }) => label.includes('library'));
+    const page = await menuPicture(browser, menu, {
+      open,
+      light: icons('dark'),
+      dark: icons('light'),
+    });
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme });
+      await page.locator('main').screenshot({ path: join(out, `tray-menu-${colorScheme}.png`) });
+    }
+    const words = await page.locator('main').innerText();
+    await page.close();
+
+    for (const { label } of [...menu, ...(menu[open]?.items ?? [])]) expect(words).toContain(label);
+    expect(menu[open]?.items.map(({ label }) => label)).toEqual([
+      'As a person',
+      'cloud.example.com/mcp/acme/library',
+      '',
+      'Sign out',
+      'Reconnect',
+      'Open dashboard',
+    ]);
+  });
+
   test('a notice tells of a sign-in once, and a click on it begins one that can be cancelled', async () => {
     const notice = await desktop.nextNotice();
     const page = await desktop.window('connections');
@@ -105,14 +158,16 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     await button(page, 'Continue').click();
     await page.getByRole('alert').waitFor();
     await lookAt(page, 'add-refused');
-    await page.getByLabel('Server URL').fill('https://cloud.example.com/mcp/acme/sales');
+    await page.getByLabel('Server URL').fill('https://cloud.example.com/mcp/acme/slow');
     await button(page, 'Continue').click();
+    await lookWhile(page, 'Asking the server…', 'add-asking');
     await page.getByLabel('Name').waitFor();
     await lookAt(page, 'add-who');
     await page.getByLabel('API key').check();
     await page.getByLabel('Name').fill('mine');
     await page.locator('#secret').fill('mcp_wrong');
     await button(page, 'Check and add').click();
+    await lookWhile(page, 'Trying it at the server…', 'add-trying');
     const alert = page.getByRole('alert');
     await alert.waitFor();
     await lookAt(page, 'add-wrong-key');
@@ -143,8 +198,10 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
   test('a key is rotated in three steps, and the last one is at the dashboard', async () => {
     await desktop.click('nightly', 'Rotate the key');
     const page = await desktop.window('key');
-    await page.getByLabel('New API key').fill('mcp_wrong');
+    await lookAt(page, 'key');
+    await page.getByLabel('New API key').fill('mcp_slow_and_wrong');
     await button(page, 'Check and store').click();
+    await lookWhile(page, 'Trying it at the server…', 'key-trying');
     await page.getByRole('alert').waitFor();
     await lookAt(page, 'key-wrong');
     await page.getByLabel('New API key').fill('mcp_right');

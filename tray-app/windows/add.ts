@@ -1,7 +1,6 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { Outcome, Overview } from '#contract';
 import { addedView } from './added-view.ts';
-import { addingView } from './adding-view.ts';
 import type { Step, Way } from './add-step.ts';
 import { ask, onOverview } from './program.ts';
 import { announce, focusOn, show } from './show.ts';
@@ -9,7 +8,11 @@ import { submittedForm } from './submitted-form.ts';
 import { typedCredential } from './typed-credential.ts';
 import { typedText } from './typed-text.ts';
 import { urlForm } from './url-form.ts';
+import { waitingView } from './waiting-view.ts';
 import { whoForm, type ReadBack } from './who-form.ts';
+
+const preparing = 'Preparing the sign-in…';
+const trying = 'Trying it at the server…';
 
 let step: Step = { at: 'url' };
 let busy = false;
@@ -25,6 +28,7 @@ async function lookUp(event: SubmitEvent): Promise<void> {
   url = typedText(data, 'url');
   pastedText = typedText(data, 'pasted');
   busy = true;
+  step = { at: 'url' };
   draw();
   const read = pastedText === '' ? undefined : await ask('readPasted', { pastedText });
   if (read?.ok === false) return refuse(read);
@@ -64,6 +68,7 @@ async function add(event: SubmitEvent): Promise<void> {
   const credential = typedCredential(way, data, found, pastedText);
   step = { at: 'adding', name, way, found };
   draw();
+  announce(way === 'person' ? preparing : trying);
   const outcome = await ask('add', { name, url: found.url, credential });
   if (outcome.ok) {
     // Nothing of it stays in the page, typed or pasted.
@@ -92,14 +97,22 @@ function content(): TemplateResult {
       return urlForm({ url, pastedText, busy, problem: step.problem, lookUp });
     case 'who':
     case 'adding':
-      // The form stays while the server is asked: what was typed is not lost when it says no.
-      return html`<div ?hidden=${step.at === 'adding'}>
-          ${whoForm({ ...step, name, pasted, add, choose, back })}
-        </div>
-        ${step.at === 'adding' ? addingView(step, overview?.signIns ?? []) : nothing}`;
+      return whoView(step);
     case 'done':
       return addedView(step, again);
   }
+}
+
+/** The form stays while the server is asked: what was typed is not lost when it says no. */
+function whoView(now: Extract<Step, { at: 'who' | 'adding' }>): TemplateResult {
+  const adding = now.at === 'adding' ? now : undefined;
+  const signIn = overview?.signIns.find((one) => one.name === adding?.name);
+  const waiting = adding && signIn?.phase === 'waiting' ? signIn : undefined;
+  const doing = adding && (now.way === 'person' ? preparing : trying);
+  return html`<div ?hidden=${waiting !== undefined}>
+      ${whoForm({ ...now, name, pasted, doing, add, choose, back })}
+    </div>
+    ${waiting ? waitingView(waiting) : nothing}`;
 }
 
 function choose(way: Way): void {

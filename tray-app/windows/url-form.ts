@@ -7,7 +7,7 @@ export type UrlForm = {
   pastedText: string;
   busy: boolean;
   problem: Outcome | undefined;
-  lookUp: (event: SubmitEvent) => void;
+  lookUp: (event: SubmitEvent) => Promise<void>;
 };
 
 /** Which server: its URL, or a text that names it. */

@@ -11,17 +11,20 @@ export type ReadBack = Extract<Pasted, { ok: true }>;
 export type WhoForm = Who & {
   name: string;
   pasted: ReadBack | undefined;
-  add: (event: SubmitEvent) => void;
+  /** What is being done with what was filled in, where something is. */
+  doing: string | undefined;
+  add: (event: SubmitEvent) => Promise<void>;
   choose: (way: Way) => void;
   back: () => void;
 };
 
 /** Who the person is to the server, in the ways that it takes. */
 export function whoForm(form: WhoForm): TemplateResult {
-  const { found, way, problem, name, pasted, add, back } = form;
+  const { found, way, problem, name, pasted, doing, add, back } = form;
   const { takes, needs } = found;
   const offered = takes.length > 0 ? takes : needs === 'nothing' ? [] : (['api_key'] as const);
-  return html`<form @submit=${add}>
+  const busy = doing !== undefined;
+  return html`<form @submit=${add} aria-busy=${busy}>
     ${outcomeNotice(problem)}
     <div class="found">
       <p><strong dir="auto">${found.serverName}</strong></p>
@@ -52,8 +55,10 @@ export function whoForm(form: WhoForm): TemplateResult {
     ${way === 'pasted' ? pastedFacts(pasted) : choice(offered, form)}
     ${credentialFields(found, way)}
     <div class="actions">
-      <button class="primary">${way === 'person' ? 'Add and sign in' : 'Check and add'}</button>
-      <button type="button" class="quiet" @click=${back}>Back</button>
+      <button class="primary" ?disabled=${busy}>
+        ${doing ?? (way === 'person' ? 'Add and sign in' : 'Check and add')}
+      </button>
+      <button type="button" class="quiet" ?disabled=${busy} @click=${back}>Back</button>
     </div>
   </form>`;
 }

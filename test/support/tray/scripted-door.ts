@@ -7,13 +7,17 @@ export { AccountsError };
 
 /**
  * A door whose connections the test says, for states that are hard to come by. It takes every key but one
- * that contains `wrong`; its sign-ins wait until they are cancelled.
+ * that contains `wrong`; its sign-ins wait until they are cancelled; where a URL or key contains `slow`, it
+ * takes as long as a server that can be watched while it is asked.
  */
 export function openAccounts(): AccountsDoor {
   let connections: ConnectionView[] = [];
   let changed = Promise.withResolvers<void>();
+  const now = () => Math.floor(Date.now() / 1000);
   const claimed = new Set<string>();
   const starts = new Map<string, string[]>([['claude-desktop', ['sales']]]);
+  const slowly = async (text: string) =>
+    text.includes('slow') ? new Promise((resolve) => setTimeout(resolve, 3_000)) : undefined;
   const change = (to: ConnectionView[]) => {
     connections = to;
     changed.resolve();
@@ -25,6 +29,7 @@ export function openAccounts(): AccountsDoor {
 
   const rotate = async (name: string, secret: string) => {
     const found = connections.find((one) => one.name === name);
+    await slowly(secret);
     if (secret.includes('wrong'))
       throw new AccountsError(
         'unauthorized',
@@ -34,7 +39,11 @@ export function openAccounts(): AccountsDoor {
     change(
       connections.map((one) =>
         one.name === name && one.secret
-          ? { ...one, state: 'ready', secret: { ...one.secret, old: false, onTrial: true } }
+          ? {
+              ...one,
+              state: 'ready',
+              secret: { ...one.secret, storedAt: now(), old: false, onTrial: true },
+            }
           : one,
       ),
     );
@@ -53,6 +62,7 @@ export function openAccounts(): AccountsDoor {
     async probe(url) {
       if (!URL.canParse(url))
         throw new AccountsError('url', `${url} is no URL`, 'it begins with https://');
+      await slowly(url);
       return {
         url,
         needs: 'person',
@@ -72,6 +82,7 @@ export function openAccounts(): AccountsDoor {
       as: 'client',
     }),
     async add({ name, url, ...rest }) {
+      await slowly(url);
       if ('apiKeySecret' in rest && rest.apiKeySecret.includes('wrong'))
         throw new AccountsError(
           'unauthorized',

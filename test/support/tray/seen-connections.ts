@@ -48,7 +48,11 @@ export function everyState(): ConnectionView[] {
   return [
     seenConnection({ startedBy: ['claude-desktop'], proxies: [proxy('library', 'ready')] }),
     {
-      ...seenConnection({ name: 'sales', url: url('sales'), renewable: false }),
+      ...plain,
+      name: 'sales',
+      url: url('sales'),
+      renewable: false,
+      scopes: [],
       state: 'needs_sign_in',
       reason: 'Nobody is signed in. An assistant is waiting for you.',
       proxies: [proxy('sales', 'needs_sign_in')],
