@@ -30,6 +30,8 @@ export interface KeychainSession extends AsyncDisposable {
   readonly endKeyring: () => Promise<void>;
   /** Ends it at once, without a last word. */
   readonly killKeyring: () => Promise<void>;
+  /** Its process id. */
+  readonly keyringPid: () => number;
   /** The keyring again, unlocked, with what was on disk. */
   readonly startKeyring: () => Promise<void>;
   /** All that is kept in it, by account. */
@@ -93,12 +95,19 @@ export async function keychainSession({
       keyring.kill('SIGKILL');
       await keyring.exited;
     },
+    keyringPid: () => keyring.pid,
     async startKeyring() {
       keyring = await startKeyring();
     },
     async contents() {
-      const { stdout } = await runProgram(process.execPath, { args: ['-e', readAll], env });
-      return new Map(entries.parse(JSON.parse(stdout)));
+      for (let attempt = 1; ; attempt++) {
+        const read = { args: ['-e', readAll], env };
+        const { stdout, stderr } = await runProgram(process.execPath, read);
+        if (stdout !== '') return new Map(entries.parse(JSON.parse(stdout)));
+        // It lists the entries and reads each: one that goes in between fails them all.
+        if (!stderr.includes('No such interface') || attempt === 10)
+          throw new Error(`the keyring cannot be read: ${stderr}`);
+      }
     },
     [Symbol.asyncDispose]: () => started.disposeAsync(),
   };

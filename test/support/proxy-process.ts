@@ -17,6 +17,7 @@ export type Answer = {
 
 /** A running proxy, spoken to in raw lines. */
 export type ProxyProcess = {
+  pid: number;
   /** Sends a line: text as it is, anything else as JSON. */
   send(line: unknown): void;
   /** The next line of stdout, parsed. */
@@ -106,6 +107,7 @@ export function proxyProcess({ args, command, env = {} }: ProxyOptions): ProxyPr
   }
 
   return {
+    pid: child.pid ?? 0,
     send,
     next,
     nextLine,

@@ -239,6 +239,7 @@ process.on('message', (message: ToApp) => {
     case 'quit':
       return app.quit();
     case 'scripted':
+    case 'killAt':
   }
 });
 // Electron's own loop would keep the process; here the channel to the test does, and goes with it.

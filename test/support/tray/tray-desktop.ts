@@ -53,6 +53,12 @@ export interface TrayDesktop extends AsyncDisposable {
   /** What the scripted door says from now on. */
   script(connections: ConnectionView[]): void;
   kill(): Promise<void>;
+  /** Kills `victim`, or the app itself, when it is about to write for the `left`th time from now. */
+  killAt(left: number, victim?: number): void;
+  /** What it was about to write since then; `killed` once somebody was. */
+  readonly points: () => { passed: readonly string[]; killed: boolean };
+  /** Resolves when the app has ended. */
+  readonly ended: Promise<void>;
   quit(): Promise<void>;
 }
 
@@ -61,6 +67,8 @@ export type TrayDesktopOptions = {
   /** All of the app's environment. */
   env: Record<string, string>;
   scripted?: boolean;
+  /** Whether {@link TrayDesktop.killAt} is wanted. */
+  killable?: boolean;
   args?: readonly string[];
 };
 
@@ -86,12 +94,15 @@ async function builtTray(scripted: boolean): Promise<string> {
 }
 
 export async function trayDesktop(options: TrayDesktopOptions): Promise<TrayDesktop> {
-  const { browser, env, scripted = false, args = [] } = options;
+  const { browser, env, scripted = false, killable = false, args = [] } = options;
   const folder = await builtTray(scripted);
   const context = await browser.newContext({ reducedMotion: 'reduce' });
   context.setDefaultTimeout(30_000);
   const app = fork(join(folder, 'main.js'), [...args], {
-    execArgv: ['--import', join(import.meta.dirname, 'hooks.ts')],
+    execArgv: ['hooks.ts', ...(killable ? ['kill-points.ts'] : [])].flatMap((file) => [
+      '--import',
+      join(import.meta.dirname, file),
+    ]),
     env: { ...env, ...(scripted && { SCRIPTED_DOOR: '1' }) },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     serialization: 'advanced',
@@ -107,6 +118,7 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
   const opened: string[] = [];
   const windowOptions: unknown[] = [];
   let permissions: boolean[] = [];
+  let points = { passed: [] as string[], killed: false };
   let tray: TrayState | undefined;
   let told = '';
   let stderr = '';
@@ -210,6 +222,10 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
       case 'permissions':
         permissions = message.granted;
         break;
+      case 'point':
+        points.passed.push(message.what);
+        points.killed = message.killed;
+        break;
       case 'answer': {
         const answer = calls.get(message.call);
         calls.delete(message.call);
@@ -280,6 +296,12 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
     clipboard: async () => ask({ act: 'clipboard' }),
     script: (connections) => act({ act: 'scripted', connections }),
     startAgain: () => act({ act: 'secondInstance' }),
+    killAt(left, victim = 0) {
+      points = { passed: [], killed: false };
+      act({ act: 'killAt', left, victim });
+    },
+    points: () => points,
+    ended: ended.then(() => undefined),
     async kill() {
       app.kill('SIGKILL');
       await ended;

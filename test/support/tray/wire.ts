@@ -11,6 +11,8 @@ export type FromApp =
   | { tell: 'notification'; notification: number; title: string; body: string }
   | { tell: 'external'; url: string }
   | { tell: 'permissions'; granted: boolean[] }
+  /** It is about to write; `killed`: somebody ends here. */
+  | { tell: 'point'; what: string; killed: boolean }
   | { tell: 'answer'; call: number; value?: unknown; error?: string };
 
 /** What the test does as the desktop and the person at it. `call` is answered. */
@@ -31,6 +33,8 @@ export type ToApp =
   | { act: 'clickNotification'; notification: number }
   | { act: 'ready' | 'closed'; window: number }
   | { act: 'scripted'; connections: ConnectionView[] }
+  /** At the point that is so many writes away, `victim` is killed, a process id; 0 for the app itself. */
+  | { act: 'killAt'; left: number; victim: number }
   | { act: 'secondInstance' | 'quit' };
 
 /** An item of a native menu, as a person sees it. */

@@ -1,0 +1,177 @@
+import type { Browser } from 'playwright-core';
+import { expect } from 'vitest';
+import { z } from 'zod';
+import { chromium } from '../chromium.ts';
+import { allow } from '../consenting-person.ts';
+import { keychainSession, type KeychainSession } from '../keychain-session.ts';
+import { latchkeyHome, type LatchkeyHome } from '../latchkey-home.ts';
+import { launcher, type ProxyProcess } from '../proxy-process.ts';
+import { serverProcess, type ServerProcess } from '../server-process.ts';
+import { ledTo } from './led-to.ts';
+import { trayDesktop, type TrayDesktop } from './tray-desktop.ts';
+
+export type Victim = 'app' | 'proxy' | 'keyring';
+
+/** What a page of the app is told of what it asked for. */
+export type Told = z.infer<typeof made.told>;
+
+export type ClientSecrets = { id: string; secrets: [string, string] };
+
+/** The tray app, a server and a keychain, any of which can be killed while the app works. */
+export interface KillBench extends AsyncDisposable {
+  /** The endpoint that connections lead to. */
+  readonly url: string;
+  /** Two keys of it that both count. */
+  readonly keys: [string, string];
+  /** A client of it with two secrets that both count. */
+  readonly client: ClientSecrets;
+  /** The app that runs now. */
+  app(): TrayDesktop;
+  /** What a page of the app asks; never answered when the app dies first. */
+  ask(operation: string, input: object): Promise<Told>;
+  /** A person allows what the app has just opened the browser for. */
+  allowNext(): Promise<void>;
+  /** What was killed runs again; the app shows what it found. */
+  recover(victim: Victim): Promise<void>;
+  keyringPid(): number;
+  /** The names in our configuration file, which is read as a whole. */
+  names(): Promise<string[]>;
+  /** The tray's word for a connection; `undefined` when it has no such item. */
+  stateOf(name: string): Promise<string | undefined>;
+  /** What an assistant starts. */
+  connect(name: string): ProxyProcess;
+  /** Whether a call through the connection is answered. */
+  works(name: string): Promise<boolean>;
+  /** The entries of the keychain, by account. */
+  kept(): Promise<ReadonlyMap<string, string>>;
+  /** Accounts of the keychain that no connection leads to. */
+  orphans(): Promise<string[]>;
+}
+
+const dana = { email: 'dana@example.com', password: 'correct horse battery staple' };
+const place = 'demo/library';
+const registry = '.config/latchkey/connections.json';
+const patience = { timeout: 20_000, interval: 20 };
+const made = {
+  key: z.object({ key: z.string() }),
+  client: z.object({ client_id: z.string(), client_secret: z.string() }),
+  secret: z.object({ client_secret: z.string() }),
+  told: z.object({
+    ok: z.boolean(),
+    message: z.string().optional(),
+    problem: z.string().optional(),
+  }),
+};
+
+/** One connection, `steady`, is there already: what happens to others is nothing to it. */
+export async function killBench(): Promise<KillBench> {
+  await using stack = new AsyncDisposableStack();
+  const [keychain, server, browser] = await Promise.all([
+    keychainSession({ startsItself: false }),
+    serverProcess({ args: ['--demo'] }),
+    chromium(),
+  ]);
+  stack.use(keychain);
+  stack.use(server);
+  stack.defer(async () => browser.close());
+  const home = stack.use(await latchkeyHome(keychain.env));
+  const person = ['user', 'create', dana.email, '--organization', 'demo', '--role', 'member'];
+  await server.command(person, `${dana.password}\n`);
+  const { keys, client } = await credentialsOf(server);
+  const parts = { keychain, server, browser, home };
+  const bench = await benchOf(parts, { keys, client });
+  await bench.ask('add', {
+    name: 'steady',
+    url: bench.url,
+    credential: { as: 'api_key', apiKeySecret: keys[0] },
+  });
+  const started = stack.move();
+  return {
+    ...bench,
+    async [Symbol.asyncDispose]() {
+      await bench.app()[Symbol.asyncDispose]();
+      await started.disposeAsync();
+    },
+  };
+}
+
+async function credentialsOf(server: ServerProcess) {
+  const json = async (...words: string[]): Promise<unknown> =>
+    JSON.parse(await server.command([...words, '--json']));
+  const key = async () => made.key.parse(await json('key', 'create', place, '--name', 'k')).key;
+  const scopes = ['tools:read', 'tools:execute'].flatMap((scope) => ['--scope', `mcp:${scope}`]);
+  const created = await json('client', 'create', place, '--name', 'c', ...scopes);
+  const { client_id: id, client_secret: first } = made.client.parse(created);
+  const { client_secret: second } = made.secret.parse(await json('client', 'rotate', id));
+  const keys: [string, string] = [await key(), await key()];
+  const client: ClientSecrets = { id, secrets: [first, second] };
+  return { keys, client };
+}
+
+type Parts = {
+  keychain: KeychainSession;
+  server: ServerProcess;
+  browser: Browser;
+  home: LatchkeyHome;
+};
+
+async function benchOf(
+  { keychain, server, browser, home }: Parts,
+  credentials: Pick<KillBench, 'keys' | 'client'>,
+): Promise<Omit<KillBench, typeof Symbol.asyncDispose>> {
+  const start = async () => {
+    const started = await trayDesktop({
+      browser,
+      killable: true,
+      args: ['--hidden'],
+      env: { ...home.env, PATH: process.env['PATH'] ?? '', npm_node_execpath: process.execPath },
+    });
+    await started.trayWhere(() => true);
+    return started;
+  };
+  const read = async () => (await home.read(registry)) ?? '{"mcpServers":{}}';
+  const names = async () => Object.keys(JSON.parse(await read()).mcpServers);
+  const connect = (name: string) =>
+    home.start({ command: process.execPath, args: [launcher, 'connect', name] });
+  const stateOf = async (name: string) =>
+    app
+      .tray()
+      .menu.map(({ label }) => / (\S+) — (.*)$/.exec(label) ?? [])
+      .find(([, of]) => of === name)?.[2];
+  let app = await start();
+
+  return {
+    ...credentials,
+    url: `${server.base}/mcp/${place}`,
+    app: () => app,
+    ask: async (operation, input) =>
+      made.told.parse(
+        await app.invokeFrom('latchkey://app/connections.html', true, { operation, input }),
+      ),
+    async allowNext() {
+      const page = new URL(await app.nextOpened());
+      await fetch(await allow(page, dana));
+    },
+    async recover(victim) {
+      if (victim === 'keyring') await keychain.startKeyring();
+      if (victim !== 'app') return;
+      await app[Symbol.asyncDispose]();
+      app = await start();
+      await expect.poll(async () => stateOf('steady'), patience).toBe('ready');
+    },
+    keyringPid: () => keychain.keyringPid(),
+    names,
+    stateOf,
+    connect,
+    async works(name) {
+      await using proxy = connect(name);
+      await proxy.handshake();
+      return (await proxy.request('tools/list')).result !== undefined;
+    },
+    kept: async () => keychain.contents(),
+    async orphans() {
+      const leads = ledTo(await read());
+      return [...(await keychain.contents()).keys()].filter((account) => !leads(account));
+    },
+  };
+}

@@ -1,0 +1,41 @@
+import { z } from 'zod';
+
+const entries = z.object({
+  mcpServers: z.record(
+    z.string(),
+    z.object({
+      url: z.string(),
+      account: z.string(),
+      apiKey: z.string().optional(),
+      oauth: z
+        .object({ clientId: z.string().optional(), clientSecret: z.string().optional() })
+        .optional(),
+    }),
+  ),
+});
+
+/** Tells of an account of the keychain whether a connection of the configuration leads to it. */
+export function ledTo(configuration: string): (account: string) => boolean {
+  const all = Object.values(entries.parse(JSON.parse(configuration)).mcpServers);
+  return (account) => {
+    // Whether there is a keychain is asked with this entry, which is no secret.
+    if (account === 'probe') return true;
+    const [, kind = '', words = '[]'] = /^(?:prior )?([a-z ]+?) (\[.*\])/.exec(account) ?? [];
+    const [url, second = '', ...rest] = z.array(z.string()).parse(JSON.parse(words));
+    const here = all.filter((one) => one.url === url);
+    switch (kind) {
+      case 'api key':
+        return here.some((one) => one.apiKey === 'keychain' && one.account === second);
+      case 'client secret':
+        return here.some(({ oauth }) => oauth?.clientSecret && oauth.clientId === second);
+      case 'access token':
+      case 'refresh token':
+        return here.some(
+          (one) =>
+            !one.apiKey && (one.oauth?.clientId ?? '') === second && rest.includes(one.account),
+        );
+      default:
+        return false;
+    }
+  };
+}
