@@ -8,6 +8,7 @@ import { CountedRefusals } from '#audit/counted-refusals';
 import type { Clock } from '#clock/clock';
 import { UsageRecorder } from '#credentials/usage';
 import { openDemoLibrary } from '#demo/demo-library';
+import { TranslatedEras } from '#eras/translated-eras';
 import type { AdmissionStore } from '#gateway/admission';
 import { auditedRefusal } from '#gateway/audited-refusal';
 import { Gateway } from '#gateway/gateway';
@@ -183,6 +184,7 @@ async function open(
     mac: (text) => masterKey.mac('gateway', text),
     upstreamOf: (server, owner) =>
       watchedUpstream(upstreams.of(server, owner), server, { watch, failed: notLooked }),
+    eras: new TranslatedEras(clock),
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
     refused: (refusal, request, principal) => {
       const { code, details } = refusal;

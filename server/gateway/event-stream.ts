@@ -12,7 +12,8 @@ const maxPendingRequests = 1000;
 /** A body as an upstream gives it: whole, or as it comes. */
 type Body = UpstreamAnswer['body'];
 
-async function* events(body: Body): AsyncGenerator<SseEvent> {
+/** The events of a body as they come. */
+export async function* eventsIn(body: Body): AsyncGenerator<SseEvent> {
   const splitter = new SseEvents({ maxBytes: maxEventBytes });
   if (body instanceof Uint8Array) return yield* splitter.push(body);
   try {
@@ -39,7 +40,7 @@ function unfinished(cause: unknown): Error {
  * @throws {GatewayRefusal} `upstream_failed` when the stream ends without it, or holds too large an event.
  */
 export async function responseIn(body: Body): Promise<Uint8Array> {
-  for await (const { data } of events(body)) {
+  for await (const { data } of eventsIn(body)) {
     const scan = scanMessage(data);
     if (scan.outcome === 'message' && scan.envelope.kind === 'response') return data;
   }
@@ -60,7 +61,7 @@ export async function* followed(
   const isReader = stream.read();
   try {
     if (isPrimed) yield stream.prime();
-    for await (const event of events(body)) {
+    for await (const event of eventsIn(body)) {
       noteMessage(event, session, stream);
       const bytes = stream.push(event);
       // Somebody else reads on where this caller was lost.

@@ -6,6 +6,7 @@ import { admit, type AdmitPorts } from './admit.ts';
 import { authorise } from './authorise.ts';
 import type { Call, MessageCall } from './call.ts';
 import { Cancellations } from './cancellations.ts';
+import type { EraFaces } from './era-faces.ts';
 import { eraOf, legacyOnlyMethods, type Era } from './era.ts';
 import { errorAnswer } from './errors.ts';
 import type { GatewayAnswer, GatewayRequest } from './exchange.ts';
@@ -32,6 +33,8 @@ export interface GatewayPorts extends AdmitPorts {
   readonly base: string;
   /** The way to a server; `owner` is who asks for it there, whom sessions belong to. */
   readonly upstreamOf: (server: ServerRecord, owner: string) => Upstream;
+  /** Translates for callers of the era that an upstream does not speak. */
+  readonly eras: EraFaces;
   /** Binds what upstreams hand out to the caller it was for. */
   readonly mac: Mac;
   readonly used: (use: CredentialUse, usedAt: EpochSeconds) => void;
@@ -104,6 +107,7 @@ export class Gateway {
   async close(): Promise<void> {
     this.#open.close();
     await Promise.all([this.#rooms.links.close(), this.#rooms.sessions.endAll()]);
+    await this.#ports.eras.close();
   }
 
   #checkTransport({ method, headers }: GatewayRequest): void {
@@ -165,7 +169,11 @@ export class Gateway {
   }
 
   async #route(call: Call, seen: Seen): Promise<GatewayAnswer> {
-    if (call.request.method !== 'POST') return legacyStream(call, this.#rooms.sessions);
+    const { eras } = this.#ports;
+    if (call.request.method !== 'POST') {
+      const upstream = eras.facing('legacy', call);
+      return legacyStream({ ...call, upstream }, this.#rooms.sessions);
+    }
     let message = await readMessage(call);
     seen.id = message.envelope.id ?? 'null';
     seen.metering.read(message.envelope);
@@ -177,7 +185,8 @@ export class Gateway {
       }
       authorise(message.envelope, message.body, call.admission);
     }
-    message = { ...message, ...unsealMessage(message, call.seal) };
+    const upstream = eras.facing(seen.era, call);
+    message = { ...message, ...unsealMessage(message, call.seal), upstream };
     return seen.era === 'modern' ? modernMessage(message) : legacyMessage(message, this.#rooms);
   }
 }

@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers';
 import { everyRefusal } from '#server/audit/every-refusal';
 import { dashboardRoutes } from '#server/dashboard/dashboard-routes';
 import { consoleCalls } from '#server/console/call-server';
+import { TranslatedEras } from '#server/eras/translated-eras';
 import { Gateway } from '#server/gateway/gateway';
 import { accountGrantsOf } from '#server/http/account-grants';
 import { createApp } from '#server/http/app';
@@ -106,6 +107,7 @@ export async function pageApp(): Promise<PageApp> {
       throw new Error('no test comes here');
     },
     isAllowedOrigin: () => false,
+    eras: new TranslatedEras(clock),
     refused: () => {},
   });
   const app = createApp({

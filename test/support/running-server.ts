@@ -74,7 +74,9 @@ export async function runningServer({
   const program = stack.use(
     startProgram(process.execPath, { args: [launcher, 'start', '--port', '0', ...place, ...args] }),
   );
-  const [, base = '', port = ''] = await program.line(/^listening on (http:\S+:(\d+))$/m);
+  const [, base = '', port = ''] = await program.line(/^listening on (http:\S+:(\d+))$/m, {
+    timeoutMs: 30_000,
+  });
 
   const issued = new Set<string>();
   const noted = (text: string): string => {

@@ -3,6 +3,7 @@ import { allScopes } from '#server/credentials/scope';
 import { mintSecret } from '#server/credentials/secret-format';
 import type { AdmissionStore } from '#server/gateway/admission';
 import type { GatewayRequest } from '#server/gateway/exchange';
+import { TranslatedEras } from '#server/eras/translated-eras';
 import { Gateway } from '#server/gateway/gateway';
 import type { Upstream } from '#server/gateway/upstream';
 import { stillClock } from '#support/still-clock';
@@ -44,6 +45,7 @@ beforeEach(() => {
     endpointUrl: (serverPath) => `${base}/mcp/${serverPath}`,
     mac: fakeMac,
     upstreamOf: () => upstream,
+    eras: new TranslatedEras(clock),
     isAllowedOrigin: (origin) => origin === undefined,
   });
 });

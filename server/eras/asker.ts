@@ -1,0 +1,10 @@
+import type { Scope } from '#credentials/scope';
+import type { Upstream } from '#gateway/upstream';
+
+/** Who asks, and where. */
+export interface Asker {
+  readonly upstream: Upstream;
+  /** Whom sessions belong to: a principal at a server. */
+  readonly owner: string;
+  readonly scopes: readonly Scope[];
+}

@@ -1,0 +1,99 @@
+import { filterMembers, type Changes } from './change-kinds.ts';
+import { Inbox } from './inbox.ts';
+import { stringAt, textAt, valueAt, type Message } from './message.ts';
+
+/** What of a link listeners need. */
+export interface ListenedLink {
+  readonly initialized: Message;
+  listen(): Promise<boolean>;
+  request(method: string, params: string): Promise<Message | undefined>;
+}
+
+export interface Listener {
+  /** What is told of, of what was asked for. */
+  readonly honoured: Changes;
+  readonly inbox: Inbox;
+}
+
+/** Those who listen to what one link's upstream says unasked, each to what they asked for. */
+export class LinkListeners {
+  readonly #link: ListenedLink;
+  readonly #listeners = new Set<Listener>();
+  /** How many want to hear of a resource. */
+  readonly #uris = new Map<string, number>();
+
+  constructor(link: ListenedLink) {
+    this.#link = link;
+  }
+
+  get size(): number {
+    return this.#listeners.size;
+  }
+
+  /** Begins to listen to `wanted`, as far as the upstream tells of it. */
+  async add(wanted: Changes): Promise<Listener> {
+    const announces = (...path: string[]) =>
+      valueAt(this.#link.initialized, 'result', 'capabilities', ...path) === true;
+    const isThere = await this.#link.listen();
+    const lists = isThere ? wanted.lists.filter((list) => announces(list, 'listChanged')) : [];
+    const uris: string[] = [];
+    for (const uri of isThere && announces('resources', 'subscribe') ? wanted.uris : []) {
+      if (await this.#subscribe(uri)) uris.push(uri);
+    }
+    const listener = { honoured: { lists, uris }, inbox: new Inbox() };
+    this.#listeners.add(listener);
+    return listener;
+  }
+
+  /** Ends a listener, and the subscriptions that nobody else has. */
+  async remove(listener: Listener): Promise<void> {
+    if (!this.#listeners.delete(listener)) return;
+    listener.inbox.end();
+    for (const uri of listener.honoured.uris) await this.#unsubscribe(uri);
+  }
+
+  /** Takes a notification of a change to whoever listens to it; `false` for any other. */
+  take(message: Message): boolean {
+    const { method = '' } = message.envelope;
+    const list = /^notifications\/(\w+)\/list_changed$/.exec(method)?.[1] ?? '';
+    const isOfList = Object.hasOwn(filterMembers, list);
+    if (!isOfList && method !== 'notifications/resources/updated') return false;
+    const uri = stringAt(message, 'params', 'uri') ?? '';
+    for (const { honoured, inbox } of this.#listeners) {
+      const isWanted = isOfList ? honoured.lists.includes(list) : honoured.uris.includes(uri);
+      if (isWanted) inbox.push(message);
+    }
+    return true;
+  }
+
+  /** All that somebody listens to. */
+  wanted(): Changes {
+    const all = [...this.#listeners].map(({ honoured }) => honoured);
+    return {
+      lists: [...new Set(all.flatMap(({ lists }) => lists))],
+      uris: [...new Set(all.flatMap(({ uris }) => uris))],
+    };
+  }
+
+  end(): void {
+    for (const { inbox } of this.#listeners) inbox.end();
+    this.#listeners.clear();
+  }
+
+  async #subscribe(uri: string): Promise<boolean> {
+    const count = this.#uris.get(uri) ?? 0;
+    this.#uris.set(uri, count + 1);
+    if (count > 0) return true;
+    const response = await this.#link.request('resources/subscribe', JSON.stringify({ uri }));
+    if (response && textAt(response, 'result') !== undefined) return true;
+    this.#uris.delete(uri);
+    return false;
+  }
+
+  async #unsubscribe(uri: string): Promise<void> {
+    const count = (this.#uris.get(uri) ?? 0) - 1;
+    if (count > 0) return void this.#uris.set(uri, count);
+    this.#uris.delete(uri);
+    await this.#link.request('resources/unsubscribe', JSON.stringify({ uri }));
+  }
+}

@@ -1,0 +1,141 @@
+import {
+  Client as ModernClient,
+  StreamableHTTPClientTransport as ModernTransport,
+} from '@modelcontextprotocol/client';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import {
+  CreateMessageRequestSchema,
+  ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+import { afterAll, expect, onTestFinished, test, vi } from 'vitest';
+
+import { gatewayUnderTest } from '#support/gateway-under-test';
+import { legacyStatefulUpstream } from '#support/upstreams/legacy-stateful-upstream';
+import { modernOnlyUpstream } from '#support/upstreams/modern-only-upstream';
+
+const modern = await modernOnlyUpstream();
+const legacy = await legacyStatefulUpstream();
+const gateway = await gatewayUnderTest({ upstreamUrl: modern.url });
+await gateway.command('server', 'create', 'acme/legacy', '--http-url', legacy.url);
+const legacyKey = (await gateway.newKey('acme/legacy')).key;
+
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await modern.close();
+  await legacy.close();
+});
+
+const because = {
+  role: 'assistant' as const,
+  model: 'm',
+  content: { type: 'text' as const, text: 'because' },
+};
+
+/** An assistant of the older era, at the upstream that speaks the modern one alone. */
+async function olderAssistant() {
+  const client = new Client({ name: 'older', version: '1' }, { capabilities: { sampling: {} } });
+  client.setRequestHandler(CreateMessageRequestSchema, () => because);
+  const headers = { 'x-api-key': gateway.key };
+  const transport = new StreamableHTTPClientTransport(new URL(gateway.endpoint), {
+    requestInit: { headers },
+  });
+  onTestFinished(() => client.close());
+  await client.connect(transport);
+  return { client, transport };
+}
+
+/** One of the modern era, at the upstream that knows nothing of it. */
+async function modernAssistant(key = legacyKey) {
+  const client = new ModernClient(
+    { name: 'modern', version: '1' },
+    { capabilities: { sampling: {} }, versionNegotiation: { mode: 'auto' } },
+  );
+  client.setRequestHandler('sampling/createMessage', () => because);
+  const transport = new ModernTransport(new URL(`${gateway.base}/mcp/acme/legacy`), {
+    requestInit: { headers: { 'x-api-key': key } },
+  });
+  onTestFinished(() => client.close());
+  await client.connect(transport);
+  return client;
+}
+
+const textOf = ({ content }: Record<string, unknown>) =>
+  Array.isArray(content) ? String(Object(content[0]).text) : '';
+const steps = { name: 'progress', arguments: { steps: 3 } };
+
+test('an older assistant lists, calls, hears progress and is asked by a modern server', async () => {
+  const { client, transport } = await olderAssistant();
+  const seen: number[] = [];
+
+  const { tools } = await client.listTools();
+  const big = await client.callTool({ name: 'big', arguments: { bytes: 3_000_000 } });
+  await client.callTool(steps, undefined, { onprogress: ({ progress }) => seen.push(progress) });
+  const asked = await client.callTool({ name: 'ask', arguments: { question: 'why?' } });
+
+  expect(client.getServerVersion()).toMatchObject({ name: 'modern' });
+  expect(tools.map(({ name }) => name)).toContain('ask');
+  expect(textOf(big)).toHaveLength(3_000_000);
+  expect(seen).toEqual([1, 2, 3]);
+  expect(textOf(asked)).toBe('because (asked: why?)');
+  expect(transport.sessionId).toMatch(/^[\w-]{32}$/);
+});
+
+test('an older assistant hears what changes at a modern server, and its cancel ends the call there', async () => {
+  const { client } = await olderAssistant();
+  const changed = vi.fn();
+  client.setNotificationHandler(ToolListChangedNotificationSchema, changed);
+  const gone = new AbortController();
+  const slow = { name: 'slow', arguments: {} };
+
+  const call = client
+    .callTool(slow, undefined, { signal: gone.signal })
+    .then(() => 'answered', String);
+  await modern.slow.until('started');
+  gone.abort('no longer needed');
+  await modern.slow.until('cancelled');
+  await vi.waitFor(async () => {
+    await modern.announceTools();
+    expect(changed).toHaveBeenCalled();
+  }, 20_000);
+
+  expect(await call).toContain('no longer needed');
+});
+
+test('a modern assistant lists, calls, hears progress and is asked by an older server', async () => {
+  const client = await modernAssistant();
+  const seen: number[] = [];
+
+  const { tools } = await client.listTools();
+  const big = await client.callTool({ name: 'big', arguments: { bytes: 3_000_000 } });
+  await client.callTool(steps, { onprogress: ({ progress }) => seen.push(progress) });
+  const asked = await client.callTool({ name: 'ask', arguments: { question: 'why?' } });
+
+  expect(client.getNegotiatedProtocolVersion()).toBe('2026-07-28');
+  expect(client.getServerVersion()).toMatchObject({ name: 'legacy' });
+  expect(tools.map(({ name }) => name)).toContain('ask');
+  expect(textOf(big)).toHaveLength(3_000_000);
+  expect(seen).toEqual([1, 2, 3]);
+  expect(textOf(asked)).toBe('because');
+});
+
+test('a modern assistant hears what changes at an older server, and its cancel ends the call there', async () => {
+  const client = await modernAssistant();
+  const changed = vi.fn();
+  client.setNotificationHandler('notifications/tools/list_changed', changed);
+  const subscription = await client.listen({ toolsListChanged: true });
+  const gone = new AbortController();
+
+  const call = client
+    .callTool({ name: 'slow', arguments: {} }, { signal: gone.signal })
+    .then(() => 'answered', String);
+  await legacy.slow.until('started');
+  gone.abort('no longer needed');
+  await legacy.slow.until('cancelled');
+  await legacy.announceTools();
+  await vi.waitFor(() => expect(changed).toHaveBeenCalled(), 20_000);
+  await subscription.close();
+
+  expect(subscription.honoredFilter).toEqual({ toolsListChanged: true });
+  expect(await call).toMatch(/abort|no longer needed/i);
+});

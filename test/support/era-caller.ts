@@ -1,0 +1,102 @@
+import { modernHeaders } from '#server/gateway/forwarded-headers';
+import type { Upstream, UpstreamAnswer } from '#server/gateway/upstream';
+import { TranslatedEras } from '#server/eras/translated-eras';
+import type { Clock } from '#server/clock/clock';
+import type { Scope } from '#server/credentials/scope';
+import { chunksOf } from './fake-upstream.ts';
+import { modern } from './mcp-call.ts';
+import { scannedMessage } from './scanned-message.ts';
+import { someAdmission, someServer } from './some-admission.ts';
+import { stillClock } from './still-clock.ts';
+
+export interface EraCallerOptions {
+  readonly clock?: Clock;
+  readonly eras?: TranslatedEras;
+  readonly owner?: string;
+  readonly scopes?: readonly Scope[];
+}
+
+/** Asks an upstream as callers of either era do, translated where that is needed. */
+export function eraCaller(upstream: Upstream, options: EraCallerOptions = {}) {
+  const { clock = stillClock(), owner = 'key:a srv' } = options;
+  const eras = options.eras ?? new TranslatedEras(clock);
+  const server = someServer({ upstream: { kind: 'http', url: 'http://127.0.0.1:1' } });
+  const admission = someAdmission({ server, ...(options.scopes && { scopes: options.scopes }) });
+  const facing = (era: 'legacy' | 'modern') => eras.facing(era, { upstream, owner, admission });
+  const post = async (
+    era: 'legacy' | 'modern',
+    text: string,
+    { headers = {}, signal = new AbortController().signal }: Sending = {},
+  ) => facing(era).send({ method: 'POST', headers, body: Buffer.from(text), signal });
+  return {
+    eras,
+    /** A request of the modern era; `meta` is more of its `_meta`. */
+    async modern(method: string, params: Params = {}, { meta = {}, signal }: ModernSending = {}) {
+      const asked: Asked = JSON.parse(modern(method, params).body);
+      Object.assign(asked.params._meta, meta);
+      const text = JSON.stringify(asked);
+      const headers = modernHeaders(scannedMessage(text).envelope);
+      return post('modern', text, { headers, ...(signal && { signal }) });
+    },
+    legacy: async (message: object, sending?: Sending) =>
+      post('legacy', JSON.stringify({ jsonrpc: '2.0', ...message }), sending),
+    within: (method: 'GET' | 'DELETE', { headers = {}, signal }: Sending) =>
+      facing('legacy').send({ method, headers, signal: signal ?? new AbortController().signal }),
+  };
+}
+
+type Params = Record<string, unknown>;
+interface Asked {
+  readonly params: { readonly _meta: object };
+}
+interface Sending {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+interface ModernSending {
+  readonly meta?: object;
+  readonly signal?: AbortSignal;
+}
+
+/** What a message of an answer holds. */
+export interface SaidMessage {
+  readonly id?: unknown;
+  readonly method?: string;
+  readonly params?: Params;
+  readonly result?: Params & { readonly requestState?: string };
+  readonly error?: { readonly code: number; readonly message: string };
+}
+
+/** The messages of an answer as they come, parsed; comments are left out. */
+export async function* messagesOf({
+  mediaType,
+  body,
+}: UpstreamAnswer): AsyncGenerator<SaidMessage> {
+  let text = '';
+  for await (const chunk of chunksOf(body)) {
+    text += Buffer.from(chunk).toString();
+    if (mediaType !== 'text/event-stream') continue;
+    const events = text.split('\n\n');
+    text = events.pop() ?? '';
+    for (const event of events) {
+      const data = /^data: (.*)$/m.exec(event)?.[1];
+      if (data !== undefined) yield parsed(data);
+    }
+  }
+  if (mediaType !== 'text/event-stream' && text !== '') yield parsed(text);
+}
+
+export async function allOf(answer: UpstreamAnswer): Promise<SaidMessage[]> {
+  const all: SaidMessage[] = [];
+  for await (const message of messagesOf(answer)) all.push(message);
+  return all;
+}
+
+export async function lastOf(answer: UpstreamAnswer): Promise<SaidMessage> {
+  return (await allOf(answer)).at(-1) ?? {};
+}
+
+function parsed(text: string): SaidMessage {
+  const message: SaidMessage = JSON.parse(text);
+  return message;
+}
