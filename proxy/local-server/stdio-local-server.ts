@@ -17,6 +17,16 @@ export type StdioLocalServerOptions = RunningChildrenOptions;
 /** 192 bits, so that nobody guesses one. */
 const sessionIdBytes = 24;
 const discoverTimeoutMs = 15_000;
+/** A command may be another one by then. */
+const legacySeconds = 3_600;
+
+const ownMeta =
+  '{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}';
+const ownDiscover = readMessage(
+  Buffer.from(
+    `{"jsonrpc":"2.0","id":"discover","method":"server/discover","params":{"_meta":${ownMeta}}}`,
+  ),
+);
 
 /**
  * A command that speaks MCP over its standard input and output, presented as Streamable HTTP. Every
@@ -32,8 +42,8 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
   const sessions = new Map<string, ChildSession>();
   /** By caller. */
   const children = new Map<string, Promise<ChildSession>>();
-  /** Whether a child has refused `server/discover`, as those of the older era do. */
-  let isLegacy = false;
+  /** How long nobody asks again, as a child refused `server/discover`, like those of the older era. */
+  let legacyUntil = 0;
 
   /** @throws {LocalServerError} `unreachable` when the child ends before it has answered */
   async function openSession(message: Message, request: LocalRequest): Promise<LocalAnswer> {
@@ -70,30 +80,45 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
       (await children.get(request.caller))?.tell(message);
       return plainAnswer(202);
     }
-    if (isLegacy) return plainAnswer(404, refusal(message, -32601, 'Method not found'));
+    if (clock.now() < legacyUntil)
+      return plainAnswer(404, refusal(message, -32601, 'Method not found'));
     const session = await childOf(request.caller);
     if (message.method !== 'server/discover') return session.request(message, askingOf(request));
     return discover(session, message, request);
   }
 
-  /** Children of the older era refuse this, say nothing, or die of it. */
+  /**
+   * Children of the older era refuse this, say nothing, or die of it. One that refuses is asked once more, in
+   * words of our own: the asker's may have been wrong, and say nothing of the child.
+   */
   async function discover(
     session: ChildSession,
     message: Message,
     request: LocalRequest,
   ): Promise<LocalAnswer> {
+    const { signal } = request;
+    const answer = await patiently(session, message, signal);
+    if (answer?.isResult) return plainAnswer(200, answer.body);
+    const isThere = answer !== undefined && session.endedHow === undefined;
+    const again = isThere ? await patiently(session, ownDiscover, signal) : undefined;
+    // MCP 2026-07-28 transports: who says too little of itself gets a 400.
+    if (answer && again?.isResult) return plainAnswer(400, answer.body);
+    if (answer !== undefined) legacyUntil = clock.now() + legacySeconds;
+    children.delete(request.caller);
+    void session.end();
+    return plainAnswer(404, refusal(message, -32601, 'Method not found'));
+  }
+
+  /** The child's answer in JSON; `undefined` when it says nothing for a while. */
+  async function patiently(session: ChildSession, message: Message, gone: AbortSignal) {
     const patience = new AbortController();
-    const signal = AbortSignal.any([request.signal, patience.signal]);
+    const signal = AbortSignal.any([gone, patience.signal]);
     const asked = session.request(message, { accept: 'application/json', signal });
     const silent = clock.sleep(discoverTimeoutMs, patience.signal).then(() => undefined);
     const answer = await Promise.race([asked, silent]);
     patience.abort();
     const body = answer && (await bytesOf(answer));
-    if (body && readMessage(body).members.has('result')) return plainAnswer(200, body);
-    isLegacy = body !== undefined;
-    children.delete(request.caller);
-    void session.end();
-    return plainAnswer(404, refusal(message, -32601, 'Method not found'));
+    return body && { body, isResult: readMessage(body).members.has('result') };
   }
 
   async function post(request: LocalRequest): Promise<LocalAnswer> {
@@ -126,7 +151,7 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
   function forgetAll(): void {
     sessions.clear();
     children.clear();
-    isLegacy = false;
+    legacyUntil = 0;
   }
 
   async function reset(): Promise<void> {

@@ -247,11 +247,15 @@ test('a child of the older era refuses the modern one once, and is asked no more
     async start() {
       started += 1;
       const child = fakeChild();
-      void child
-        .hears('server/discover')
-        .then(({ id }) =>
-          child.says({ id, error: { code: -32602, message: 'before initialize' } }),
-        );
+      // The asker's own question, and the one that makes sure.
+      const refuse = async (count: number): Promise<void> => {
+        await clock.settled();
+        const asked = child.heard.filter(({ method }) => method === 'server/discover');
+        const error = { code: -32602, message: 'before initialize' };
+        for (const { id } of asked.slice(count)) child.says({ id, error });
+        if (asked.length < 2) return refuse(asked.length);
+      };
+      void refuse(0);
       return child;
     },
     clock,
@@ -267,6 +271,34 @@ test('a child of the older era refuses the modern one once, and is asked no more
 
   expect(answers.map(({ status }) => status)).toEqual([404, 404]);
   expect(started).toBe(1);
+});
+
+test('a question that the child refuses for its own sake says nothing of the child’s era', async () => {
+  const clock = fakeClock();
+  const child = fakeChild();
+  const server = stdioLocalServer({
+    start: () => Promise.resolve(child),
+    clock,
+    log: jsonLinesLog('error', () => undefined),
+    maxMessageBytes: 1_000,
+  });
+  const eve = localCaller(server, 'eve');
+  const wrong = eve.open('server/discover', { _meta: { ...modernMeta, wrong: true } });
+  const first = await child.hears('server/discover');
+  child.says({ id: first.id, error: { code: -32602, message: 'a wrong question' } });
+  await clock.settled();
+  const second = child.heard.filter(({ method }) => method === 'server/discover').at(-1);
+  child.says({ id: second?.id, result: { supportedVersions: ['2026-07-28'] } });
+
+  const { status } = await wrong;
+  const listing = eve.open('tools/list', { _meta: modernMeta });
+  const { id } = await child.hears('tools/list');
+  child.says({ id, result: { tools: [] } });
+
+  expect(status).toBe(400);
+  expect(second?.params?.['_meta']).not.toHaveProperty('wrong');
+  expect((await listing).status).toBe(200);
+  child.dies();
 });
 
 test('without a session only initialize and the modern era are served', async () => {
