@@ -6,11 +6,13 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
   CreateMessageRequestSchema,
+  ElicitRequestSchema,
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import { afterAll, expect, onTestFinished, test, vi } from 'vitest';
 
 import { gatewayUnderTest } from '#support/gateway-under-test';
+import { formUpstream } from '#support/upstreams/form-upstream';
 import { legacyStatefulUpstream } from '#support/upstreams/legacy-stateful-upstream';
 import { modernOnlyUpstream } from '#support/upstreams/modern-only-upstream';
 
@@ -18,12 +20,16 @@ const modern = await modernOnlyUpstream();
 const legacy = await legacyStatefulUpstream();
 const gateway = await gatewayUnderTest({ upstreamUrl: modern.url });
 await gateway.command('server', 'create', 'acme/legacy', '--http-url', legacy.url);
+const forms = await formUpstream();
+await gateway.command('server', 'create', 'acme/forms', '--http-url', forms.url);
+const formsKey = (await gateway.newKey('acme/forms')).key;
 const legacyKey = (await gateway.newKey('acme/legacy')).key;
 
 afterAll(async () => {
   await gateway[Symbol.asyncDispose]();
   await modern.close();
   await legacy.close();
+  await forms.close();
 });
 
 const because = {
@@ -32,12 +38,19 @@ const because = {
   content: { type: 'text' as const, text: 'because' },
 };
 
-/** An assistant of the older era, at the upstream that speaks the modern one alone. */
-async function olderAssistant() {
-  const client = new Client({ name: 'older', version: '1' }, { capabilities: { sampling: {} } });
+/** An assistant of the older era, at an upstream that speaks the modern one alone. */
+async function olderAssistant(name = 'fixture', key = gateway.key) {
+  const client = new Client(
+    { name: 'older', version: '1' },
+    { capabilities: { sampling: {}, elicitation: {} } },
+  );
   client.setRequestHandler(CreateMessageRequestSchema, () => because);
-  const headers = { 'x-api-key': gateway.key };
-  const transport = new StreamableHTTPClientTransport(new URL(gateway.endpoint), {
+  client.setRequestHandler(ElicitRequestSchema, ({ params }) => ({
+    action: 'accept',
+    content: { name: `Ada, asked: ${params.message}` },
+  }));
+  const headers = { 'x-api-key': key };
+  const transport = new StreamableHTTPClientTransport(new URL(`${gateway.base}/mcp/acme/${name}`), {
     requestInit: { headers },
   });
   onTestFinished(() => client.close());
@@ -79,6 +92,16 @@ test('an older assistant lists, calls, hears progress and is asked by a modern s
   expect(seen).toEqual([1, 2, 3]);
   expect(textOf(asked)).toBe('because (asked: why?)');
   expect(transport.sessionId).toMatch(/^[\w-]{32}$/);
+});
+
+test('a form of a modern server is filled in by who uses the older assistant', async () => {
+  const { client } = await olderAssistant('forms', formsKey);
+
+  const filled = await client.callTool({ name: 'fill' });
+
+  expect(JSON.parse(textOf(filled))).toEqual({
+    form: { action: 'accept', content: { name: 'Ada, asked: Who are you?' } },
+  });
 });
 
 test('an older assistant hears what changes at a modern server, and its cancel ends the call there', async () => {

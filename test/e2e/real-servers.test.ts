@@ -14,56 +14,12 @@ import { expect, test } from 'vitest';
 import { freePort } from '#support/loopback';
 import { startProgram, type Program } from '#support/processes';
 import { launcher } from '#support/proxy-process';
+import { everything } from '#support/everything-itinerary';
 import { legacySurvey, modernSurvey, type Itinerary } from '#support/server-survey';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const modules = join(import.meta.dirname, '../../node_modules');
 const official = (name: string) => join(modules, '@modelcontextprotocol', name, 'dist/index.js');
-const data = 'data:text/plain;base64,aGVsbG8=';
-
-const everything: Itinerary = {
-  tools: [
-    { name: 'echo', arguments: { message: 'hé 世界 \u2028' } },
-    { name: 'echo', arguments: {} },
-    { name: 'get-annotated-message', arguments: { messageType: 'error', includeImage: true } },
-    { name: 'get-env' },
-    { name: 'get-resource-links', arguments: { count: 10 } },
-    { name: 'get-resource-reference', arguments: { resourceType: 'Blob', resourceId: 2 } },
-    { name: 'get-structured-content', arguments: { location: 'Chicago' } },
-    { name: 'get-sum', arguments: { a: 0.1, b: -2e21 } },
-    { name: 'get-tiny-image' },
-    { name: 'gzip-file-as-resource', arguments: { name: 'a.gz', data, outputType: 'resource' } },
-    { name: 'toggle-simulated-logging' },
-    { name: 'toggle-simulated-logging' },
-    { name: 'toggle-subscriber-updates' },
-    { name: 'toggle-subscriber-updates' },
-    { name: 'trigger-long-running-operation', arguments: { duration: 0.3, steps: 3 } },
-    { name: 'get-roots-list' },
-    { name: 'trigger-elicitation-request' },
-    { name: 'trigger-url-elicitation', arguments: { url: 'https://example.com/pay' } },
-    {
-      name: 'trigger-url-elicitation',
-      arguments: { url: 'https://example.com/pay', elicitationId: 'e', errorPath: true },
-    },
-    { name: 'trigger-sampling-request', arguments: { prompt: 'why?' } },
-    { name: 'no-such-tool' },
-  ],
-  resources: [
-    'demo://resource/dynamic/text/1',
-    'demo://resource/dynamic/blob/2',
-    'demo://resource/nowhere',
-  ],
-  prompts: [
-    { name: 'simple-prompt' },
-    { name: 'args-prompt', arguments: { city: 'Łódź', state: 'x' } },
-    { name: 'args-prompt' },
-    { name: 'completable-prompt', arguments: { department: 'Sales', name: 'David' } },
-    { name: 'resource-prompt', arguments: { resourceType: 'Text', resourceId: '3' } },
-  ],
-  task: { name: 'simulate-research-query', arguments: { topic: 'eras', ambiguous: true } },
-  updates: { uri: 'demo://resource/dynamic/text/1', by: 'toggle-subscriber-updates' },
-};
-
 const files = (path: string): Itinerary => {
   const [a, b, image] = ['a.txt', 'b.txt', 'dot.png'].map((name) => join(path, name));
   return {

@@ -1,0 +1,97 @@
+/**
+ * The reference server, which knows nothing of 2026-07-28, as a command of the gateway's machine: an assistant
+ * of the modern era finds there what it finds when it falls back to the older era and asks it itself.
+ */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { z } from 'zod';
+
+import { everything } from '#support/everything-itinerary';
+import { runProgram } from '#support/processes';
+import { launcher, runningServer, type RunningServer } from '#support/running-server';
+import { modernSurvey, type Survey } from '#support/server-survey';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const script = join(
+  import.meta.dirname,
+  '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
+);
+const command = { command: process.execPath, args: [script, 'stdio'] };
+const stack = new AsyncDisposableStack();
+let server: RunningServer;
+
+beforeAll(async () => {
+  const { path: dataDir } = stack.use(await temporaryFolder('everything'));
+  const file = join(dataDir, 'stdio.json');
+  await writeFile(file, JSON.stringify({ servers: { 'acme/everything': command } }), {
+    mode: 0o600,
+  });
+  await runProgram(process.execPath, {
+    args: [launcher, 'organization', 'create', 'acme', '--data-dir', dataDir],
+  });
+  server = stack.use(await runningServer({ dataDir, args: ['--stdio-servers', file] }));
+}, 60_000);
+afterAll(() => stack.disposeAsync());
+
+const made = z.object({ key: z.string() });
+async function throughGateway() {
+  const words = ['key', 'create', 'acme/everything', '--name', 'k'];
+  const { key } = made.parse(await server.command(...words));
+  return new StreamableHTTPClientTransport(new URL(`${server.base}/mcp/acme/everything`), {
+    requestInit: { headers: { 'x-api-key': key } },
+  });
+}
+
+/** Each child’s environment is its own affair. */
+const itinerary = {
+  ...everything,
+  tools: everything.tools.filter(({ name }) => name !== 'get-env'),
+};
+/** What the modern era says of every list, and what it has no more: tasks, ids of pages. */
+const ofOneEra = new Set(['ttlMs', 'cacheScope', 'execution', 'elicitationId']);
+
+/** What both eras have words for. */
+function common({ offered: _, ...found }: Survey): unknown {
+  return JSON.parse(
+    JSON.stringify(found, (name, value: unknown) => (ofOneEra.has(name) ? undefined : value)),
+  );
+}
+
+test(
+  'a modern assistant finds all of the reference server: tools, resources, prompts, and is asked',
+  { timeout: 120_000 },
+  async () => {
+    const direct = await modernSurvey(new StdioClientTransport(command), itinerary);
+    const through = await modernSurvey(await throughGateway(), itinerary);
+
+    expect(common(through)).toEqual(common(direct));
+    expect(direct['asked']).toHaveLength(3);
+  },
+);
+
+test(
+  'a modern assistant hears of a resource that it subscribed to',
+  { timeout: 60_000 },
+  async () => {
+    const client = new Client(
+      { name: 'modern', version: '1' },
+      { versionNegotiation: { mode: 'auto' } },
+    );
+    await client.connect(await throughGateway());
+    const updated = vi.fn();
+    client.setNotificationHandler('notifications/resources/updated', ({ params }) => {
+      updated(params.uri);
+    });
+    const uri = 'demo://resource/dynamic/text/1';
+
+    const { honoredFilter } = await client.listen({ resourceSubscriptions: [uri] });
+    await client.callTool({ name: 'toggle-subscriber-updates' });
+
+    await vi.waitFor(() => expect(updated).toHaveBeenCalledWith(uri), 30_000);
+    expect(honoredFilter).toEqual({ resourceSubscriptions: [uri] });
+    await client.close();
+  },
+);
