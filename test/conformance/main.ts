@@ -1,6 +1,7 @@
 /**
- * `npm run conformance -- client|authorization|server [SCENARIO…]`: the official suite's client
- * scenarios against our proxy, those about authorization against our server, or those for MCP servers through our gateway, as a table. Exit code 1 when one fails.
+ * `npm run conformance -- client|authorization|server [SCENARIO…]`: the official suite's client scenarios against
+ * our proxy, those about authorization against our server, or those for MCP servers through our gateway, by every
+ * way to an upstream or by the ones named, as a table. Exit code 1 when one fails.
  * `CONFORMANCE_OUT` names a folder that keeps every run's checks.
  */
 import { temporaryFolder } from '#support/temporary-folder';
@@ -16,7 +17,9 @@ const runs: Record<string, typeof runClientScenarios> = {
 const [kind = '', ...wanted] = process.argv.slice(2);
 const run = runs[kind];
 if (!run) {
-  console.error('usage: npm run conformance -- client|authorization|server [SCENARIO…]');
+  console.error(
+    'usage: npm run conformance -- client|authorization|server [http|stdio|agent] [SCENARIO…]',
+  );
   process.exit(2);
 }
 await using folder = await temporaryFolder('conformance');

@@ -1,51 +1,23 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 
 import { NodeStreamableHTTPServerTransport } from '@modelcontextprotocol/node';
-import {
-  createMcpHandler,
-  createRequestStateCodec,
-  isInitializeRequest,
-  McpServer,
-} from '@modelcontextprotocol/server';
+import { createMcpHandler, isInitializeRequest } from '@modelcontextprotocol/server';
 
 import { fetchHandle } from '#support/fetch-handle';
 import { recordingServer, type RecordingServer } from '#support/recording-server';
-import { suiteInputs } from './suite-inputs.ts';
-import { suiteOffers } from './suite-offers.ts';
-import { suiteQuestions, suiteTools } from './suite-tools.ts';
+import { suiteServer } from './suite-server.ts';
 
-/** An MCP server that offers what the suite's server scenarios ask for, in both eras, with sessions in the older. */
+/** The suite's MCP server over HTTP, in both eras, with sessions in the older. */
 export async function suiteUpstream(): Promise<RecordingServer> {
-  const codec = createRequestStateCodec<number>({ key: randomBytes(32) });
   const sessions = new Map<string, NodeStreamableHTTPServerTransport>();
-  const capabilities = {
-    logging: {},
-    completions: {},
-    resources: { subscribe: true, listChanged: true },
-  };
-  const made = (era: 'legacy' | 'modern') => {
-    const server = new McpServer(
-      { name: 'suite', version: '1.0.0' },
-      { capabilities, requestState: { verify: (state, context) => codec.verify(state, context) } },
-    );
-    suiteTools(server);
-    suiteOffers(server);
-    if (era === 'modern') suiteInputs(server, codec);
-    else {
-      suiteQuestions(server);
-      server.server.setRequestHandler('resources/subscribe', () => ({}));
-      server.server.setRequestHandler('resources/unsubscribe', () => ({}));
-    }
-    return server;
-  };
-  const modern = fetchHandle(createMcpHandler(() => made('modern'), { legacy: 'reject' }));
+  const modern = fetchHandle(createMcpHandler(() => suiteServer('modern'), { legacy: 'reject' }));
   const open = async () => {
     const transport = new NodeStreamableHTTPServerTransport({
       sessionIdGenerator: () => randomUUID(),
       onsessioninitialized: (id) => void sessions.set(id, transport),
       onsessionclosed: (id) => void sessions.delete(id),
     });
-    await made('legacy').connect(transport);
+    await suiteServer('legacy').connect(transport);
     return transport;
   };
   return recordingServer(async (request, response, body) => {

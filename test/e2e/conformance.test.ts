@@ -20,14 +20,15 @@ test.for([
 );
 
 test(
-  'what passes of the server scenarios at an MCP server passes through the gateway in front of it',
+  'what passes of the server scenarios at an MCP server passes through the gateway, by http, stdio and agent',
   { timeout: timeoutMs },
   async () => {
     const run = await runProgram(process.execPath, { args: [main, 'server'], timeoutMs });
     const [, passed, total] = /\n(\d+) of (\d+) pass/.exec(run.stdout) ?? [];
 
+    expect(run.stdout).toContain('| scenario | revision | directly | http | stdio | agent |');
     expect(run.stdout).toContain('| server-stateless | 2026-07-28 |');
     expect([passed, run.code]).toEqual([total, 0]);
-    expect(Number(total)).toBeGreaterThan(250);
+    expect(Number(total)).toBeGreaterThan(750);
   },
 );

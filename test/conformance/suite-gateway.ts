@@ -1,0 +1,63 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+
+import { runProgram, startProgram } from '#support/processes';
+import { launcher as agentLauncher } from '#support/proxy-process';
+import { launcher, runningServer } from '#support/running-server';
+import { temporaryFolder } from '#support/temporary-folder';
+import { keyFront } from './key-front.ts';
+
+/** Ways from the gateway to an MCP server. */
+export const upstreamKinds = ['http', 'stdio', 'agent'] as const;
+export type SuiteUpstreamKind = (typeof upstreamKinds)[number];
+
+/** The gateway in front of the suite's MCP server, reached in every way. */
+export interface SuiteGateway extends AsyncDisposable {
+  /** Where the suite finds it, by the way that leads to the server. */
+  readonly urls: Readonly<Record<SuiteUpstreamKind, string>>;
+}
+
+const made = z.object({ key: z.string() });
+const command = {
+  command: process.execPath,
+  args: [join(import.meta.dirname, 'suite-stdio.ts')],
+};
+
+/** A real server and a real agent; `httpUrl` is where the suite's MCP server listens itself. */
+export async function suiteGateway(httpUrl: string): Promise<SuiteGateway> {
+  await using stack = new AsyncDisposableStack();
+  const { path: dataDir } = stack.use(await temporaryFolder('suite'));
+  const stdioFile = join(dataDir, 'stdio.json');
+  await writeFile(stdioFile, JSON.stringify({ servers: { 'acme/stdio': command } }), {
+    mode: 0o600,
+  });
+  await runProgram(process.execPath, {
+    args: [launcher, 'organization', 'create', 'acme', '--data-dir', dataDir],
+  });
+  const server = stack.use(await runningServer({ dataDir, args: ['--stdio-servers', stdioFile] }));
+  await server.command('server', 'create', 'acme/http', '--http-url', httpUrl);
+  const agent = made.parse(await server.command('agent', 'create', 'acme/berlin'));
+  await server.command('server', 'create', 'acme/agent', '--agent', 'berlin');
+
+  const config = join(dataDir, 'agent.json');
+  await writeFile(config, JSON.stringify({ servers: { agent: command } }));
+  const running = stack.use(
+    startProgram(process.execPath, {
+      args: [agentLauncher, 'agent', '--server-url', server.base, '--config', config],
+      env: { HOME: dataDir, LATCHKEY_AGENT_KEY: agent.key },
+      endLimitMs: 20_000,
+    }),
+  );
+  await running.line(/serving agent/, { timeoutMs: 30_000 });
+
+  const url = async (name: SuiteUpstreamKind) => {
+    const { key } = made.parse(
+      await server.command('key', 'create', `acme/${name}`, '--name', 'k'),
+    );
+    return stack.use(await keyFront(`${server.base}/mcp/acme/${name}`, key)).url;
+  };
+  const urls = { http: await url('http'), stdio: await url('stdio'), agent: await url('agent') };
+  const started = stack.move();
+  return { urls, [Symbol.asyncDispose]: () => started.disposeAsync() };
+}
