@@ -10,7 +10,7 @@ import { readPassword } from '#cli/read-password';
 import { systemClock } from '#clock/clock';
 import { checkBaseUrl, listeningUrl } from '#config/base-url';
 import { readOidcOptions } from '#config/oidc-options';
-import { dataDir, startOptions } from '#config/option';
+import { dataDir, masterKeyFile, startOptions } from '#config/option';
 import { readOptions } from '#config/read-options';
 import { readStdioServers } from '#config/stdio-servers';
 import { CommandError, UsageError } from '#config/usage-error';
@@ -19,6 +19,7 @@ import { jsonLog, logLevels } from '#log/log';
 import { redact } from '#log/redact';
 import { firstLink } from '#people/first-link';
 import { passwordHashing } from '#people/password-hashing';
+import { commandSetup } from './command-setup.ts';
 import { openStores } from './stores.ts';
 import manifest from './package.json' with { type: 'json' };
 import { serve } from './serve.ts';
@@ -67,7 +68,15 @@ async function run(argv: readonly string[]): Promise<void> {
   try {
     const hashing = passwordHashing();
     const password = () => readPassword(terminal);
-    await command.run(input, { stores, clock, out, readPassword: password, hashing });
+    const place = {
+      dataDir: input.must('data-dir'),
+      masterKeyFile: command.options.includes(masterKeyFile)
+        ? input.text('master-key-file')
+        : undefined,
+    };
+    const upstreamSetup = await commandSetup(stores.signingKeys, place);
+    const own = { stores: { ...stores, upstreamSetup }, clock, out, hashing };
+    await command.run(input, { ...own, readPassword: password });
   } finally {
     await stores.close();
   }

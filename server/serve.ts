@@ -4,6 +4,8 @@ import { join } from 'node:path';
 
 import { sql } from 'kysely';
 
+import type { AdministrationPorts } from '#administration/administration-ports';
+
 import { CountedRefusals } from '#audit/counted-refusals';
 import type { Clock } from '#clock/clock';
 import { UsageRecorder } from '#credentials/usage';
@@ -43,6 +45,9 @@ import { callerNames } from '#tunnel/caller-names';
 import { demoUpstream } from '#upstream/demo-upstream';
 import { StdioCommands, type StdioCommandSettings } from '#upstream/stdio-commands';
 import { Upstreams } from '#upstream/upstreams';
+import { EndConnections } from '#upstream-access/end-connections';
+import { clientsOf, UpstreamAuthorizations } from '#upstream-access/upstream-authorizations';
+import { upstreamSetup } from '#upstream-access/upstream-setup';
 import { CallMeter } from '#usage/call-meter';
 import { openStores, type OpenStores } from './stores.ts';
 
@@ -83,7 +88,7 @@ export interface ServeOptions {
 
 /** A server that listens. */
 export interface RunningServer {
-  readonly stores: OpenStores;
+  readonly stores: OpenStores & Pick<AdministrationPorts, 'upstreamSetup'>;
   /** Stops listening, lets calls finish for up to ten seconds, ends the rest. */
   close(): Promise<void>;
 }
@@ -173,6 +178,31 @@ async function open(
   const watch = new ToolWatch({ ...stores, clock });
   const notLooked = (err: unknown) => log.error({ err }, 'list of tools not looked at');
   const admissions = sqliteAdmissions(stores.connection);
+  const authorizations = new UpstreamAuthorizations({
+    base,
+    accesses: stores.upstreamAccesses,
+    connections: stores.upstreamConnections,
+    sealing: masterKey,
+    tokens,
+    guard,
+    clock,
+  });
+  const clientOf = clientsOf({ sealing: masterKey, guard, clock });
+  const endConnections = new EndConnections({
+    ended: stores.endedConnections,
+    accesses: stores.upstreamAccesses,
+    sealing: masterKey,
+    clientOf,
+    clock,
+    failed: (err) => log.error({ err }, 'an authorization server was not told of an end'),
+  });
+  closers.push(() => endConnections.close());
+  const administration = {
+    ...stores,
+    clock,
+    refusals,
+    upstreamSetup: upstreamSetup({ sealing: masterKey, guard }),
+  };
   const gateway = new Gateway({
     base,
     endpointUrl,
@@ -182,8 +212,12 @@ async function open(
     note: (call) => meter.note(call),
     admissions,
     mac: (text) => masterKey.mac('gateway', text),
-    upstreamOf: (server, owner) =>
-      watchedUpstream(upstreams.of(server, owner), server, { watch, failed: notLooked }),
+    upstreamOf: (server, owner, { userId, credential, scopes }) => {
+      const caller = { userId, credentialId: credential.id, scopes };
+      const ports = { watch, failed: notLooked };
+      const upstream = watchedUpstream(upstreams.of(server, owner), server, ports);
+      return authorizations.authorized(upstream, server, caller);
+    },
     eras: new TranslatedEras(clock),
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
     refused: (refusal, request, principal) => {
@@ -218,7 +252,7 @@ async function open(
       grantsOf: accountGrantsOf(stores.grants, clock),
       clock,
     },
-    administration: { ...stores, clock, refusals },
+    administration,
     agents: {
       directory,
       clock,
@@ -249,16 +283,16 @@ async function open(
           admissions,
           used,
           refusals,
-          administration: { ...stores, clock },
+          administration,
           isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
         }),
       (routes) =>
         dashboardRoutes(routes, {
           base,
           ports: {
-            ...stores,
-            clock,
-            refusals,
+            ...administration,
+            sealing: masterKey,
+            authorizationClientOf: clientOf,
             changes: changesWithAgents(sqliteChanges(stores.connection), tunnels),
             presenceOf: (agentId) => tunnels.presenceOf(agentId),
             callServer: consoleCalls(gateway),
@@ -271,7 +305,7 @@ async function open(
   await app.listen({ host: options.host, port: options.port });
 
   return {
-    stores,
+    stores: { ...stores, upstreamSetup: administration.upstreamSetup },
     async close() {
       const late = setTimeout(() => {
         gateway.endAll();

@@ -48,6 +48,12 @@ import { writeBackup } from '#store/sqlite/write-backup';
 import { toolDefinitionStore } from '#store/tool-definition-store';
 import { totpStore } from '#store/totp-store';
 import { subjectNames } from '#store/subject-names';
+import { upstreamAccessStore } from '#store/upstream-access-store';
+import {
+  endedConnectionStore,
+  upstreamConnectionDirectory,
+  upstreamConnectionStore,
+} from '#store/upstream-connection-store';
 import { usageStore } from '#store/usage-store';
 import { userStore } from '#store/user-store';
 
@@ -122,6 +128,10 @@ function storesOf(db: SqliteStore['db']) {
     pendingRequests: pendingRequestStore(db),
     assertions: assertionStore(db),
     documents: clientDocumentStore(db),
+    upstreamAccesses: upstreamAccessStore(db),
+    upstreamConnections: upstreamConnectionStore(db),
+    upstreamConnectionDirectory: upstreamConnectionDirectory(db),
+    endedConnections: endedConnectionStore(db),
   };
 }
 

@@ -32,6 +32,12 @@ import type { SessionStore } from '#people/session-store';
 import type { TotpStore } from '#people/totp-store';
 import type { UserStore } from '#people/user';
 import type { ToolDefinitionStore } from '#tools/tool-definition-store';
+import type { UpstreamAccessStore } from '#upstream-access/upstream-access';
+import type {
+  UpstreamConnectionDirectory,
+  UpstreamConnectionStore,
+} from '#upstream-access/upstream-connection';
+import type { UpstreamSetup } from '#upstream-access/upstream-setup';
 
 /** What administering keeps and reads. */
 export interface AdministrationStores {
@@ -64,6 +70,9 @@ export interface AdministrationStores {
   readonly grants: Pick<GrantStore, 'byId' | 'revoke'>;
   readonly grantDirectory: GrantDirectory;
   readonly consents: Pick<ConsentStore, 'forget'>;
+  readonly upstreamAccesses: UpstreamAccessStore;
+  readonly upstreamConnections: Pick<UpstreamConnectionStore, 'of'>;
+  readonly upstreamConnectionDirectory: UpstreamConnectionDirectory;
   readonly auditReader: AuditReader;
   readonly audit: Pick<AuditLog, 'append'>;
 }
@@ -77,6 +86,7 @@ export interface AdministrationPorts extends AdministrationStores {
   readonly together: <Result>(
     work: (stores: AdministrationStores) => Promise<Result>,
   ) => Promise<Result>;
+  readonly upstreamSetup: UpstreamSetup;
   /** For what can be tried without end. */
   readonly refusals: RefusalLog;
   readonly clock: Clock;

@@ -35,6 +35,15 @@ export interface OrganizationOperation<
 > extends OperationFacts<Input, Output> {
   readonly within: 'organization';
   readonly permission: Permission;
+  /**
+   * Asks others, which takes a while, before the transaction of `run` begins and for who may do this: ports for `run`
+   * that have the answers.
+   */
+  readonly ahead?: (
+    input: z.output<Input>,
+    at: { readonly organization: Organization; readonly actor: Actor },
+    ports: AdministrationPorts,
+  ) => Promise<Pick<AdministrationPorts, 'upstreamSetup'>>;
   run(
     input: z.output<Input>,
     at: { readonly organization: Organization; readonly role: Role; readonly actor: Actor },

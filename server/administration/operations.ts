@@ -52,6 +52,13 @@ import {
   serverRead,
   serverUpdate,
 } from './server-operations.ts';
+import {
+  connectionEnd,
+  connectionList,
+  ownConnectionEnd,
+  ownConnectionRead,
+} from './upstream-connection-operations.ts';
+import { accessRead, accessSet } from './upstream-access-operations.ts';
 import { tokenCreate, tokenList, tokenRevoke } from './token-operations.ts';
 import { toolAccept, toolList } from './tool-operations.ts';
 import { userCreate, userRemove, userResetLink } from './user-operations.ts';
@@ -95,6 +102,12 @@ export const operations: readonly Operation[] = [
   tokenRevoke,
   serverGroupsRead,
   serverGroupsSet,
+  accessRead,
+  accessSet,
+  connectionList,
+  connectionEnd,
+  ownConnectionRead,
+  ownConnectionEnd,
   personList,
   personRead,
   personSetRole,

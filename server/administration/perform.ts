@@ -8,7 +8,7 @@ import type { AdministrationPorts } from './administration-ports.ts';
 import { AdministrationRefusal, notFound } from './administration-refusal.ts';
 import { invalidInput } from './invalid-input.ts';
 import type { Operation } from './operation.ts';
-import { mayDo } from './permission.ts';
+import { mayDo, type Permission } from './permission.ts';
 
 const mostKept = 200;
 
@@ -47,10 +47,17 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
     place = name === undefined ? undefined : await placeOf(name, actor, within);
     return run(operation, data, { actor, place }, within);
   };
+  const ahead = async () => {
+    if (operation.within === 'person' || !operation.ahead) return {};
+    place = name === undefined ? undefined : await placeOf(name, actor, ports);
+    const at = { ...(await entitled(operation, { actor, place }, ports)), actor };
+    return operation.ahead(data, at, ports);
+  };
   try {
     if (operation.route?.method === 'GET') return await act(ports);
+    const answers = await ahead();
     return await ports.together(async (stores) => {
-      const output = await act({ ...ports, ...stores });
+      const output = await act({ ...ports, ...stores, ...answers });
       const at = ports.clock.now();
       await stores.audit.append({ ...happened(output), at, outcome: 'done' });
       return output;
@@ -77,13 +84,25 @@ async function run<Input extends z.ZodObject, Output extends z.ZodObject>(
   ports: AdministrationPorts,
 ): Promise<z.output<Output>> {
   if (operation.within === 'person') return operation.run(data, { actor }, ports);
+  return operation.run(
+    data,
+    { ...(await entitled(operation, { actor, place }, ports)), actor },
+    ports,
+  );
+}
+
+/** The place, for who may do this there. @throws {AdministrationRefusal} */
+async function entitled(
+  { permission }: { readonly permission: Permission },
+  { actor, place }: { actor: Actor; place: Place | undefined },
+  ports: Pick<AdministrationPorts, 'settings'>,
+): Promise<Place> {
   if (!place) throw notFound('organization');
   if (actor.type === 'person' && actor.factors < 2) {
     const rules = await ports.settings.of(place.organization.name);
     if (rules?.secondFactorRequired) throw secondFactorMissing(place.organization.name);
   }
-  if (mayDo(place.role, operation.permission))
-    return operation.run(data, { ...place, actor }, ports);
+  if (mayDo(place.role, permission)) return place;
   const words = `as ${place.role} of ${place.organization.name} you may not do this`;
   throw new AdministrationRefusal('forbidden', words);
 }

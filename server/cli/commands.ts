@@ -38,6 +38,12 @@ import {
   serverUpdate,
 } from './server-commands.ts';
 import { signingKeyRotate } from './signing-key-commands.ts';
+import {
+  connectionEnd,
+  connectionList,
+  serverSetAccess,
+  serverShowAccess,
+} from './upstream-access-commands.ts';
 import { tokenCreate, tokenList, tokenRevoke } from './token-commands.ts';
 import { serverAcceptTools, serverTools } from './tool-commands.ts';
 import { userCreate, userList, userRemove, userResetLink } from './user-commands.ts';
@@ -56,6 +62,10 @@ export const commands: readonly (Command | FolderCommand)[] = [
   serverDisable,
   serverEnable,
   serverSetGroups,
+  serverSetAccess,
+  serverShowAccess,
+  connectionList,
+  connectionEnd,
   serverDelete,
   clientCreate,
   clientList,

@@ -1,7 +1,12 @@
 import type { AdministrationPorts } from '#administration/administration-ports';
 import type { AuditLog, AuditReader } from '#audit/audit-log';
 import type { AgentPresence } from '#tunnel/agent-presence';
+import type { ChallengeStore } from '#people/challenge-store';
+import type { Sealing } from '#people/sealing';
 import type { SessionStore } from '#people/session-store';
+import type { AuthorizationClient } from '#upstream-access/authorization-client';
+import type { UpstreamAccess } from '#upstream-access/upstream-access';
+import type { UpstreamConnectionStore } from '#upstream-access/upstream-connection';
 import type { ChangeStore } from './change-store.ts';
 import type { ClientUseStore } from './client-use-store.ts';
 import type { OverviewRoutesPorts } from './overview-routes.ts';
@@ -18,6 +23,11 @@ export interface DashboardPorts
   /** How an agent stands now, by its id. */
   readonly presenceOf: (agentId: string) => AgentPresence;
   readonly clientUse: ClientUseStore;
+  readonly upstreamConnections: UpstreamConnectionStore;
+  readonly challenges: ChallengeStore;
+  /** Seals what people's accounts elsewhere are used by. */
+  readonly sealing: Pick<Sealing, 'seal'>;
+  readonly authorizationClientOf: (access: UpstreamAccess) => AuthorizationClient;
 }
 
 export interface DashboardOptions {

@@ -26,10 +26,12 @@ import { personRoutes } from './person-routes.ts';
 import { serverAccessRoutes } from './server-access-routes.ts';
 import { serverRoutes } from './server-routes.ts';
 import { serverSettingsRoutes } from './server-settings-routes.ts';
+import { ownConnectionRoutes } from './own-connection-routes.ts';
 import { overviewRoutes } from './overview-routes.ts';
 import { tokenRoutes } from './token-routes.ts';
 import { toolRoutes } from './tool-routes.ts';
 import { tryRoutes } from './try-routes.ts';
+import { upstreamAccessRoutes } from './upstream-access-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
 import { settingsRoutes } from './settings-routes.ts';
 
@@ -64,6 +66,8 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
   tryRoutes(door, options);
   toolRoutes(door, options);
   serverAccessRoutes(door, options);
+  upstreamAccessRoutes(door, options);
+  ownConnectionRoutes(door, options);
   peopleRoutes(door, options);
   inviteRoutes(door, options);
   personRoutes(door, options);

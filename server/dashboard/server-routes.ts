@@ -1,5 +1,9 @@
 import { agentList } from '#administration/agent-operations';
 import { perform } from '#administration/perform';
+import {
+  ownConnectionRead,
+  type ShownOwnConnection,
+} from '#administration/upstream-connection-operations';
 import { serverCreate, serverList, serverRead } from '#administration/server-operations';
 import { queryText } from '#http/query-text';
 import { assistantConfigurations } from '#pages/assistant-configurations';
@@ -142,6 +146,7 @@ export function serverRoutes(door: DashboardDoor, { base, ports }: DashboardOpti
     const { organization, actor, may } = visit;
     const { server: name = '' } = request.params;
     const server = await perform(serverRead, { organization, server: name }, actor, ports);
+    const own = await perform(ownConnectionRead, { organization, server: name }, actor, ports);
     const home = serverPath(organization, name);
     const endpoint = base + server.endpoint;
     const credential = { kind: 'person' } as const;
@@ -154,6 +159,7 @@ export function serverRoutes(door: DashboardDoor, { base, ports }: DashboardOpti
       endpoint,
       facts: [
         { label: 'Calls go to', text: upstreamWords(server) },
+        ...(own.isNeeded ? [ownAccountFact(own, `${home}/account`)] : []),
         { label: 'OAuth clients in force', text: String(server.activeClients) },
         { label: 'API keys in force', text: String(server.activeKeys) },
         { label: 'People’s consents in force', text: String(server.activeGrants) },
@@ -205,4 +211,10 @@ export async function activeAgents(
 ): Promise<readonly string[]> {
   const wanted = { organization, status: 'active', sort: 'name', limit: 200 };
   return (await perform(agentList, wanted, actor, ports)).items.map(({ name }) => name);
+}
+
+/** Whether the person's own account is connected, and where to see to it. */
+function ownAccountFact({ state }: ShownOwnConnection, href: string) {
+  const text = state === 'connected' ? 'connected' : 'connect it';
+  return { label: 'Your account there', cell: { kind: 'name', text, href, badges: [] } as const };
 }

@@ -15,6 +15,13 @@ const pages = [
   { tab: 'tools', text: 'Tools', path: '/tools', isThere: true, needs: 'server.read' },
   { tab: 'access', text: 'Access', path: '/access', isThere: true, needs: 'server.read' },
   {
+    tab: 'upstream',
+    text: 'Authorization',
+    path: '/upstream',
+    isThere: true,
+    needs: 'server.manage',
+  },
+  {
     tab: 'settings',
     text: 'Settings',
     path: '/settings',

@@ -8,6 +8,8 @@ export interface Admission {
   /** Whom upstream sessions belong to: the same for every token of one client. */
   readonly principal: string;
   readonly credential: MeteredCall['credential'];
+  /** The person who asks, or for whom an application does; absent where it acts for itself. */
+  readonly userId?: string;
   /** The person's grant that the client acts by, where there is one. */
   readonly grantId?: string;
   readonly scopes: readonly Scope[];

@@ -80,7 +80,7 @@ async function admitToken(
   return {
     principal: `client:${clientId}:${subject}`,
     credential: { type: 'client', id: clientId },
-    ...(grantId !== undefined && { grantId }),
+    ...(grantId !== undefined && { grantId, userId: subject }),
     scopes: scopes.filter((scope) => found.scopes.includes(scope)),
     server: found.server,
     reference: tokenId,
@@ -99,6 +99,7 @@ async function admitPerson(
   return {
     principal: `user:${userId}`,
     credential: { type: 'person', id: userId },
+    userId,
     scopes: found.scopes,
     server: found.server,
     reference: `user:${userId}`,

@@ -1,5 +1,6 @@
 import { formatScopes, ordinaryScopes } from '#credentials/scope';
 import { protectedResourceMetadataUrl } from '#oauth/metadata';
+import { accountWords } from './account-words.ts';
 import type { Era } from './era.ts';
 import { modernVersions } from './era.ts';
 import type { GatewayAnswer } from './exchange.ts';
@@ -173,6 +174,11 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
         code: -32000,
         message: 'the agent that serves this endpoint is offline',
       };
+    case 'not_connected':
+    case 'no_person':
+    case 'upstream_scope':
+    case 'upstream_token':
+      return accountWords(code, details);
     case 'unavailable':
       return { status: 503, code: -32000, message: 'access cannot be checked now, try again soon' };
     case 'fault':

@@ -29,6 +29,10 @@ export type RefusalCode =
   | 'upstream_failed'
   | 'upstream_busy'
   | 'agent_offline'
+  | 'not_connected'
+  | 'no_person'
+  | 'upstream_scope'
+  | 'upstream_token'
   | 'unavailable'
   | 'fault';
 
@@ -40,6 +44,10 @@ export interface RefusalDetails {
   /** For `unsupported_version`: the version that was asked for. */
   readonly requested?: string;
   readonly retryAfterSeconds?: number;
+  /** For `not_connected`, `upstream_scope`, `upstream_token`: the page where a person connects their account. */
+  readonly page?: string;
+  /** Whether the caller said that it can show a person a URL. MCP "URL mode elicitation" */
+  readonly showsUrls?: boolean;
   /** For the log only. */
   readonly cause?: unknown;
 }

@@ -2,7 +2,9 @@ import type { EpochSeconds } from '#clock/clock';
 import type { CredentialUse } from '#credentials/usage';
 import type { ServerRecord } from '#organizations/server-record';
 import { parseAccept } from './accept.ts';
+import type { Admission } from './admission.ts';
 import { admit, type AdmitPorts } from './admit.ts';
+import { askForAccount } from './ask-for-account.ts';
 import { authorise } from './authorise.ts';
 import type { Call, MessageCall } from './call.ts';
 import { Cancellations } from './cancellations.ts';
@@ -13,7 +15,7 @@ import type { GatewayAnswer, GatewayRequest } from './exchange.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { scanMessage } from './json-scan.ts';
 import { legacyMessage, type LegacyRooms } from './legacy-message.ts';
-import { LegacySessions } from './legacy-sessions.ts';
+import { LegacySessions, sessionOf } from './legacy-sessions.ts';
 import { legacyStream } from './legacy-stream.ts';
 import type { NoteCall } from './metered-call.ts';
 import { Metering } from './metering.ts';
@@ -31,8 +33,8 @@ const maxOpenPerCredential = 1024;
 
 export interface GatewayPorts extends AdmitPorts {
   readonly base: string;
-  /** The way to a server; `owner` is who asks for it there, whom sessions belong to. */
-  readonly upstreamOf: (server: ServerRecord, owner: string) => Upstream;
+  /** The way to a server for who was admitted; `owner` is whom sessions belong to there. */
+  readonly upstreamOf: (server: ServerRecord, owner: string, admission: Admission) => Upstream;
   /** Translates for callers of the era that an upstream does not speak. */
   readonly eras: EraFaces;
   /** Binds what upstreams hand out to the caller it was for. */
@@ -141,12 +143,12 @@ export class Gateway {
       });
     }
     const ending = new AbortController();
-    const { over, endless } = this.#open.add(admission, ending);
+    const owner = `${principal} ${server.id}`;
+    const upstream = upstreamOf(server, owner, admission);
+    const { over, endless } = this.#open.add(whileStanding(admission, upstream), ending);
     const afterwards = [over];
     const finish = () => afterwards.forEach((act) => act());
     try {
-      const owner = `${principal} ${server.id}`;
-      const upstream = upstreamOf(server, owner);
       const seal = principalSeal(owner, this.#ports.mac);
       const call = { request, admission, upstream, ending, owner, seal, endless, afterwards };
       const sealed = sealAnswer(await this.#route(call, seen), seal);
@@ -187,8 +189,22 @@ export class Gateway {
     }
     const upstream = eras.facing(seen.era, call);
     message = { ...message, ...unsealMessage(message, call.seal), upstream };
-    return seen.era === 'modern' ? modernMessage(message) : legacyMessage(message, this.#rooms);
+    try {
+      if (seen.era === 'modern') return await modernMessage(message);
+      return await legacyMessage(message, this.#rooms);
+    } catch (error) {
+      const inSession =
+        seen.era === 'legacy' && sessionOf(message, this.#rooms.sessions)?.showsUrls;
+      return askForAccount(error, message, { era: seen.era, inSession });
+    }
   }
+}
+
+/** An admission that ends with the account that the upstream is used by, too. */
+function whileStanding(admission: Admission, { stands }: Upstream): Admission {
+  if (!stands) return admission;
+  const stillValid = async () => (await admission.stillValid()) && (await stands());
+  return { ...admission, stillValid };
 }
 
 /** Whether this is what ending a call does to its answer, rather than a refusal of its own. */

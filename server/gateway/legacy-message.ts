@@ -1,4 +1,5 @@
 import { parseAccept } from './accept.ts';
+import { saysItShowsUrls } from './ask-for-account.ts';
 import type { MessageCall } from './call.ts';
 import type { Cancellations } from './cancellations.ts';
 import type { GatewayAnswer, GatewayRequest } from './exchange.ts';
@@ -86,6 +87,7 @@ async function inSession(
   const opened = sessions.open(admission.principal, serverId, sessionId, () =>
     endUpstreamSession(upstream, legacyHeaders(request.headers, sessionId)),
   );
+  opened.showsUrls = saysItShowsUrls(body);
   const relayed = await relay(answer, accepts, following(opened));
   return { ...relayed, headers: { ...relayed.headers, 'Mcp-Session-Id': opened.id } };
 }

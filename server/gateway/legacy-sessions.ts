@@ -22,6 +22,8 @@ export interface LegacySession {
   readonly pending: Set<string>;
   /** Its streams, while they can be asked for again. */
   readonly streams: SessionStreams;
+  /** Whether its caller said that it can show a person a URL. */
+  showsUrls?: boolean;
 }
 
 interface KeptSession extends LegacySession {

@@ -4,6 +4,7 @@ import type { GatewayAnswer } from './exchange.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import {
   UpstreamError,
+  UpstreamRefusal,
   type Upstream,
   type UpstreamAnswer,
   type UpstreamRequest,
@@ -21,6 +22,7 @@ export async function send(upstream: Upstream, request: UpstreamRequest): Promis
     if (cause instanceof DOMException && cause.name === 'TimeoutError') {
       throw new GatewayRefusal('upstream_failed', late);
     }
+    if (cause instanceof UpstreamRefusal) throw accessRefusal(cause);
     if (!(cause instanceof UpstreamError)) throw cause;
     switch (cause.code) {
       case 'unreachable':
@@ -37,6 +39,22 @@ export async function send(upstream: Upstream, request: UpstreamRequest): Promis
       case 'offline':
         throw new GatewayRefusal('agent_offline', { cause });
     }
+  }
+}
+
+/** Why an upstream that wants credentials of its own got none, or took none. */
+function accessRefusal(cause: UpstreamRefusal): GatewayRefusal {
+  const { code, page } = cause;
+  switch (code) {
+    case 'not_connected':
+      return new GatewayRefusal('not_connected', { page, cause });
+    case 'no_person':
+      return new GatewayRefusal('no_person', { cause });
+    case 'scope_missing':
+      return new GatewayRefusal('upstream_scope', { page, cause });
+    case 'token_refused':
+    case 'no_token':
+      return new GatewayRefusal('upstream_token', { page, cause });
   }
 }
 

@@ -15,14 +15,19 @@ export interface UpstreamAnswer {
   readonly mediaType: string;
   readonly sessionId: string | undefined;
   readonly retryAfterSeconds: number | undefined;
+  /** `WWW-Authenticate`, for who sends our own tokens; no caller ever gets it. */
+  readonly challenge?: string | undefined;
   /** Whole when it was short, else as it comes. */
   readonly body: Uint8Array | AsyncIterable<Uint8Array>;
 }
 
 /** A way to one MCP server. Carries raw JSON-RPC bytes and parses none of them. */
 export interface Upstream {
-  /** @throws {UpstreamError} when there is no answer to be had. */
+  /** @throws {UpstreamError} {UpstreamRefusal} when there is no answer to be had. */
   send(request: UpstreamRequest): Promise<UpstreamAnswer>;
+
+  /** Whether open answers may go on; looked at as often as whether the credential still counts. */
+  readonly stands?: () => Promise<boolean>;
 }
 
 export class UpstreamError extends Error {
@@ -32,5 +37,29 @@ export class UpstreamError extends Error {
   constructor(code: UpstreamError['code'], message: string, options?: ErrorOptions) {
     super(message, options);
     this.code = code;
+  }
+}
+
+/** Why an upstream that wants credentials of its own is not asked, or answers no. */
+export class UpstreamRefusal extends Error {
+  override readonly name = 'UpstreamRefusal';
+  readonly code:
+    /** The caller's person has not connected an account. */
+    | 'not_connected'
+    /** It acts for people, and the caller is none. */
+    | 'no_person'
+    /** It refuses a token that was given for it just now. */
+    | 'token_refused'
+    /** The account, or we, may do less there than this takes. */
+    | 'scope_missing'
+    /** Its authorization server gives us none. */
+    | 'no_token';
+  /** Where the caller's person connects an account. */
+  readonly page: string;
+
+  constructor(code: UpstreamRefusal['code'], page: string, options?: ErrorOptions) {
+    super(code, options);
+    this.code = code;
+    this.page = page;
   }
 }

@@ -8,6 +8,10 @@ export type UpstreamKind =
       readonly url: string;
       /** Somebody else than the operator typed it: it leads to the public internet, or to a host that the operator named. */
       readonly publicOnly?: true;
+      /** The `UpstreamAccess` in force: it wants a token of its own before it answers. */
+      readonly accessId?: string;
+      /** Its calls say who is calling, in a signed assertion. */
+      readonly tellsCallers?: true;
     }
   | { readonly kind: 'agent'; readonly agentId: string }
   /** A command that the operator's file names for this server, and nobody else can. */

@@ -116,7 +116,8 @@ legend { padding: 0; margin-bottom: var(--space-2); font-weight: 600; }
 .option label { display: inline-block; min-height: 24px; font-weight: 400; }
 .option .help { font-size: var(--size-1); }
 .optional { color: var(--ink-soft); font-weight: 400; }
-form:not(:has(#kind-http:checked)) .for-http, form:not(:has(#kind-agent:checked)) .for-agent, form:not(:has(#proof-keys:checked)) .for-keys { display: none; }
+.for-access { display: flex; flex-direction: column; gap: var(--space-4); }
+form:has(#kind-none:checked) .for-access, form:not(:has(#kind-http:checked)) .for-http, form:not(:has(#kind-agent:checked)) .for-agent, form:not(:has(#proof-keys:checked)) .for-keys { display: none; }
 .consequences { display: flex; flex-direction: column; gap: var(--space-2); padding: 0 0 var(--space-2) 20px; }
 .facts { display: grid; grid-template-columns: minmax(0, 1fr); gap: var(--space-3); }
 .facts dt { color: var(--ink-soft); font-size: var(--size-1); }

@@ -11,6 +11,7 @@ import { secondFactors } from './migrations/0008-second-factors.ts';
 import { longLists } from './migrations/0009-long-lists.ts';
 import { tokenFactors } from './migrations/0010-token-factors.ts';
 import { toolDefinitions } from './migrations/0011-tool-definitions.ts';
+import { upstreamAccess } from './migrations/0012-upstream-access.ts';
 import type { Schema } from './schema.ts';
 
 /** Every migration there ever was, oldest first; a name, once released, keeps its statements. */
@@ -26,6 +27,7 @@ const migrations: ReadonlyArray<{ name: string; statements: readonly string[] }>
   { name: '0009-long-lists', statements: longLists },
   { name: '0010-token-factors', statements: tokenFactors },
   { name: '0011-tool-definitions', statements: toolDefinitions },
+  { name: '0012-upstream-access', statements: upstreamAccess },
 ];
 
 /**

@@ -101,6 +101,8 @@ export type ServerRow = Pick<
   | 'upstream_kind'
   | 'upstream_url'
   | 'upstream_public_only'
+  | 'upstream_access_id'
+  | 'upstream_tells_callers'
   | 'agent_id'
   | 'hidden_tools'
   | 'changed_tools'
@@ -132,7 +134,13 @@ function readUpstream(row: ServerRow): UpstreamKind {
   if (row.upstream_kind === 'http' && row.upstream_url !== null) {
     const { upstream_url: url } = row;
     if (url === stdioUrl) return { kind: 'stdio' };
-    return { kind: 'http', url, ...(row.upstream_public_only === 1 && { publicOnly: true }) };
+    return {
+      kind: 'http',
+      url,
+      ...(row.upstream_public_only === 1 && { publicOnly: true }),
+      ...(row.upstream_access_id !== null && { accessId: row.upstream_access_id }),
+      ...(row.upstream_tells_callers === 1 && { tellsCallers: true }),
+    };
   }
   if (row.upstream_kind === 'agent' && row.agent_id !== null) {
     return { kind: 'agent', agentId: row.agent_id };

@@ -24,6 +24,10 @@ export interface Schema {
     upstream_url: string | null;
     /** 1 when its URL may lead to the public internet only. */
     upstream_public_only: number;
+    /** What its upstream wants before it answers; null where it wants nothing. */
+    upstream_access_id: Generated<string | null>;
+    /** 1 when its calls say who is calling. */
+    upstream_tells_callers: Generated<number>;
     agent_id: string | null;
     hidden_tools: string;
     changed_tools: string;
@@ -40,6 +44,38 @@ export interface Schema {
     seen_digest: string | null;
     seen_text: string | null;
     changed_at: number | null;
+  };
+  upstream_access: {
+    id: string;
+    /** Whose it is or was: what is sealed here is sealed for it. */
+    server_id: string;
+    kind: string;
+    url: string;
+    metadata: string;
+    resource: string;
+    client_id: string;
+    sealed_client_secret: string | null;
+    scopes: string;
+    vouched_hosts: string;
+    created_at: number;
+  };
+  upstream_connection: {
+    id: string;
+    access_id: string;
+    server_id: string;
+    /** Whose it is or was; `person_id` says whether it still is. */
+    subject: string;
+    person_id: string | null;
+    organization_id: string | null;
+    sealed_tokens: string;
+    version: Generated<number>;
+    claimed_until: Generated<number>;
+    created_at: number;
+    renewed_at: number;
+    failed_at: number | null;
+    /** How often the end was told to the authorization server in vain. */
+    attempts: Generated<number>;
+    next_attempt_at: Generated<number>;
   };
   agent: {
     id: string;

@@ -1,4 +1,4 @@
-import type { Kysely, Updateable } from 'kysely';
+import { sql, type Kysely, type Updateable } from 'kysely';
 
 import type { ServerChange, ServerDirectory } from '#organizations/server-directory';
 import { readServer, upstreamColumns } from './organization-store.ts';
@@ -49,10 +49,19 @@ export function serverDirectory(db: Kysely<Schema>): ServerDirectory {
 
     async update(serverId, change, as) {
       const columns = changedColumns(change);
+      const { upstream } = change;
+      const url = upstream?.kind === 'http' ? upstream.url : '';
       const update = async (within: Kysely<Schema>) => {
         const { numUpdatedRows } = await within
           .updateTable('mcp_server')
           .set({ ...columns, id: serverId })
+          .$if(upstream !== undefined, (query) =>
+            // Tokens were given for one URL: no other one ever gets them, nor is told who calls.
+            query.set({
+              upstream_access_id: sql`case when upstream_url = ${url} then upstream_access_id end`,
+              upstream_tells_callers: sql`case when upstream_url = ${url} then upstream_tells_callers else 0 end`,
+            }),
+          )
           .where('id', '=', serverId)
           .$if(as !== undefined, (query) =>
             query

@@ -77,6 +77,7 @@ function readAnswer({ statusCode, header, body }: DispatchedAnswer): UpstreamAns
     status: statusCode,
     mediaType: mediaTypeOf(header('content-type') ?? ''),
     sessionId: header('mcp-session-id'),
+    challenge: header('www-authenticate'),
     retryAfterSeconds: isSeconds ? Number(retryAfter) : undefined,
     body,
   };

@@ -15,7 +15,9 @@ import { serverCreate } from '#server/administration/server-operations';
 import { tokenCreate } from '#server/administration/token-operations';
 import { fieldsInPath, filledPath } from '#server/api/path-fields';
 import { toWire, wireName } from '#server/api/wire-names';
+import type { ServerRecord } from '#server/organizations/server-record';
 import type { Role } from '#server/people/role';
+import { loopbackSetup } from './upstream-setup.ts';
 import { pageApp, type ApiAnswer, type PageApp } from './page-app.ts';
 
 const record = z.record(z.string(), z.unknown());
@@ -44,14 +46,15 @@ export interface AdminApi extends AsyncDisposable {
 export async function adminApi(): Promise<AdminApi> {
   const app = await pageApp();
   const { stores, clock } = app.server;
-  const ports = { ...stores, clock, refusals: everyRefusal({ ...stores, clock }) };
+  const refusals = everyRefusal({ ...stores, clock });
+  const ports = { ...stores, clock, refusals, upstreamSetup: loopbackSetup() };
   let count = 0;
 
   async function thingsOf(organization: string): Promise<Record<string, string>> {
     const name = `thing-${(count += 1)}`;
     const at = { organization, server: name };
-    const demo = { organization, name, upstream: { kind: 'demo' } };
-    await perform(serverCreate, demo, operator, ports);
+    const upstream = { kind: 'http', url: 'https://mcp.example/mcp' };
+    await perform(serverCreate, { organization, name, upstream }, operator, ports);
     const scopes = ['mcp:tools:read'];
     const { clientId } = await perform(clientCreate, { ...at, name, scopes }, operator, ports);
     const ofClient = { organization, clientId };
@@ -84,7 +87,33 @@ export async function adminApi(): Promise<AdminApi> {
       .insertInto('oauth_grant')
       .values({ ...grant, ...rest, ...times })
       .execute();
+    await connect(place.id, server, userId);
     return { userId, groupId, invitationId, grantId };
+  }
+
+  /** An account of somebody at the upstream of a server. */
+  async function connect(
+    organizationId: string,
+    { id: serverId, name }: ServerRecord,
+    userId: string,
+  ) {
+    const url = 'https://mcp.example/mcp';
+    const issuer = 'https://as.example';
+    const accessId = `upa_of_${name}`;
+    const what = {
+      id: accessId,
+      serverId,
+      kind: 'authorization_code',
+      url,
+      resource: url,
+    } as const;
+    const metadata = { issuer, token_endpoint: `${issuer}/token` };
+    const client = { clientId: 'latchkey', sealedClientSecret: undefined, scopes: [] };
+    const createdAt = clock.now();
+    const kept = { vouchedHosts: [], createdAt };
+    await stores.upstreamAccesses.set({ ...what, ...client, ...kept, metadata });
+    const of = { id: `upc_of_${name}`, accessId, serverId, userId, organizationId };
+    await stores.upstreamConnections.put({ ...of, sealedTokens: '', createdAt });
   }
 
   await perform(organizationCreate, { name: 'other' }, operator, ports);

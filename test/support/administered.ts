@@ -10,6 +10,7 @@ import { serverCreate } from '#server/administration/server-operations';
 import type { Role } from '#server/people/role';
 import type { OpenStores } from '#server/stores';
 import { openDatabase } from './open-database.ts';
+import { loopbackSetup } from './upstream-setup.ts';
 import { stillClock, type StillClock } from './still-clock.ts';
 
 /** Operations over a database of their own, with people who are something in it. */
@@ -31,7 +32,8 @@ export interface Administered extends AsyncDisposable {
 export async function administered(): Promise<Administered> {
   const stores = await openDatabase();
   const clock = stillClock();
-  const ports = { ...stores, clock, refusals: everyRefusal({ ...stores, clock }) };
+  const refusals = everyRefusal({ ...stores, clock });
+  const ports = { ...stores, clock, refusals, upstreamSetup: loopbackSetup() };
   let people = 0;
   const act: Administered['perform'] = (operation, input, actor = operator) =>
     perform(operation, input, actor, ports);

@@ -2,12 +2,14 @@ import { checkPositionals, findCommand } from '#server/cli/find-command';
 import { readOptions } from '#server/config/read-options';
 import { passwordHashing } from '#server/people/password-hashing';
 import { openStores, type OpenStores } from '#server/stores';
+import type { UpstreamSetup } from '#server/upstream-access/upstream-setup';
 import { stillClock, type StillClock } from './still-clock.ts';
+import { loopbackSetup } from './upstream-setup.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 /** The administrative commands over a database of their own, as a person at a terminal has them. */
 export interface Administration extends AsyncDisposable {
-  readonly stores: OpenStores;
+  readonly stores: OpenStores & { readonly upstreamSetup: UpstreamSetup };
   readonly clock: StillClock;
   /** Runs a command line without `latchkey-server`; the lines that it printed. */
   run(...argv: string[]): Promise<string[]>;
@@ -20,7 +22,7 @@ const typed = 'correct horse battery staple';
 
 export async function administration(): Promise<Administration> {
   const folder = await temporaryFolder();
-  const stores = await openStores(folder.path);
+  const stores = { ...(await openStores(folder.path)), upstreamSetup: loopbackSetup() };
   const clock = stillClock();
 
   async function run(...argv: string[]): Promise<string[]> {

@@ -6,8 +6,17 @@ declare module 'oidc-provider' {
     constructor(
       issuer: string,
       configuration: {
-        clients: { client_id: string; client_secret: string; redirect_uris: string[] }[];
-        claims: Record<string, string[]>;
+        clients: {
+          client_id: string;
+          client_secret: string;
+          redirect_uris: string[];
+          grant_types?: string[];
+          response_types?: string[];
+        }[];
+        claims?: Record<string, string[]>;
+        scopes?: string[];
+        ttl?: Record<string, number>;
+        features?: Record<string, object>;
         pkce: { required: () => boolean };
         findAccount: (
           context: unknown,
@@ -16,5 +25,16 @@ declare module 'oidc-provider' {
       },
     );
     callback(): RequestListener;
+    use(
+      middleware: (
+        context: {
+          readonly path: string;
+          readonly method: string;
+          readonly oidc?: { readonly body?: Record<string, string> };
+          readonly body?: unknown;
+        },
+        next: () => Promise<void>,
+      ) => Promise<void>,
+    ): void;
   }
 }

@@ -24,6 +24,7 @@ import { sqliteAgentDirectory } from '#server/store/sqlite/agent-directory';
 import { sqliteAdmissions } from '#server/store/sqlite/admission-store';
 import { authorizationServer, type AuthorizationServer } from './authorization-server.ts';
 import { fakeMac } from './fake-mac.ts';
+import { loopbackSetup } from './upstream-setup.ts';
 import { memorySigningKeyStore } from './memory-signing-keys.ts';
 
 /** A browser that somebody is signed in with, and what the forms of its pages carry. */
@@ -136,7 +137,7 @@ export async function pageApp(): Promise<PageApp> {
       findClient: findClient({ ...stores, base, clock, fetchDocument: unused }),
       isAdmitted: async () => true,
     },
-    administration: { ...stores, clock, refusals },
+    administration: { ...stores, clock, refusals, upstreamSetup: loopbackSetup() },
     agents: {
       directory: sqliteAgentDirectory(stores.connection),
       clock,
@@ -159,6 +160,11 @@ export async function pageApp(): Promise<PageApp> {
             ...stores,
             clock,
             refusals,
+            upstreamSetup: loopbackSetup(),
+            sealing: masterKey(randomBytes(32)),
+            authorizationClientOf: () => {
+              throw new Error('no test comes here');
+            },
             presenceOf: () => absent,
             changes: sqliteChanges(stores.connection),
             callServer: consoleCalls(gateway),

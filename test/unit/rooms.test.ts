@@ -174,11 +174,23 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/log': {},
 
   'server/main': {
-    enters: ['cli', 'clock', 'config', 'log', 'people', 'serve', 'stage-backup', 'stores'],
+    enters: [
+      'cli',
+      'clock',
+      'command-setup',
+      'config',
+      'log',
+      'people',
+      'serve',
+      'stage-backup',
+      'stores',
+    ],
   },
+  'server/command-setup': { enters: ['signing', 'upstream-access'] },
   'server/stage-backup': { enters: ['cli', 'config', 'store', 'stores'] },
   'server/serve': {
     enters: [
+      'administration',
       'audit',
       'clock',
       'config',
@@ -201,6 +213,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'tools',
       'tunnel',
       'upstream',
+      'upstream-access',
       'usage',
     ],
     packages: ['kysely'],
@@ -236,6 +249,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'organizations',
       'people',
       'tools',
+      'upstream-access',
     ],
     packages: ['zod'],
   },
@@ -259,6 +273,10 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/outbound': { packages: ['undici'] },
   'server/upstream': { enters: ['gateway', 'organizations', 'outbound'], packages: ['undici'] },
   'server/tools': { enters: ['audit', 'clock', 'gateway', 'organizations'] },
+  'server/upstream-access': {
+    enters: ['clock', 'credentials', 'gateway', 'organizations', 'outbound', 'people', 'signing'],
+    packages: ['openid-client', 'zod'],
+  },
   'server/tunnel': { enters: ['clock', 'credentials', 'gateway'], packages: ['ws', 'zod'] },
   'server/store': {
     enters: [
@@ -272,6 +290,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'signing',
       'tools',
       'tunnel',
+      'upstream-access',
       'usage',
     ],
     packages: ['kysely'],
@@ -308,6 +327,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'pages',
       'people',
       'tunnel',
+      'upstream-access',
       'usage',
     ],
     packages: ['diff', 'fastify', 'zod'],

@@ -1,0 +1,82 @@
+import type { FieldError, Page } from '#pages/page';
+
+/** What is typed in the form of an upstream's authorization; a secret is never shown again. */
+export interface TypedAccess {
+  readonly kind: string;
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly scopes: string;
+  readonly tellsCallers: boolean;
+}
+
+export interface AccessFormData {
+  readonly heading: string;
+  readonly tabs: object;
+  readonly notice: string | undefined;
+  readonly action: string;
+  readonly cancel: string;
+  readonly typed: TypedAccess;
+  readonly hasSecret: boolean;
+  /** To register at the authorization server. */
+  readonly redirectUri: string;
+  /** Where the upstream finds the key of the assertions. */
+  readonly jwksUri: string;
+  /** What was found out about the upstream. */
+  readonly facts: readonly { readonly label: string; readonly text: string }[];
+  readonly connections: readonly {
+    readonly email: string;
+    readonly state: string;
+    readonly href: string;
+  }[];
+  readonly isHttp: boolean;
+  readonly errors: readonly FieldError[];
+}
+
+/** How the MCP server behind an endpoint is to be asked. */
+export const upstreamAccessPage: Page<AccessFormData> = {
+  title: ({ errors, heading }) =>
+    errors.length > 0 ? 'Not saved yet' : `Authorization of ${heading}`,
+  width: 'form',
+  template: `<% const wrong = (name) => it.errors.find(({ field }) => field === name)?.message || '' %>
+<%~ include('@heading', { heading: it.heading, badges: [], action: undefined, lead: 'What the MCP server behind this endpoint wants to see before it answers.' }) %>
+<%~ include('@subnav', it.tabs) %>
+<%~ include('@notice', { text: it.notice }) %>
+<%~ include('@summary', it) %>
+<% if (!it.isHttp) { %><div class="empty"><p>Only an HTTP server can want a token of its own. The calls of this server go elsewhere: see Settings.</p></div>
+<% } else { %>
+<form method="post" action="<%= it.action %>" novalidate>
+<%~ include('@guard', it.frame) %>
+<%~ include('@choices', { name: 'kind', legend: 'How it is asked', help: '', error: wrong('kind'), options: [
+  { value: 'none', text: 'Without a token', help: 'Everybody who may use this endpoint reaches it alike.', risk: '', isChosen: it.typed.kind === 'none' },
+  { value: 'client_credentials', text: 'With one token for all', help: 'It sees this server as one application and does not tell people apart.', risk: '', isChosen: it.typed.kind === 'client_credentials' },
+  { value: 'authorization_code', text: 'With each person’s own account', help: 'Every person connects an account there once, and only their own calls use it. API keys and applications without a person get nothing.', risk: '', isChosen: it.typed.kind === 'authorization_code' },
+] }) %>
+<div class="for-access">
+<div class="field"><span class="label" id="redirect-label">Redirect URI to register there</span>
+<p class="copied"><code aria-labelledby="redirect-label"><%= it.redirectUri %></code><button type="button" data-copy="<%= it.redirectUri %>" aria-label="Copy the redirect URI" hidden>Copy</button></p></div>
+<%~ include('@field', { name: 'clientId', label: 'Client id', type: 'text', value: it.typed.clientId, error: wrong('clientId'), optional: true, unmarked: true, focus: false,
+  attributes: 'spellcheck="false" autocapitalize="none" autocomplete="off" maxlength="500"', help: 'What its authorization server calls this server.' }) %>
+<%~ include('@field', { name: 'clientSecret', label: 'Client secret', type: 'password', value: '', error: wrong('clientSecret'), optional: true, unmarked: false, focus: false, autocomplete: 'off',
+  attributes: 'spellcheck="false" maxlength="2000"', help: it.hasSecret ? 'One is stored, encrypted. Type another to replace it.' : 'Stored encrypted, and shown to nobody again.' }) %>
+<%~ include('@field', { name: 'issuer', label: 'Authorization server', type: 'url', value: it.typed.issuer, error: wrong('issuer'), optional: true, unmarked: false, focus: false, autocomplete: '',
+  attributes: 'spellcheck="false" autocapitalize="none" autocomplete="off"', help: 'Its issuer URL. Left empty, the one is taken that the MCP server names.' }) %>
+<%~ include('@field', { name: 'scopes', label: 'Scopes', type: 'text', value: it.typed.scopes, error: wrong('scopes'), optional: true, unmarked: false, focus: false,
+  attributes: 'spellcheck="false" autocapitalize="none" autocomplete="off"', help: 'With spaces between. Left empty, what the MCP server asks for.' }) %>
+</div>
+<%~ include('@checks', { name: 'caller', legend: 'Who is calling', error: '', help: '', options: [
+  { value: 'tells', text: 'Tell it who calls', help: 'With a signed assertion in every call: a JWT that it checks with the keys at ' + it.jwksUri + '. It names the person or the application.', risk: '', isChosen: it.typed.tellsCallers },
+] }) %>
+<%~ include('@form-actions', { text: 'Save', cancel: it.cancel }) %>
+</form>
+<% if (it.facts.length > 0) { %><section class="section" aria-labelledby="found-heading"><h2 id="found-heading">In force</h2><%~ include('@facts', { facts: it.facts, now: 0 }) %></section><% } %>
+<% if (it.connections.length > 0) { %>
+<section class="section" aria-labelledby="connected-heading">
+<h2 id="connected-heading">Connected accounts</h2>
+<p class="help">Another client id, authorization server or way to ask ends them all.</p>
+<ul class="rows">
+<% for (const { email, state, href } of it.connections) { %><li><div><span dir="auto"><%= email %></span><p class="help"><%= state %></p></div><a class="button danger" href="<%= href %>" data-question aria-label="Disconnect <%= email %>">Disconnect</a></li><% } %>
+</ul>
+</section>
+<% } %>
+<% } %>`,
+};

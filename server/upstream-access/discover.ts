@@ -1,0 +1,190 @@
+import { z } from 'zod';
+
+import type { GuardedFetch } from '#outbound/guarded-fetch';
+import { OutboundError } from '#outbound/outbound-error';
+import { serverMetadataSchema, type Discovered, type ServerMetadata } from './discovered.ts';
+import type { UpstreamAccessKind } from './upstream-access.ts';
+import { UpstreamAccessError } from './upstream-access-error.ts';
+
+const resourceSchema = z.object({
+  resource: z.string(),
+  authorization_servers: z.array(z.string()).min(1).optional(),
+  scopes_supported: z.array(z.string()).optional(),
+});
+type ResourceMetadata = z.infer<typeof resourceSchema>;
+
+export interface DiscoverWish {
+  readonly url: string;
+  readonly kind: UpstreamAccessKind;
+  /** Whom somebody named; `undefined` takes the first that the upstream names. */
+  readonly issuer?: string | undefined;
+}
+
+export interface Found extends Discovered {
+  /** What the upstream asks for where nobody says what to ask for. */
+  readonly scopes: readonly string[];
+}
+
+/**
+ * What an upstream says of its authorization server, and that of itself: the challenge of its 401, the protected
+ * resource metadata, the authorization server's metadata. Nothing is taken from a document that is not about what was
+ * asked for.
+ *
+ * MCP 2026-07-28 authorization, RFC 9728 §3.3, §5.1, RFC 8414 §3.3, OpenID Connect Discovery §4
+ *
+ * @throws {UpstreamAccessError} `unusable`, `unreachable`, `forbidden`
+ */
+export async function discover(
+  { url, kind, issuer }: DiscoverWish,
+  fetch: GuardedFetch,
+): Promise<Found> {
+  const challenge = await challengeOf(url, fetch);
+  const resource = await resourceMetadata(url, challenge.metadataUrl, fetch);
+  const named = resource?.authorization_servers ?? [];
+  if (issuer !== undefined && named.length > 0 && !named.includes(issuer)) {
+    const words = `the upstream names ${named.slice(0, 3).join(', ').slice(0, 300)} instead of ${issuer}`;
+    throw new UpstreamAccessError('unusable', words);
+  }
+  const wanted = issuer ?? named[0];
+  if (wanted === undefined) {
+    const words = 'the upstream names no authorization server: say which it is';
+    throw new UpstreamAccessError('unusable', words);
+  }
+  const metadata = await serverMetadata(wanted, fetch);
+  checkMetadata(metadata, kind);
+  const offers = metadata.scopes_supported?.includes('offline_access') ?? false;
+  const scopes = challenge.scopes ?? resource?.scopes_supported ?? [];
+  return {
+    metadata,
+    resource: resource?.resource ?? url,
+    scopes: [
+      ...scopes.filter((scope) => scope !== 'offline_access'),
+      ...(kind === 'authorization_code' && offers ? ['offline_access'] : []),
+    ],
+  };
+}
+
+/** What a request without a token is answered. */
+async function challengeOf(
+  url: string,
+  fetch: GuardedFetch,
+): Promise<{ metadataUrl?: string; scopes?: readonly string[] }> {
+  const params = {
+    protocolVersion: '2025-11-25',
+    capabilities: {},
+    clientInfo: { name: 'latchkey-server', version: '1' },
+  };
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params });
+  const headers = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+  };
+  const answer = await asked(url, fetch(url, { method: 'POST', headers, body }));
+  const header = answer.headers.get('www-authenticate') ?? '';
+  const metadataUrl = /\bresource_metadata="([^"\\]{1,2000})"/i.exec(header)?.[1];
+  const scope = /\bscope="([^"\\]{0,2000})"/i.exec(header)?.[1];
+  const scopes = scope?.split(' ').filter((word) => word !== '');
+  return {
+    ...(metadataUrl !== undefined && { metadataUrl }),
+    ...(scopes && scopes.length > 0 && { scopes }),
+  };
+}
+
+/** @throws {UpstreamAccessError} `unusable` when it is another resource's */
+async function resourceMetadata(
+  url: string,
+  challenged: string | undefined,
+  fetch: GuardedFetch,
+): Promise<ResourceMetadata | undefined> {
+  const { origin, pathname, search } = new URL(url);
+  const path = pathname === '/' ? '' : pathname;
+  const root = `${origin}/.well-known/oauth-protected-resource`;
+  const places = challenged === undefined ? [`${root}${path}${search}`, root] : [challenged];
+  for (const place of places) {
+    const found = resourceSchema.safeParse(await document(place, fetch)).data;
+    if (!found) continue;
+    if (covers(found.resource, url)) return found;
+    throw new UpstreamAccessError('unusable', `${place} is not about ${url}`);
+  }
+  if (challenged === undefined) return undefined;
+  throw new UpstreamAccessError('unusable', `${challenged} is no protected resource metadata`);
+}
+
+/** Whether a resource is this URL, or what it lies in. RFC 9728 §3.3, and MCP's canonical URI of a server */
+function covers(resource: string, url: string): boolean {
+  if (!URL.canParse(resource)) return false;
+  const [outer, inner] = [new URL(resource), new URL(url)];
+  if (outer.origin !== inner.origin || outer.hash !== '') return false;
+  const withSlash = (path: string) => (path.endsWith('/') ? path : `${path}/`);
+  return withSlash(inner.pathname).startsWith(withSlash(outer.pathname));
+}
+
+async function serverMetadata(issuer: string, fetch: GuardedFetch): Promise<ServerMetadata> {
+  const problem = 'is no URL of an authorization server';
+  if (!URL.canParse(issuer)) throw new UpstreamAccessError('unusable', `${issuer} ${problem}`);
+  const { origin, pathname, search, hash, protocol } = new URL(issuer);
+  if (search || hash || !/^https?:$/.test(protocol)) {
+    throw new UpstreamAccessError('unusable', `${issuer} ${problem}`);
+  }
+  const path = pathname.replace(/\/$/, '');
+  const places = [
+    `${origin}/.well-known/oauth-authorization-server${path}`,
+    `${origin}/.well-known/openid-configuration${path}`,
+    ...(path === '' ? [] : [`${origin}${path}/.well-known/openid-configuration`]),
+  ];
+  for (const place of places) {
+    const found = serverMetadataSchema.safeParse(await document(place, fetch)).data;
+    if (!found) continue;
+    // RFC 8414 §3.3: byte for byte, or it is somebody else's.
+    if (found.issuer === issuer) return found;
+    throw new UpstreamAccessError('unusable', `${place} is of another issuer than ${issuer}`);
+  }
+  throw new UpstreamAccessError('unusable', `${issuer} publishes no metadata`);
+}
+
+function checkMetadata(metadata: ServerMetadata, kind: UpstreamAccessKind): void {
+  const { issuer } = metadata;
+  const endpoints = [
+    metadata.token_endpoint,
+    metadata.authorization_endpoint,
+    metadata.revocation_endpoint,
+  ].filter((endpoint) => endpoint !== undefined);
+  // Over plain HTTP only where the whole server is reached so, which the guard allows for named hosts alone.
+  const schemes = issuer.startsWith('https:') ? /^https:$/ : /^https?:$/;
+  for (const endpoint of endpoints) {
+    if (!URL.canParse(endpoint) || !schemes.test(new URL(endpoint).protocol)) {
+      throw new UpstreamAccessError('unusable', `${issuer} names an endpoint that is no https URL`);
+    }
+  }
+  if (kind === 'client_credentials') return;
+  if (metadata.authorization_endpoint === undefined) {
+    throw new UpstreamAccessError('unusable', `${issuer} has no page where people consent`);
+  }
+  if (!metadata.code_challenge_methods_supported?.includes('S256')) {
+    throw new UpstreamAccessError('unusable', `${issuer} does not announce PKCE with S256`);
+  }
+}
+
+/** `undefined` for whatever is no JSON document. */
+async function document(url: string, fetch: GuardedFetch): Promise<unknown> {
+  if (!URL.canParse(url)) throw new UpstreamAccessError('unusable', 'the upstream names no URL');
+  const answer = await asked(url, fetch(url, { headers: { accept: 'application/json' } }));
+  if (answer.status !== 200) return undefined;
+  try {
+    return await answer.json();
+  } catch {
+    return undefined;
+  }
+}
+
+async function asked(url: string, asking: Promise<Response>): Promise<Response> {
+  try {
+    return await asking;
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error;
+    const { host } = new URL(url);
+    throw error.code === 'forbidden'
+      ? new UpstreamAccessError('forbidden', `${host} is not on the public internet`)
+      : new UpstreamAccessError('unreachable', `${host} cannot be asked: ${error.code}`);
+  }
+}

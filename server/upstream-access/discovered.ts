@@ -1,0 +1,24 @@
+import { z } from 'zod';
+
+/** What we keep of an authorization server's metadata. RFC 8414 §2, RFC 9207 §3, OpenID Connect Discovery §3 */
+export const serverMetadataSchema = z.object({
+  issuer: z.string(),
+  authorization_endpoint: z.string().optional(),
+  token_endpoint: z.string(),
+  revocation_endpoint: z.string().optional(),
+  jwks_uri: z.string().optional(),
+  scopes_supported: z.array(z.string()).optional(),
+  code_challenge_methods_supported: z.array(z.string()).optional(),
+  token_endpoint_auth_methods_supported: z.array(z.string()).optional(),
+  id_token_signing_alg_values_supported: z.array(z.string()).optional(),
+  authorization_response_iss_parameter_supported: z.boolean().optional(),
+});
+
+export type ServerMetadata = z.infer<typeof serverMetadataSchema>;
+
+/** What an upstream and its authorization server say of themselves. */
+export interface Discovered {
+  readonly metadata: ServerMetadata;
+  /** The upstream's name for itself, repeated byte for byte in every request for a token. RFC 8707 §2 */
+  readonly resource: string;
+}

@@ -1,0 +1,45 @@
+import type { EpochSeconds } from '#clock/clock';
+import type { Discovered } from './discovered.ts';
+
+/** How an upstream's authorization server gives us tokens: one for all callers, or one for each person. */
+export type UpstreamAccessKind = 'client_credentials' | 'authorization_code';
+
+/** What an HTTP upstream wants of us before it answers: a token of its own authorization server. */
+export interface UpstreamAccess extends Discovered {
+  readonly id: string;
+  readonly serverId: string;
+  readonly kind: UpstreamAccessKind;
+  /** The URL of the upstream, the only one that its tokens are ever sent to. */
+  readonly url: string;
+  /** Whom its authorization server knows us as. */
+  readonly clientId: string;
+  /** Sealed for `secretPurpose`; `undefined` for a client that has none. */
+  readonly sealedClientSecret: string | undefined;
+  /** What is asked for; none leaves it to the authorization server. */
+  readonly scopes: readonly string[];
+  /** Hosts that the operator named, which need not be on the public internet. */
+  readonly vouchedHosts: readonly string[];
+  readonly createdAt: EpochSeconds;
+}
+
+/** What the upstreams of servers want of us. */
+export interface UpstreamAccessStore {
+  byId(id: string): Promise<UpstreamAccess | undefined>;
+
+  /**
+   * Counts for its server from the next call on. One with another id takes the place of what was there, whose
+   * connections end with it. `false` when the server's calls do not go to its `url`.
+   */
+  set(access: UpstreamAccess): Promise<boolean>;
+
+  /** The server's upstream wants nothing any more; its connections end. */
+  clear(serverId: string): Promise<void>;
+
+  /** Whether the server's calls say who is calling. */
+  setTellsCallers(serverId: string, tells: boolean): Promise<void>;
+}
+
+/** What a client secret is sealed for: no other server's, and no other authorization server's. */
+export function secretPurpose({ serverId, id }: Pick<UpstreamAccess, 'serverId' | 'id'>): string {
+  return `upstream client secret ${serverId} ${id}`;
+}

@@ -1,0 +1,237 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
+
+import { createRemoteJWKSet, jwtVerify, type JWTPayload } from 'jose';
+import { Provider } from 'oidc-provider';
+import { z } from 'zod';
+
+import { listen } from './loopback.ts';
+
+const clientId = 'latchkey-there';
+const clientSecret = 'the secret of latchkey at the upstream';
+
+export interface TokenUpstreamOptions {
+  /** How long its access tokens live. */
+  readonly tokenSeconds?: number;
+  /** Where our server lets people come back to. */
+  readonly redirectUris?: readonly string[];
+}
+
+/** Who asked for what, as the MCP server saw it. */
+export interface SeenCall {
+  readonly method: string;
+  readonly tool: string | undefined;
+  readonly authorization: string | undefined;
+  readonly caller: string | undefined;
+  readonly subject: string | undefined;
+  readonly status: number;
+}
+
+/**
+ * An MCP server that wants a token of its own authorization server, which is nobody of ours: oidc-provider. Its tool
+ * `whoami` says whose token came along, `write` takes a scope that nobody has.
+ */
+export interface TokenUpstream extends AsyncDisposable {
+  /** `http://127.0.0.1:PORT/mcp` */
+  readonly url: string;
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly seen: SeenCall[];
+  /** `POST /token` and the like, as they came. */
+  readonly asked: { readonly path: string; readonly body: string; readonly answer: string }[];
+  /** Every token that the authorization server ever gave. */
+  readonly issued: Set<string>;
+  /** Refuses a token from now on, as a server that revokes does. */
+  refuse(accessToken: string): void;
+  /** Answers nothing at the token endpoint. */
+  breakTokens(isBroken: boolean): void;
+  /** What a person does in a browser at the authorization server; where it sends them back. */
+  consent(page: string, login: string): Promise<URL>;
+}
+
+export async function tokenUpstream({
+  tokenSeconds = 3600,
+  redirectUris = ['http://127.0.0.1/callback'],
+}: TokenUpstreamOptions = {}): Promise<TokenUpstream> {
+  const seen: SeenCall[] = [];
+  const asked: { path: string; body: string; answer: string }[] = [];
+  const issued = new Set<string>();
+  const refused = new Set<string>();
+  let isBroken = false;
+
+  let listener: (request: IncomingMessage, response: ServerResponse) => void = () => {};
+  const authorization = createServer((request, response) => listener(request, response));
+  const issuer = `http://127.0.0.1:${await listen(authorization)}`;
+  const mcp = createServer((request, response) => void answer(request, response));
+  const origin = `http://127.0.0.1:${await listen(mcp)}`;
+  const url = `${origin}/mcp`;
+  const provider = new Provider(issuer, {
+    clients: [
+      {
+        client_id: clientId,
+        client_secret: clientSecret,
+        redirect_uris: [...redirectUris],
+        grant_types: ['authorization_code', 'refresh_token', 'client_credentials'],
+        response_types: ['code'],
+      },
+    ],
+    scopes: ['offline_access', 'read', 'write'],
+    ttl: { RefreshToken: 86_400, Grant: 86_400, Session: 86_400, Interaction: 3600 },
+    features: {
+      clientCredentials: { enabled: true },
+      revocation: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        useGrantedResource: () => true,
+        getResourceServerInfo: (_context: unknown, resource: string) => ({
+          scope: 'read write',
+          audience: resource,
+          accessTokenTTL: tokenSeconds,
+          accessTokenFormat: 'jwt',
+          jwt: { sign: { alg: 'RS256' } },
+        }),
+      },
+    },
+    pkce: { required: () => true },
+    findAccount: (_context, sub) => ({ accountId: sub, claims: () => ({ sub }) }),
+  });
+  provider.use(async (context, next) => {
+    await next();
+    const { path, method, oidc, body } = context;
+    if (method !== 'POST' || !path.startsWith('/token')) return;
+    const answered = JSON.stringify(body ?? '');
+    asked.push({ path, body: new URLSearchParams(oidc?.body).toString(), answer: answered });
+    for (const [, token = ''] of answered.matchAll(/"(?:access|refresh)_token":"([^"]+)"/g)) {
+      issued.add(token);
+    }
+  });
+  const serveAuthorization = provider.callback();
+  listener = (request, response) => {
+    if (isBroken && request.url?.startsWith('/token')) return void response.writeHead(503).end();
+    return serveAuthorization(request, response);
+  };
+  const keys = createRemoteJWKSet(new URL(`${issuer}/jwks`));
+  const metadata = `${origin}/.well-known/oauth-protected-resource/mcp`;
+  const challenge = `Bearer resource_metadata="${metadata}", scope="read"`;
+
+  async function claimsOf(token: string | undefined): Promise<JWTPayload | undefined> {
+    if (token === undefined || refused.has(token)) return undefined;
+    try {
+      return (await jwtVerify(token, keys, { issuer, audience: url })).payload;
+    } catch {
+      return undefined;
+    }
+  }
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const json = (status: number, body: object, headers: Record<string, string> = {}) =>
+      response
+        .writeHead(status, { 'content-type': 'application/json', ...headers })
+        .end(JSON.stringify(body));
+    if (request.url === '/.well-known/oauth-protected-resource/mcp') {
+      const scopes = ['read', 'write'];
+      const about = { resource: url, authorization_servers: [issuer], scopes_supported: scopes };
+      return void json(200, about);
+    }
+    if (request.method !== 'POST') return void response.writeHead(405).end();
+    const { id, method, params } = messageSchema.parse(JSON.parse(await text(request)));
+    const { authorization: header, 'latchkey-caller': caller } = request.headers;
+    const claims = await claimsOf(header?.replace(/^Bearer /, ''));
+    const tool = params?.name;
+    const status = !claims ? 401 : tool === 'write' ? 403 : 200;
+    const subject = claims?.sub ?? (claims && String(claims['client_id']));
+    const called = { method, tool, authorization: header, subject, status };
+    seen.push({ ...called, caller: typeof caller === 'string' ? caller : undefined });
+    const refusal = { error: 'no' };
+    if (status === 401) return void json(401, refusal, { 'www-authenticate': challenge });
+    if (status === 403) {
+      const insufficient = `${challenge}, error="insufficient_scope"`;
+      return void json(403, refusal, { 'www-authenticate': insufficient });
+    }
+    if (id === undefined) return void response.writeHead(202).end();
+    const result = resultOf(method, subject ?? '');
+    const error = { code: -32601, message: 'unknown' };
+    json(200, { jsonrpc: '2.0', id, ...(result ? { result } : { error }) });
+  }
+
+  return {
+    url,
+    issuer,
+    clientId,
+    clientSecret,
+    seen,
+    asked,
+    issued,
+    refuse: (token) => void refused.add(token),
+    breakTokens: (broken) => {
+      isBroken = broken;
+    },
+    consent: (page, login) => consentAt(page, { issuer, login }),
+    async [Symbol.asyncDispose]() {
+      await Promise.all([authorization, mcp].map(closed));
+    },
+  };
+}
+
+const messageSchema = z.object({
+  id: z.union([z.string(), z.number()]).optional(),
+  method: z.string(),
+  params: z.looseObject({ name: z.string().optional() }).optional(),
+});
+
+function resultOf(method: string, subject: string): object | undefined {
+  switch (method) {
+    case 'initialize':
+      return {
+        protocolVersion: '2025-11-25',
+        capabilities: { tools: {} },
+        serverInfo: { name: 'token-upstream', version: '1' },
+      };
+    case 'tools/list':
+      return {
+        tools: ['whoami', 'write'].map((name) => ({ name, inputSchema: { type: 'object' } })),
+      };
+    case 'tools/call':
+      return { content: [{ type: 'text', text: `you are ${subject}` }] };
+    default:
+      return undefined;
+  }
+}
+
+async function consentAt(
+  page: string,
+  { issuer, login }: { issuer: string; login: string },
+): Promise<URL> {
+  const cookies = new Map<string, string>();
+  const send = async (url: string, init: RequestInit = {}) => {
+    const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const answer = await fetch(url, { ...init, headers: { cookie }, redirect: 'manual' });
+    for (const line of answer.headers.getSetCookie()) {
+      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
+      cookies.set(name, value);
+    }
+    return answer;
+  };
+  let url = page;
+  for (let steps = 0; steps < 20; steps += 1) {
+    let answer = await send(url);
+    if (answer.status === 200) {
+      const html = await answer.text();
+      const prompt = /name="prompt" value="(\w+)"/.exec(html)?.[1] ?? '';
+      const action = /action="([^"]+)"/.exec(html)?.[1] ?? '';
+      const body = new URLSearchParams({ prompt, login, password: 'x' });
+      answer = await send(new URL(action, issuer).href, { method: 'POST', body });
+    }
+    const location = answer.headers.get('location');
+    if (location === null) throw new Error(`${url} answers ${answer.status}`);
+    url = new URL(location, url).href;
+    if (!url.startsWith(issuer)) return new URL(url);
+  }
+  throw new Error('the authorization server leads nowhere');
+}
+
+async function closed(server: Server): Promise<void> {
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+}

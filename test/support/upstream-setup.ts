@@ -1,0 +1,15 @@
+import { randomBytes } from 'node:crypto';
+
+import { masterKey } from '#server/signing/master-key';
+import { upstreamSetup, type UpstreamSetup } from '#server/upstream-access/upstream-setup';
+
+/** Sets upstreams up under a key of its own, with servers on this machine's loopback alone. */
+export function loopbackSetup(): UpstreamSetup {
+  return upstreamSetup({
+    sealing: masterKey(randomBytes(32)),
+    guard: {
+      allowedHosts: ['127.0.0.1'],
+      resolve: () => Promise.reject(new Error('no test resolves a name')),
+    },
+  });
+}

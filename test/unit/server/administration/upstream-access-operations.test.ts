@@ -1,0 +1,82 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { operator } from '#server/administration/actor';
+import { perform } from '#server/administration/perform';
+import { serverUpdate } from '#server/administration/server-operations';
+import { accessRead, accessSet } from '#server/administration/upstream-access-operations';
+import { masterKey } from '#server/signing/master-key';
+import { upstreamSetup } from '#server/upstream-access/upstream-setup';
+import { administered, type Administered } from '#support/administered';
+import { tokenUpstream, type TokenUpstream } from '#support/token-upstream';
+
+const at = { organization: 'acme', server: 'web' };
+let place: Administered;
+let upstream: TokenUpstream;
+
+beforeEach(async () => {
+  place = await administered();
+  upstream = await tokenUpstream();
+});
+afterEach(async () => {
+  await upstream[Symbol.asyncDispose]();
+  await place[Symbol.asyncDispose]();
+});
+
+/** A server that was started without any `--outbound-host`. */
+const guarded = () => ({
+  ...place.ports,
+  upstreamSetup: upstreamSetup({
+    sealing: masterKey(new Uint8Array(32)),
+    guard: { allowedHosts: [], resolve: async () => [{ address: '10.0.0.1', family: 4 }] },
+  }),
+});
+const point = (actor = operator) =>
+  place.perform(serverUpdate, { ...at, upstream: { kind: 'http', url: upstream.url } }, actor);
+const wish = { ...at, kind: 'authorization_code', clientId: 'ours' };
+
+test('76: an administrator reaches no server inside the network, and none hears of it', async () => {
+  const admin = await place.person('admin');
+  await point(admin);
+
+  await expect(perform(accessSet, wish, admin, guarded())).rejects.toMatchObject({
+    code: 'invalid',
+    fields: [{ field: 'issuer', problem: expect.stringContaining('public internet') }],
+  });
+  expect(upstream.seen).toEqual([]);
+});
+
+test('what the operator vouched for can be saved again by an administrator', async () => {
+  await point();
+  await perform(accessSet, { ...wish, issuer: upstream.issuer }, operator, guarded());
+  const again = { ...wish, scopes: ['read'] };
+  const shown = await perform(accessSet, again, await place.person('admin'), guarded());
+
+  expect(shown).toMatchObject({ issuer: upstream.issuer, scopes: ['read'] });
+});
+
+test.each([
+  [{ kind: 'authorization_code' }, 'clientId'],
+  [{ kind: 'client_credentials', clientId: 'ours' }, 'clientSecret'],
+  [{ ...wish, issuer: 'https://as.evil' }, 'issuer'],
+  [{ ...wish, scopes: ['two words'] }, 'scopes.0'],
+  [{ ...wish, clientSecret: 'line\nbreak' }, 'clientSecret'],
+])('%o is refused for its field %s', async (input, field) => {
+  await point();
+
+  await expect(place.perform(accessSet, { ...at, ...input })).rejects.toMatchObject({
+    code: 'invalid',
+    fields: [{ field }],
+  });
+});
+
+test('a client secret is shown by no answer, and in no record', async () => {
+  await point();
+  const clientSecret = 'a secret that somebody typed';
+  const set = await place.perform(accessSet, { ...wish, clientSecret });
+  const read = await place.perform(accessRead, at);
+  const kept = place.stores.connection.prepare('select * from upstream_access').all();
+  const audit = await place.stores.audit.newest(100);
+
+  expect(set.hasClientSecret).toBe(true);
+  expect(JSON.stringify([set, read, kept, audit])).not.toContain(clientSecret);
+});

@@ -1,0 +1,84 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { administrationWithServer, type Administration } from '#support/administration';
+import { tokenUpstream } from '#support/token-upstream';
+
+let admin: Administration;
+beforeEach(async () => {
+  admin = await administrationWithServer();
+});
+afterEach(() => admin[Symbol.asyncDispose]());
+
+describe('refused with a reason:', () => {
+  test.each([
+    ['no way', [], 'give one of'],
+    ['two ways', ['--none', '--per-person'], 'give one of'],
+    ['a word that is no answer', ['--tell-callers', 'perhaps'], 'neither yes nor no'],
+    ['a server that is none over HTTP', ['--per-person', '--client-id', 'x'], 'only an HTTP'],
+    [
+      'a file that is not there',
+      ['--client-credentials', '--client-id', 'x', '--client-secret-file', '/no/such'],
+      'cannot be read',
+    ],
+  ])('%s', async (_, words, reason) => {
+    await expect(admin.run('server', 'set-access', 'acme/web', ...words)).rejects.toThrow(reason);
+  });
+});
+
+test('an operator sets it up, sees it, and sees and ends who is connected', async () => {
+  await using upstream = await tokenUpstream();
+  await admin.run('server', 'update', 'acme/web', '--http-url', upstream.url);
+  const words = ['--per-person', '--client-id', 'ours', '--issuer', upstream.issuer];
+  await admin.run('server', 'set-access', 'acme/web', ...words, '--tell-callers', 'yes');
+  const shown = await admin.json('server', 'show-access', 'acme/web');
+  const dana = ['user', 'create', 'dana@example.com', '--organization', 'acme', '--role', 'member'];
+  await admin.run(...dana);
+  const user = await admin.stores.users.byEmail('dana@example.com');
+  const server = await admin.stores.organizations.serverByName('acme', 'web');
+  const place = await admin.stores.organizations.byName('acme');
+  const accessId = server?.upstream.kind === 'http' ? server.upstream.accessId : undefined;
+  await admin.stores.upstreamConnections.put({
+    id: 'upc_1',
+    accessId: accessId ?? '',
+    serverId: server?.id ?? '',
+    userId: user?.id ?? '',
+    organizationId: place?.id ?? '',
+    sealedTokens: 'sealed',
+    createdAt: 7,
+  });
+  const before = await admin.json('connection', 'list', 'acme/web');
+  await admin.run('connection', 'end', 'acme/web', 'dana@example.com');
+
+  expect(shown).toMatchObject({
+    access: 'authorization_code',
+    issuer: upstream.issuer,
+    client_id: 'ours',
+    redirect_path: '/dashboard/acme/servers/web/account/callback',
+    tells_callers: 'yes',
+  });
+  expect(before).toEqual([
+    { user: 'dana@example.com', created_at: 7, renewed_at: 7, failed_at: null },
+  ]);
+  expect(await admin.run('connection', 'list', 'acme/web')).toEqual([
+    'nobody has connected an account',
+  ]);
+  await expect(admin.run('connection', 'end', 'acme/web', 'dana@example.com')).rejects.toThrow(
+    'no such connection',
+  );
+});
+
+test('saved again with the same client, people stay connected; with another they do not', async () => {
+  await using upstream = await tokenUpstream();
+  await admin.run('server', 'update', 'acme/web', '--http-url', upstream.url);
+  const save = async (clientId: string, ...words: string[]) => {
+    const access = ['--per-person', '--client-id', clientId, '--issuer', upstream.issuer];
+    await admin.run('server', 'set-access', 'acme/web', ...access, ...words);
+    const server = await admin.stores.organizations.serverByName('acme', 'web');
+    return server?.upstream.kind === 'http' ? server.upstream.accessId : undefined;
+  };
+
+  const first = await save('ours');
+
+  expect(await save('ours', '--scope', 'read')).toBe(first);
+  expect(await save('another')).not.toBe(first);
+});
