@@ -34,6 +34,7 @@ const besides: Record<string, object> = {
   'group.map': { externalName: 'staff' },
   'group.unmap': { externalName: 'mapped' },
   'server.set-groups': { groupIds: [] },
+  'server.set-access': { kind: 'none' },
   'organization.change-settings': { openClientsAllowed: false },
 };
 

@@ -16,6 +16,8 @@ const forViewers = [
   'GET /agents/:agent',
   'GET /servers/:server/access',
   'GET /servers/:server/tools',
+  'GET /servers/:server/account',
+  'GET /servers/:server/account/disconnect',
   'GET /people',
   'GET /people/:userId',
   'GET /groups',
@@ -23,6 +25,13 @@ const forViewers = [
   'GET /settings',
   'GET /usage',
   'GET /usage.csv',
+];
+
+/** A viewer's own account elsewhere is their own to connect; without one to have, these lead back. */
+const ownOfViewers = [
+  'POST /servers/:server/account',
+  'GET /servers/:server/account/callback',
+  'POST /servers/:server/account/disconnect',
 ];
 
 let app: PageApp;
@@ -114,7 +123,8 @@ const all = (wanted: readonly string[], status: number) =>
 describe('82: the pages of an organization', () => {
   test('82: there are routes to look at', () => {
     expect(routes.length).toBeGreaterThan(40);
-    expect(forViewers.filter((route) => !routes.includes(route))).toEqual([]);
+    const named = [...forViewers, ...ownOfViewers];
+    expect(named.filter((route) => !routes.includes(route))).toEqual([]);
   });
 
   test('82: for somebody of another organization, none of them exists, and nothing changes', async () => {
@@ -148,16 +158,19 @@ describe('82: the pages of an organization', () => {
   test('82: a viewer is told that the role does not allow it, and it is noted', async () => {
     const vic = await app.browser('user_vic', { organizationId: 'org_acme', role: 'viewer' });
     const before = kept();
-    const refused = routes.filter((route) => !forViewers.includes(route));
+    const allowed = new Set([...forViewers, ...ownOfViewers]);
+    const refused = routes.filter((route) => !allowed.has(route));
     // A stream that is open is no answer that ends.
     const shown = forViewers.filter((route) => !/ $|\/live$/.test(route));
 
     const seen = await statuses(refused, vic);
     const looked = await statuses(shown, vic);
+    const led = await statuses(ownOfViewers, vic);
     const noted = await app.server.stores.audit.newest(1000);
 
     expect(seen).toEqual(all(refused, 403));
     expect(looked).toEqual(all(shown, 200));
+    expect(led).toEqual(all(ownOfViewers, 303));
     expect(kept()).toEqual(before);
     const refusals = noted.filter(
       ({ actor, outcome }) => actor === 'user:user_vic' && outcome === 'refused',

@@ -1,0 +1,111 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { accessibilityProblems, chromium, pictures, scrollsSideways } from '#support/chromium';
+import { becomeOwner, dashboardVisitor, password, signInAs } from '#support/dashboard-visitor';
+import { serverProcess, type ServerProcess } from '#support/server-process';
+import { suite } from '#support/suite';
+import { tokenUpstream, type TokenUpstream } from '#support/token-upstream';
+
+const place = '/servers/sales/account';
+
+await suite('browser', 'an upstream that wants each person’s own account, in a browser', () => {
+  let server: ServerProcess;
+  let upstream: TokenUpstream;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    server = await serverProcess({
+      args: ['--outbound-host', '127.0.0.1', '--log-level', 'debug'],
+    });
+    const callback = `${server.base}/dashboard/acme${place}/callback`;
+    upstream = await tokenUpstream({ redirectUris: [callback] });
+    browser = await chromium();
+  });
+  afterAll(async () => {
+    await browser.close();
+    await upstream[Symbol.asyncDispose]();
+    await server[Symbol.asyncDispose]();
+  });
+
+  /** The authorization server's own pages: any name and password will do there. */
+  const consentAs = async (page: Page, login: string) => {
+    await page.locator('input[name=login]').fill(login);
+    await page.locator('input[name=password]').fill('x');
+    await page.locator('button[type=submit]').click();
+    await page.getByRole('button', { name: 'Continue' }).click();
+  };
+  const looked = async (page: Page, name: string) => {
+    await pictures(page, name);
+    await page.setViewportSize({ width: 360, height: 800 });
+    const isWide = await scrollsSideways(page);
+    return [...(await accessibilityProblems(page)), ...(isWide ? ['scrolls sideways'] : [])];
+  };
+
+  test('an administrator sets it up, two people consent, each is themselves there', async () => {
+    const owner = await dashboardVisitor(browser, server);
+    const { fill } = owner;
+    await becomeOwner(owner, server);
+    await owner.open('/new-server');
+    await fill({ Name: 'sales', 'URL of the HTTP server': upstream.url });
+    await owner.press('Create server');
+    await owner.page.waitForURL('**/servers/sales?done=created');
+    await owner.open('/servers/sales/upstream');
+    await owner.page.getByLabel('With each person’s own account').check();
+    const problems = await looked(owner.page, 'upstream-access-form');
+    await fill({ 'Client id': '' });
+    await owner.press('Save');
+    const refusal = await owner.page.getByRole('alert').textContent();
+    problems.push(...(await looked(owner.page, 'upstream-access-refused')));
+    await fill({
+      'Client id': upstream.clientId,
+      'Client secret (optional)': upstream.clientSecret,
+    });
+    await owner.press('Save');
+    await owner.page.waitForURL('**/upstream?done=saved');
+    const saved = await owner.page.content();
+
+    await owner.open(place);
+    problems.push(...(await looked(owner.page, 'own-connection-none')));
+    await owner.press('Connect your account');
+    await consentAs(owner.page, 'dana-there');
+    await owner.page.waitForURL('**/account?done=connected');
+    problems.push(...(await looked(owner.page, 'own-connection-connected')));
+
+    const words = ['user', 'create', 'eve@example.com', '--organization', 'acme'];
+    await server.command([...words, '--role', 'member'], password);
+    const eve = await dashboardVisitor(browser, server, { scripts: false });
+    await signInAs(eve, server, 'eve@example.com');
+    await eve.open('/servers/sales');
+    await eve.follow('connect it');
+    await eve.press('Connect your account');
+    await consentAs(eve.page, 'eve-there');
+    await eve.page.waitForURL('**/account?done=connected');
+
+    await owner.open('/servers/sales/upstream');
+    const connected = await owner.page.locator('ul.rows').textContent();
+    problems.push(...(await looked(owner.page, 'upstream-access-connected')));
+    await owner.open('/servers/sales/try?tool=whoami');
+
+    expect(problems).toEqual([]);
+    expect(refusal).toContain('The client id is empty.');
+    expect(saved).not.toContain(upstream.clientSecret);
+    expect(saved).toContain(upstream.issuer);
+    expect(connected).toContain('dana@example.com');
+    expect(connected).toContain('eve@example.com');
+    const subjects = upstream.seen.flatMap(({ subject }) =>
+      subject === undefined ? [] : [subject],
+    );
+    expect(new Set(subjects)).toEqual(new Set(['dana-there']));
+    const log = server.program.stderr;
+    const secrets = [...upstream.issued, upstream.clientSecret];
+    expect(secrets.length).toBeGreaterThan(4);
+    expect(secrets.filter((secret) => log.includes(secret))).toEqual([]);
+
+    await eve.open(place);
+    await eve.follow('Disconnect');
+    await eve.press('Disconnect your account');
+    await eve.page.waitForURL('**/account?done=disconnected');
+    expect(await eve.page.getByRole('button', { name: 'Connect your account' }).count()).toBe(1);
+  }, 180_000);
+});

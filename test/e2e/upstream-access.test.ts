@@ -1,0 +1,419 @@
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { createRemoteJWKSet, decodeJwt, jwtVerify } from 'jose';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+
+import { createKey } from '#server/credentials/create-key';
+import { ordinaryScopes } from '#server/credentials/scope';
+import {
+  grantingServer,
+  launcher,
+  type Browser,
+  type GrantingServer,
+} from '#support/granting-server';
+import { mcpCall, modern, rpc } from '#support/mcp-call';
+import { runProgram } from '#support/processes';
+import { tokenUpstream, type TokenUpstream } from '#support/token-upstream';
+
+const path = '/dashboard/acme/servers/sales/account';
+let server: GrantingServer;
+let upstream: TokenUpstream;
+let endpoint: string;
+
+beforeAll(async () => {
+  server = await grantingServer({ args: ['--outbound-host', '127.0.0.1'] });
+  endpoint = `${server.base}/mcp/acme/sales`;
+});
+afterAll(() => server[Symbol.asyncDispose]());
+beforeEach(async () => {
+  upstream = await tokenUpstream({ redirectUris: [`${server.base}${path}/callback`] });
+  await pointAt(upstream.url);
+});
+afterEach(() => upstream[Symbol.asyncDispose]());
+
+const pointAt = (url: string) =>
+  server.stores.serverDirectory.update('srv_sales', {
+    upstream: { kind: 'http', url, publicOnly: true },
+  });
+
+/** Runs a command beside the server; what its `--json` printed. */
+async function command(...words: string[]): Promise<Record<string, unknown>> {
+  const args = [launcher, ...words, '--json', '--data-dir', server.dataDir];
+  const { code, stdout, stderr } = await runProgram(process.execPath, { args });
+  if (code !== 0) throw new Error(stderr);
+  return Object.fromEntries(Object.entries(Object(JSON.parse(stdout))));
+}
+
+async function setAccess(...words: string[]) {
+  const file = join(server.dataDir, 'upstream-secret');
+  writeFileSync(file, `${upstream.clientSecret}\n`, { mode: 0o600 });
+  const client = ['--client-id', upstream.clientId, '--client-secret-file', file];
+  // The operator vouches for a server inside the network by naming it.
+  const issuer = ['--issuer', upstream.issuer];
+  return command('server', 'set-access', 'acme/sales', ...client, ...issuer, ...words);
+}
+
+const keyOf = async () => {
+  const owner = { type: 'server', serverId: 'srv_sales' } as const;
+  const made = { name: 'key', scopes: [...ordinaryScopes], expiresAt: undefined, owner };
+  const clock = { now: () => Math.floor(Date.now() / 1000) };
+  return (await createKey(made, { keys: server.stores.keys, clock })).key;
+};
+const tool = (name: string, id: number | string = 1) =>
+  rpc('tools/call', { name, arguments: {} }, id);
+const whoami = (credential: { key?: string; token?: string }, name = 'whoami') =>
+  mcpCall(endpoint, { ...credential, body: tool(name) });
+const tokenOf = async (browser: Browser) => (await server.signIn(browser)).accessToken;
+
+type Sent = { method?: string; body?: URLSearchParams; headers?: Record<string, string> };
+const page = async (browser: Browser, where = path, init: Sent = {}) =>
+  fetch(server.base + where, {
+    redirect: 'manual',
+    ...init,
+    headers: { cookie: browser.cookie, ...init.headers },
+  });
+const press = async (browser: Browser, where: string) => {
+  const html = await (await page(browser, where)).text();
+  const token = /name="csrf_token" value="([^"]+)"/.exec(html)?.[1] ?? '';
+  const body = new URLSearchParams({ csrf_token: token });
+  return page(browser, where, { method: 'POST', headers: { origin: server.base }, body });
+};
+/** Where the person is sent to consent. */
+const begun = async (browser: Browser) => {
+  const html = await (await press(browser, path)).text();
+  return (/url=([^"]+)"/.exec(html)?.[1] ?? '').replaceAll('&amp;', '&');
+};
+/** Consents as `login`, and comes back; where that leads. */
+const connect = async (browser: Browser, login: string) => {
+  const back = await upstream.consent(await begun(browser), login);
+  return (await page(browser, back.pathname + back.search)).headers.get('location');
+};
+
+describe('one token for all callers', () => {
+  test('the operator sets it up by discovery, and callers are served by one token', async () => {
+    const set = await setAccess('--client-credentials');
+    const key = await keyOf();
+
+    const answers = await Promise.all(Array.from({ length: 12 }, () => whoami({ key })));
+
+    expect(set).toMatchObject({
+      access: 'client_credentials',
+      issuer: upstream.issuer,
+      resource: upstream.url,
+      scopes: ['read'],
+    });
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
+    expect(answers[0]?.text).toContain('you are latchkey-there');
+    expect(upstream.asked).toHaveLength(1);
+    expect(new URLSearchParams(upstream.asked[0]?.body).get('resource')).toBe(upstream.url);
+  });
+
+  test('a token that the upstream refuses is renewed once, and its 401 is nobody’s but ours', async () => {
+    await setAccess('--client-credentials');
+    const key = await keyOf();
+    await whoami({ key });
+    const [token = ''] = upstream.issued;
+    upstream.refuse(token);
+
+    const renewed = await whoami({ key });
+    const write = await whoami({ key }, 'write');
+
+    expect(renewed).toMatchObject({ status: 200, text: expect.stringContaining('you are') });
+    expect(upstream.asked).toHaveLength(2);
+    expect(write.status).toBe(200);
+    expect(write.text).toContain('does not let this account do that');
+    expect(write.headers.get('www-authenticate')).toBeNull();
+  });
+
+  test('an authorization server that is down is told as the upstream’s absence', async () => {
+    await setAccess('--client-credentials');
+    upstream.breakTokens(true);
+
+    const answer = await whoami({ key: await keyOf() });
+
+    expect(answer.status).toBe(502);
+    expect(answer.text).toContain('cannot be reached');
+  });
+
+  test('another URL of the server never gets a token', async () => {
+    await setAccess('--client-credentials');
+    const key = await keyOf();
+    await whoami({ key });
+    await using other = await tokenUpstream();
+    await pointAt(other.url);
+
+    const answer = await whoami({ key });
+
+    expect(answer.status).toBe(502);
+    expect(other.seen.map(({ authorization }) => authorization)).toEqual([undefined]);
+  });
+});
+
+describe('each person’s own account', () => {
+  beforeEach(() => setAccess('--per-person'));
+
+  test('two people are two accounts there, and neither is anybody else’s', async () => {
+    const [dana, eve, vic] = [
+      await server.browser(),
+      await server.browser(),
+      await server.browser('viewer'),
+    ];
+    const [danas, eves, vics] = [await tokenOf(dana), await tokenOf(eve), await tokenOf(vic)];
+    const before = await whoami({ token: danas });
+    const led = [await connect(dana, 'dana-there'), await connect(vic, 'vic-there')];
+    const alone = await whoami({ token: eves });
+    await connect(eve, 'eve-there');
+    const after = await Promise.all(
+      [danas, eves, vics, danas, eves].map(async (token) => (await whoami({ token })).text),
+    );
+    const key = await whoami({ key: await keyOf() });
+
+    expect(before).toMatchObject({ status: 200, errorCode: -32000 });
+    expect(before.text).toContain(`open ${server.base}${path}`);
+    expect(led).toEqual([`${path}?done=connected`, `${path}?done=connected`]);
+    expect(alone.text).toContain(`open ${server.base}${path}`);
+    expect(after.map((text) => /you are ([\w-]+)/.exec(text)?.[1])).toEqual([
+      'dana-there',
+      'eve-there',
+      'vic-there',
+      'dana-there',
+      'eve-there',
+    ]);
+    expect(key.text).toContain('sign in as a person');
+    expect(upstream.seen.filter(({ status }) => status === 401)).toHaveLength(1);
+  });
+
+  test('an assistant that can show a URL is asked to, in both eras', async () => {
+    const token = await tokenOf(await server.browser());
+    const showing = { elicitation: { url: {} } };
+    const params = {
+      protocolVersion: '2025-11-25',
+      capabilities: showing,
+      clientInfo: { name: 'x', version: '1' },
+    };
+    const legacy = await mcpCall(endpoint, { token, body: rpc('initialize', params) });
+    const { body, headers } = modern('tools/call', { name: 'whoami', arguments: {} });
+    const asked = body.replace(
+      '"io.modelcontextprotocol/clientCapabilities":{}',
+      `"io.modelcontextprotocol/clientCapabilities":${JSON.stringify(showing)}`,
+    );
+    const modernAnswer = await mcpCall(endpoint, { token, headers, body: asked });
+    const silent = await mcpCall(endpoint, { token, headers, body });
+
+    const url = server.base + path;
+    expect(JSON.parse(legacy.text).error).toMatchObject({
+      code: -32042,
+      data: { elicitations: [{ mode: 'url', url, elicitationId: expect.any(String) }] },
+    });
+    expect(JSON.parse(modernAnswer.text).result).toMatchObject({
+      resultType: 'input_required',
+      inputRequests: {
+        'latchkey-connect': { method: 'elicitation/create', params: { mode: 'url', url } },
+      },
+    });
+    expect(JSON.parse(silent.text).error.code).toBe(-32000);
+  });
+
+  test('81: an answer of another session, another person or another time connects nobody', async () => {
+    const [dana, eve] = [await server.browser(), await server.browser()];
+    const back = await upstream.consent(await begun(dana), 'mallory');
+    const callback = back.pathname + back.search;
+    const places = [
+      await page(eve, callback),
+      await page(dana, callback.replace(/state=[^&]{5}/, 'state=AAAAA')),
+      await page(
+        dana,
+        callback.replace(/iss=[^&]+/, `iss=${encodeURIComponent('https://as.evil')}`),
+      ),
+      await page(dana, callback),
+    ].map(({ headers }) => headers.get('location'));
+    const nobody = await fetch(server.base + callback, { redirect: 'manual' });
+    const denied = await begun(dana);
+    const state = new URL(denied).searchParams.get('state') ?? '';
+    const iss = encodeURIComponent(upstream.issuer);
+    const refusal = await page(
+      dana,
+      `${path}/callback?error=access_denied&state=${encodeURIComponent(state)}&iss=${iss}`,
+    );
+
+    // The third of them spent the state: whoever mixes issuers up has one try, and gets no code sent.
+    const refused = `${path}?problem=refused`;
+    expect(places).toEqual([refused, refused, `${path}?problem=unusable`, refused]);
+    expect(nobody.headers.get('location')).toMatch(/^\/sign-in\?next=/);
+    expect(refusal.headers.get('location')).toBe(`${path}?problem=denied`);
+    expect((await whoami({ token: await tokenOf(dana) })).text).toContain('connect your account');
+    expect(upstream.issued.size).toBe(0);
+  });
+
+  test('81: connecting and disconnecting take a form of our own page', async () => {
+    const dana = await server.browser();
+    await connect(dana, 'dana-there');
+    const forged = await Promise.all(
+      [path, `${path}/disconnect`].map((where) =>
+        page(dana, where, {
+          method: 'POST',
+          headers: { origin: server.base },
+          body: new URLSearchParams({ csrf_token: 'x' }),
+        }),
+      ),
+    );
+
+    expect(forged.map(({ status }) => status)).toEqual([403, 403]);
+    expect((await whoami({ token: await tokenOf(dana) })).text).toContain('you are dana-there');
+  });
+
+  test('disconnecting counts at once and is told to the authorization server', async () => {
+    const dana = await server.browser();
+    const token = await tokenOf(dana);
+    await connect(dana, 'dana-there');
+    const given = [...upstream.issued];
+
+    const led = await press(dana, `${path}/disconnect`);
+
+    const after = await whoami({ token });
+    expect(led.headers.get('location')).toBe(`${path}?done=disconnected`);
+    expect(after.text).toContain('connect your account');
+    await vi.waitFor(
+      () => {
+        const revoked = upstream.asked.filter((one) => one.path.includes('revocation'));
+        const tokens = revoked.map(({ body }) => new URLSearchParams(body).get('token'));
+        expect(new Set(tokens)).toEqual(new Set(given));
+      },
+      { timeout: 10_000, interval: 100 },
+    );
+  });
+
+  test('somebody who leaves the organization leaves no tokens behind', async () => {
+    const dana = await server.browser();
+    await connect(dana, 'dana-there');
+
+    await server.stores.memberships.remove('org_acme', dana.userId, 'member');
+
+    await vi.waitFor(
+      () => {
+        const rows = server.stores.connection
+          .prepare('select * from upstream_connection where subject = ?')
+          .all(dana.userId);
+        expect(rows).toEqual([]);
+      },
+      { timeout: 10_000, interval: 100 },
+    );
+    expect(upstream.asked.filter((one) => one.path.includes('revocation'))).toHaveLength(2);
+  });
+
+  test('a token that the upstream refuses is renewed once for many callers', async () => {
+    const dana = await server.browser();
+    const token = await tokenOf(dana);
+    await connect(dana, 'dana-there');
+    await whoami({ token });
+    const access = [...upstream.issued].find((one) => one.startsWith('ey')) ?? '';
+    upstream.refuse(access);
+
+    const answers = await Promise.all(Array.from({ length: 10 }, () => whoami({ token })));
+
+    const refreshes = upstream.asked.filter(({ body }) =>
+      body.includes('grant_type=refresh_token'),
+    );
+    expect(answers.filter(({ text }) => !text.includes('you are dana-there'))).toEqual([]);
+    expect(refreshes).toHaveLength(1);
+    expect(new URLSearchParams(refreshes[0]?.body).get('resource')).toBe(upstream.url);
+  });
+
+  test('a refused refresh token asks the person again, and is not tried twice', async () => {
+    const dana = await server.browser();
+    const token = await tokenOf(dana);
+    await connect(dana, 'dana-there');
+    const access = [...upstream.issued].find((one) => one.startsWith('ey')) ?? '';
+    const refresh = [...upstream.issued].find((one) => !one.startsWith('ey')) ?? '';
+    const revoked = await fetch(`${upstream.issuer}/token/revocation`, {
+      method: 'POST',
+      body: new URLSearchParams({ token: refresh }),
+      headers: {
+        authorization: `Basic ${btoa(`${upstream.clientId}:${encodeURIComponent(upstream.clientSecret)}`)}`,
+      },
+    });
+    upstream.refuse(access);
+
+    const answers = [await whoami({ token }), await whoami({ token })];
+    const refreshes = upstream.asked.filter(({ body }) =>
+      body.includes('grant_type=refresh_token'),
+    );
+    const html = await (await page(dana)).text();
+
+    expect(revoked.status).toBe(200);
+    expect(answers.every(({ text }) => text.includes('connect your account'))).toBe(true);
+    expect(refreshes).toHaveLength(1);
+    expect(html).toContain('takes the former consent no longer');
+  });
+
+  test('85: no token of an upstream is in the database with its audit log, a backup or a page', async () => {
+    const dana = await server.browser();
+    await connect(dana, 'dana-there');
+    const token = await tokenOf(dana);
+    await whoami({ token });
+    const backup = join(server.dataDir, `backup-${Date.now()}.db`);
+    await command('backup', backup);
+    const files = readdirSync(server.dataDir)
+      .filter((name) => name.includes('.db'))
+      .map((name) => readFileSync(join(server.dataDir, name)).toString('latin1'));
+    const html = await (await page(dana)).text();
+
+    const secrets = [...upstream.issued, upstream.clientSecret];
+    expect(secrets.length).toBeGreaterThan(2);
+    expect(files.length).toBeGreaterThan(1);
+    for (const secret of secrets) {
+      expect([...files, html].filter((text) => text.includes(secret))).toEqual([]);
+    }
+  });
+});
+
+describe('who is calling', () => {
+  const assertions = () =>
+    upstream.seen
+      .map(({ authorization, caller }) => caller ?? authorization?.replace(/^Bearer /, '') ?? '')
+      .filter((text) => text !== '');
+  const verified = (text: string) =>
+    jwtVerify(text, createRemoteJWKSet(new URL(`${server.base}/.well-known/jwks.json`)), {
+      issuer: server.base,
+      audience: upstream.url,
+      typ: 'at+jwt',
+    });
+
+  test('nothing is said of callers unless the server is told to', async () => {
+    await whoami({ key: await keyOf() });
+
+    expect(assertions()).toEqual([]);
+  });
+
+  test('an assertion is for the upstream alone, short, new in each call, and names the person', async () => {
+    await command('server', 'set-access', 'acme/sales', '--tell-callers', 'yes');
+    const dana = await server.browser();
+    const token = await tokenOf(dana);
+    await whoami({ token });
+    await whoami({ token });
+    const all = await Promise.all(assertions().map(verified));
+    const replayed = await mcpCall(endpoint, { token: assertions()[0] ?? '' });
+
+    expect(all.length).toBeGreaterThan(1);
+    for (const { payload, protectedHeader } of all) {
+      expect(protectedHeader.alg).toBe('EdDSA');
+      expect(payload).toMatchObject({ sub: dana.userId, client_id: server.client.id });
+      expect((payload.exp ?? 0) - (payload.iat ?? 0)).toBeLessThanOrEqual(60);
+    }
+    expect(new Set(all.map(({ payload }) => payload.jti)).size).toBe(all.length);
+    expect(replayed.status).toBe(401);
+  });
+
+  test('beside a token of the upstream it has a header of its own', async () => {
+    await setAccess('--client-credentials', '--tell-callers', 'yes');
+    const key = await keyOf();
+    await whoami({ key });
+    const last = upstream.seen.at(-1);
+
+    expect(decodeJwt(last?.caller ?? '')).toMatchObject({ aud: upstream.url });
+    expect(decodeJwt(last?.authorization?.replace('Bearer ', '') ?? '')).toMatchObject({
+      iss: upstream.issuer,
+    });
+  });
+});
