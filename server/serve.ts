@@ -219,6 +219,8 @@ async function open(
       return authorizations.authorized(upstream, server, caller);
     },
     eras: new TranslatedEras(clock),
+    presentationOf: ({ organization, name }) =>
+      stores.organizations.serverByName(organization, name),
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
     refused: (refusal, request, principal) => {
       const { code, details } = refusal;

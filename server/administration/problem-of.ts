@@ -4,6 +4,7 @@ import type { z } from 'zod';
 export function problemOf(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case 'invalid_type':
+      if (issue.expected === 'int') return 'must be a whole number';
       return issue.input === undefined ? 'is missing' : `must be ${withArticle(issue.expected)}`;
     case 'too_small':
       return issue.origin === 'string' && Number(issue.minimum) === 1

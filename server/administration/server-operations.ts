@@ -1,9 +1,12 @@
 import { z } from 'zod';
 
+import type { ServerRecord } from '#organizations/server-record';
 import { randomBase62 } from '#credentials/secret-format';
 import { AdministrationRefusal } from './administration-refusal.ts';
+import { changeServer } from './change-server.ts';
 import { fields } from './fields.ts';
 import { organizationOperation } from './operation.ts';
+import { settingsChange } from './server-change.ts';
 import { serverSettingFields } from './server-setting-fields.ts';
 import { pageFields, pageOf, pageQuery, shownPage } from './paging.ts';
 import { agentNamesOf, ownServer, showServer, shownServer } from './shown-server.ts';
@@ -15,7 +18,7 @@ const path = '/organizations/{organization}/servers/{server}';
 const target = ({ organization, server }: { organization: string; server: string }) =>
   `server:${organization}/${server}`;
 
-const { hiddenTools: hiddenToolsField, ...chosenWords } = serverSettingFields;
+const { hiddenTools: hiddenToolsField, limits: limitsField, ...chosenWords } = serverSettingFields;
 
 const sorts = { name: 'name', created_at: 'createdAt' } as const;
 
@@ -109,23 +112,28 @@ export const serverUpdate = organizationOperation({
       .enum(['flag', 'withhold'])
       .optional()
       .describe('What becomes of a tool that turns into another one: flagged, or closed besides'),
+    limits: limitsField,
+    revision: z.int().optional().describe('Change it only while it is at this revision'),
   }),
   output: shownServer,
   target,
   async run(input, { organization, actor }, ports) {
-    const { title, description, instructions, hiddenTools, changedTools } = input;
-    const { id } = await ownServer(organization.name, input.server, ports);
+    const at = { organization: organization.name, server: input.server };
+    await ownServer(at.organization, at.server, ports);
     const place = { organization: organization.name, actor };
     const upstream = input.upstream && (await chosenUpstream(input.upstream, place, ports));
-    await ports.serverDirectory.update(id, {
-      ...(title !== undefined && { title }),
-      ...(description !== undefined && { description }),
-      ...(instructions !== undefined && { instructions }),
-      ...(hiddenTools && { hiddenTools }),
-      ...(changedTools && { changedTools }),
-      ...(upstream && { upstream }),
-    });
-    const changed = await ownServer(organization.name, input.server, ports);
+    const change = (now: ServerRecord) => {
+      if (input.revision !== undefined && input.revision !== now.revision) {
+        const why = 'the server was changed meanwhile: read it again, then change it';
+        throw new AdministrationRefusal('conflict', why);
+      }
+      return {
+        ...settingsChange(now, input),
+        ...(input.changedTools && { changedTools: input.changedTools }),
+        ...(upstream && { upstream }),
+      };
+    };
+    const changed = await changeServer(at, change, ports);
     return showServer(changed, await agentNamesOf([changed], ports));
   },
 });
@@ -143,10 +151,11 @@ function switching(verb: 'disable' | 'enable', doc: string, off: boolean) {
     output: shownServer,
     target,
     async run({ server: name }, { organization }, ports) {
-      const { id, disabledAt } = await ownServer(organization.name, name, ports);
-      const since = off ? (disabledAt ?? ports.clock.now()) : null;
-      await ports.serverDirectory.update(id, { disabledAt: since });
-      const changed = await ownServer(organization.name, name, ports);
+      const at = { organization: organization.name, server: name };
+      const change = ({ disabledAt }: ServerRecord) => ({
+        disabledAt: off ? (disabledAt ?? ports.clock.now()) : null,
+      });
+      const changed = await changeServer(at, change, ports);
       return showServer(changed, await agentNamesOf([changed], ports));
     },
   });

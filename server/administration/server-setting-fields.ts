@@ -1,6 +1,23 @@
 import { z } from 'zod';
 
+import { limitBounds, type ServerLimits } from '#organizations/server-limits';
 import { words } from './fields.ts';
+
+/** One limit: a whole number within its bounds, or `null` for none. */
+function limit(name: keyof ServerLimits, doc: string) {
+  const [least, most] = limitBounds[name];
+  return z.int().min(least).max(most).nullable().optional().describe(doc);
+}
+
+const limitFields = z
+  .strictObject({
+    callsPerMinute: limit('callsPerMinute', 'Requests of one caller in any minute'),
+    concurrentCalls: limit('concurrentCalls', 'Requests of one caller under way at once'),
+    requestBytes: limit('requestBytes', 'The largest body of a request'),
+    answerBytes: limit('answerBytes', 'The largest answer'),
+    callSeconds: limit('callSeconds', 'The longest that a request and its answer may take'),
+  })
+  .describe('Only those that are given change; null lifts one');
 
 /** What may be said of a server without saying where its calls go; what is not given stays. */
 export const serverSettingFields = {
@@ -12,4 +29,5 @@ export const serverSettingFields = {
     .max(1000)
     .transform((tools) => [...new Set(tools)])
     .optional(),
+  limits: limitFields.optional(),
 };

@@ -1,13 +1,22 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 
-import type { ServerSettings } from '#organizations/server-directory';
 import type { ServerRecord } from '#organizations/server-record';
 import type { AdministrationPorts } from './administration-ports.ts';
-import { AdministrationRefusal } from './administration-refusal.ts';
 import { invalidInput } from './invalid-input.ts';
+import { changeServer } from './change-server.ts';
+import { settingsChange } from './server-change.ts';
 import { serverSettingFields } from './server-setting-fields.ts';
-import { ownServer } from './shown-server.ts';
+import { showLimits } from './shown-server.ts';
+
+/** How a server presents itself, as who calls it may see and, allowed to, change it. */
+export interface ServerSettings {
+  readonly title: string;
+  readonly description: string;
+  readonly instructions: string;
+  readonly hiddenTools: readonly string[];
+  readonly limits: ReturnType<typeof showLimits>;
+}
 
 /** A caller of a server's endpoint who was let in there. */
 export interface SettingsCaller {
@@ -25,37 +34,39 @@ export function serverSettings(server: ServerRecord): {
   readonly version: string;
 } {
   const { title = '', description = '', instructions = '', hiddenTools } = server;
-  const settings = { title, description, instructions, hiddenTools };
+  const limits = showLimits(server.limits);
+  const settings = { title, description, instructions, hiddenTools, limits };
   const version = createHash('sha256').update(JSON.stringify(settings)).digest('base64url');
   return { settings, version: version.slice(0, 22) };
 }
 
 /**
- * Changes settings of a server and writes it down; what is not given stays. Only a server that still is as it was
- * read: somebody else, of another process too, may have changed it since.
+ * Changes settings of a server and writes it down; what is not given stays. `isExpected` says of the version that
+ * would be changed whether it may be; no other version is, whoever else changes it at the same time.
  *
- * @throws {AdministrationRefusal} `invalid` naming each field, `conflict`, `not_found`
+ * @returns `undefined` when it may not
+ * @throws {AdministrationRefusal} `invalid` naming each field, `not_found`
  */
 export async function changeServerSettings(
-  server: ServerRecord,
+  { organization, name }: ServerRecord,
   given: object,
+  isExpected: (version: string) => boolean,
   by: SettingsCaller,
   ports: Pick<AdministrationPorts, 'serverDirectory' | 'organizations' | 'audit' | 'clock'>,
-): Promise<ServerRecord> {
-  const { success, data, error } = changeSchema.safeParse(given);
-  if (!success) throw invalidInput(error);
-  const { organization, name, id } = server;
-  const { title, description, instructions, hiddenTools } = data;
-  const change = {
-    ...(title !== undefined && { title }),
-    ...(description !== undefined && { description }),
-    ...(instructions !== undefined && { instructions }),
-    ...(hiddenTools && { hiddenTools }),
+): Promise<ServerRecord | undefined> {
+  const { success, data, error: problems } = changeSchema.safeParse(given);
+  if (!success) throw invalidInput(problems);
+  const stale = new Error('another version');
+  const change = (now: ServerRecord) => {
+    if (!isExpected(serverSettings(now).version)) throw stale;
+    return settingsChange(now, data);
   };
-  if (!(await ports.serverDirectory.update(id, change, serverSettings(server).settings))) {
-    await ownServer(organization, name, ports);
-    const why = 'the settings have changed since: read them again';
-    throw new AdministrationRefusal('conflict', why);
+  let changed: ServerRecord;
+  try {
+    changed = await changeServer({ organization, server: name }, change, ports);
+  } catch (error) {
+    if (error === stale) return undefined;
+    throw error;
   }
   await ports.audit.append({
     actor: by.name,
@@ -67,5 +78,5 @@ export async function changeServerSettings(
     at: ports.clock.now(),
     outcome: 'done',
   });
-  return ownServer(organization, name, ports);
+  return changed;
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 
+import type { ServerLimits } from '#organizations/server-limits';
 import type { ServerRecord, UpstreamKind } from '#organizations/server-record';
 import type { AdministrationPorts } from './administration-ports.ts';
 import { notFound } from './administration-refusal.ts';
@@ -11,6 +12,28 @@ const shownUpstream = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('agent'), agent: z.string().describe('The name of the agent') }),
   z.object({ kind: z.literal('stdio') }).describe('A command that the operator configured'),
 ]);
+
+const maybeLimit = z.int().nullable();
+const shownLimits = z
+  .object({
+    callsPerMinute: maybeLimit.describe('Requests of one caller in any minute'),
+    concurrentCalls: maybeLimit.describe('Requests of one caller under way at once'),
+    requestBytes: maybeLimit.describe('The largest body of a request'),
+    answerBytes: maybeLimit.describe('The largest answer'),
+    callSeconds: maybeLimit.describe('The longest that a request and its answer may take'),
+  })
+  .describe('null where only what holds for every server does');
+
+/** Limits as every surface shows them, each of them there. */
+export function showLimits(limits: ServerLimits = {}): z.output<typeof shownLimits> {
+  return {
+    callsPerMinute: limits.callsPerMinute ?? null,
+    concurrentCalls: limits.concurrentCalls ?? null,
+    requestBytes: limits.requestBytes ?? null,
+    answerBytes: limits.answerBytes ?? null,
+    callSeconds: limits.callSeconds ?? null,
+  };
+}
 
 /** A server as every surface shows it. */
 export const shownServer = z
@@ -28,6 +51,8 @@ export const shownServer = z
       .enum(['flag', 'withhold'])
       .describe('What becomes of a tool that turns into another one'),
     withheldTools: z.array(z.string()).describe('Tools that are closed for that reason now'),
+    limits: shownLimits,
+    revision: z.int().describe('Another after each change'),
     createdAt: fields.at,
     disabledAt: fields.maybeAt,
   })
@@ -53,6 +78,8 @@ export function showServer(
     hiddenTools: [...hiddenTools],
     changedTools,
     withheldTools: [...withheldTools],
+    limits: showLimits(server.limits),
+    revision: server.revision ?? 0,
     createdAt,
     disabledAt: server.disabledAt ?? null,
   };

@@ -37,6 +37,7 @@ import {
   serverList,
   serverUpdate,
 } from './server-commands.ts';
+import { serverLimit } from './server-limit-command.ts';
 import { signingKeyRotate } from './signing-key-commands.ts';
 import {
   connectionEnd,
@@ -59,6 +60,7 @@ export const commands: readonly (Command | FolderCommand)[] = [
   serverHideTools,
   serverTools,
   serverAcceptTools,
+  serverLimit,
   serverDisable,
   serverEnable,
   serverSetGroups,

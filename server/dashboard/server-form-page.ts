@@ -1,3 +1,4 @@
+import type { ServerLimits } from '#organizations/server-limits';
 import type { FieldError, Page } from '#pages/page';
 
 /** What is typed in the form of a server; every field is there, empty where nothing was typed. */
@@ -7,6 +8,9 @@ export interface TypedServer {
   readonly description: string;
   readonly instructions: string;
   readonly hiddenTools: string;
+  readonly limits: { readonly [name in keyof ServerLimits]?: string };
+  /** Of the server that the form was filled from. */
+  readonly revision: string;
   readonly kind: string;
   readonly url: string;
   readonly agent: string;
@@ -45,6 +49,7 @@ export const serverFormPage: Page<ServerFormData> = {
 <%~ include('@summary', it) %>
 <form method="post" action="<%= it.action %>" novalidate>
 <%~ include('@guard', it.frame) %>
+<% if (!it.isNew) { %><input type="hidden" name="revision" value="<%= it.typed.revision %>"><% } %>
 <% if (it.isNew) { %><%~ include('@field', { name: 'name', label: 'Name', value: it.typed.name, error: wrong('name'), focus: it.errors.length === 0,
   attributes: 'spellcheck="false" autocapitalize="none" autocomplete="off" maxlength="63"',
   help: 'Stands in the address of the endpoint and stays: lower-case letters, digits and hyphens, as sales.' }) %><% } %>
@@ -65,6 +70,17 @@ export const serverFormPage: Page<ServerFormData> = {
 <%~ include('@area', { name: 'description', label: 'Description', value: it.typed.description, error: wrong('description'), attributes: 'maxlength="2000"', help: 'What the server is for.' }) %>
 <%~ include('@area', { name: 'instructions', label: 'Instructions for assistants', rows: 5, value: it.typed.instructions, error: wrong('instructions'), attributes: 'maxlength="20000"', help: 'Said to every assistant that connects, as when to use which tool.' }) %>
 <%~ include('@area', { name: 'hiddenTools', label: 'Hidden tools', value: it.typed.hiddenTools, error: wrong('hiddenTools'), attributes: 'class="code-like" spellcheck="false"', help: 'One name a line. Nobody can see or call them, from the next call on.' }) %>
+<fieldset class="section">
+<legend>Limits</legend>
+<p class="help">Empty: only what holds for every server. Who goes beyond one is told which, and when to come back.</p>
+<% const limit = (name, label, help) => include('@field', { name, label, help, value: it.typed.limits[name] || '', error: wrong(name), optional: true, unmarked: true, focus: false,
+  attributes: 'inputmode="numeric" autocomplete="off" spellcheck="false" maxlength="12"' }) %>
+<%~ limit('callsPerMinute', 'Calls a minute', 'Of one caller: a key, or what an application does for one person.') %>
+<%~ limit('concurrentCalls', 'Calls at once', 'Of one caller.') %>
+<%~ limit('callSeconds', 'Seconds a call', 'From its arrival to the end of its answer.') %>
+<%~ limit('requestBytes', 'Bytes of a request', '') %>
+<%~ limit('answerBytes', 'Bytes of an answer', '') %>
+</fieldset>
 <% } %>
 <%~ include('@form-actions', { text: it.isNew ? 'Create server' : 'Save', cancel: it.cancel }) %>
 </form>

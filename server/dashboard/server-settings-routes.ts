@@ -90,8 +90,11 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
       const change = { organization, server: server.name, ...serverInput(typed).changed };
       await perform(serverUpdate, change, actor, ports);
     } catch (refusal) {
-      const errors = refusedForm(refusal, serverLabels);
-      return form(reply, visit, server, { typed, errors, notice: undefined });
+      const errors = refusedForm(refusal, serverLabels, '');
+      // What was typed is kept, and counts against what the server is now.
+      const { revision } = await read(visit, request);
+      const retyped = { ...typed, revision: String(revision) };
+      return form(reply, visit, server, { typed: retyped, errors, notice: undefined });
     }
     const next = `${serverPath(organization, server.name)}/settings?done=saved`;
     return reply.header('Cache-Control', 'no-store').redirect(next, 303);

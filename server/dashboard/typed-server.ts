@@ -1,5 +1,6 @@
 import type { ShownServer } from '#administration/shown-server';
 import type { Form } from '#oauth/form';
+import { limitNames } from '#organizations/server-limits';
 import type { TypedServer } from './server-form-page.ts';
 
 /** What each field of the form is called where it is refused. */
@@ -9,6 +10,11 @@ export const serverLabels = {
   description: { field: 'description', label: 'The description' },
   instructions: { field: 'instructions', label: 'The instructions' },
   hiddenTools: { field: 'hiddenTools', label: 'A name of a hidden tool' },
+  'limits.callsPerMinute': { field: 'callsPerMinute', label: 'The number of calls a minute' },
+  'limits.concurrentCalls': { field: 'concurrentCalls', label: 'The number of calls at once' },
+  'limits.requestBytes': { field: 'requestBytes', label: 'The size of a request' },
+  'limits.answerBytes': { field: 'answerBytes', label: 'The size of an answer' },
+  'limits.callSeconds': { field: 'callSeconds', label: 'The time of a call' },
   'upstream.url': { field: 'url', label: 'The URL' },
   'upstream.agent': { field: 'agent', label: 'The agent' },
   upstream: { field: 'kind', label: 'Where calls go' },
@@ -16,18 +22,20 @@ export const serverLabels = {
 
 export function emptyServer(): TypedServer {
   const none = { name: '', title: '', description: '', instructions: '', hiddenTools: '' };
-  return { ...none, kind: 'http', url: '', agent: '' };
+  return { ...none, kind: 'http', url: '', agent: '', limits: {}, revision: '' };
 }
 
 /** A server as its form shows it. */
 export function serverAsTyped(server: ShownServer): TypedServer {
-  const { name, title, description, instructions, hiddenTools, upstream } = server;
+  const { name, title, description, instructions, hiddenTools, limits, upstream } = server;
   return {
     name,
     title,
     description,
     instructions,
     hiddenTools: hiddenTools.join('\n'),
+    limits: Object.fromEntries(limitNames.map((limit) => [limit, String(limits[limit] ?? '')])),
+    revision: String(server.revision),
     kind: upstream.kind,
     url: upstream.kind === 'http' ? upstream.url : '',
     agent: upstream.kind === 'agent' ? upstream.agent : '',
@@ -42,6 +50,8 @@ export function typedServer(form: Form): TypedServer {
     description: text('description'),
     instructions: text('instructions'),
     hiddenTools: text('hiddenTools'),
+    limits: Object.fromEntries(limitNames.map((limit) => [limit, text(limit).trim()])),
+    revision: text('revision'),
     kind: text('kind'),
     url: text('url').trim(),
     agent: text('agent'),
@@ -61,8 +71,18 @@ export function serverInput({ name, kind, url, agent, ...typed }: TypedServer) {
       description,
       instructions,
       hiddenTools: lines(typed.hiddenTools),
+      limits: Object.fromEntries(
+        limitNames.map((limit) => [limit, numberOrNone(typed.limits[limit])]),
+      ),
+      // A form that was shown by an older version has none.
+      ...(typed.revision !== '' && { revision: Number(typed.revision) }),
     },
   };
+}
+
+/** `null` where nothing was typed; what is no number is the operation's to refuse. */
+function numberOrNone(typed: string | undefined): number | null {
+  return typed === undefined || typed === '' ? null : Number(typed);
 }
 
 /** The lines of a text that are not empty. */

@@ -154,6 +154,8 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
       return { status: 200, code: -32800, message: 'the request was cancelled' };
     case 'too_many_requests':
       return { status: 429, code: -32000, message: `too many requests${because}` };
+    case 'too_slow':
+      return { status: 504, code: -32000, message: `the call was ended${because}` };
     case 'upstream_unreachable':
       return {
         status: 502,

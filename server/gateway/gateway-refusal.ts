@@ -25,6 +25,7 @@ export type RefusalCode =
   | 'unexpected_response'
   | 'cancelled'
   | 'too_many_requests'
+  | 'too_slow'
   | 'upstream_unreachable'
   | 'upstream_failed'
   | 'upstream_busy'

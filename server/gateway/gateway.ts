@@ -1,11 +1,13 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { CredentialUse } from '#credentials/usage';
+import type { ServerLimits } from '#organizations/server-limits';
 import type { ServerRecord } from '#organizations/server-record';
 import { parseAccept } from './accept.ts';
 import type { Admission } from './admission.ts';
 import { admit, type AdmitPorts } from './admit.ts';
 import { askForAccount } from './ask-for-account.ts';
 import { authorise } from './authorise.ts';
+import { CallLimits } from './call-limits.ts';
 import type { Call, MessageCall } from './call.ts';
 import { Cancellations } from './cancellations.ts';
 import type { EraFaces } from './era-faces.ts';
@@ -17,11 +19,13 @@ import { scanMessage } from './json-scan.ts';
 import { legacyMessage, type LegacyRooms } from './legacy-message.ts';
 import { LegacySessions, sessionOf } from './legacy-sessions.ts';
 import { legacyStream } from './legacy-stream.ts';
+import { limitedAnswer, slownessIn } from './limited-answer.ts';
 import type { NoteCall } from './metered-call.ts';
-import { Metering } from './metering.ts';
+import { isCall, Metering } from './metering.ts';
 import { modernMessage } from './modern-message.ts';
 import { countedFor, OpenAnswers } from './open-answers.ts';
 import { PlainLinks } from './plain-links.ts';
+import { presentedUpstream, presentingMethods, type Presentation } from './presented-upstream.ts';
 import { presentedCredential } from './presented-credential.ts';
 import { principalSeal, type Mac } from './principal-seal.ts';
 import { sealAnswer } from './seal-answer.ts';
@@ -37,6 +41,8 @@ export interface GatewayPorts extends AdmitPorts {
   readonly upstreamOf: (server: ServerRecord, owner: string, admission: Admission) => Upstream;
   /** Translates for callers of the era that an upstream does not speak. */
   readonly eras: EraFaces;
+  /** What a server says of itself, beside what its upstream does; asked when a caller connects. */
+  readonly presentationOf: (server: ServerRecord) => Promise<Presentation | undefined>;
   /** Binds what upstreams hand out to the caller it was for. */
   readonly mac: Mac;
   readonly used: (use: CredentialUse, usedAt: EpochSeconds) => void;
@@ -64,9 +70,11 @@ export class Gateway {
   readonly #ports: GatewayPorts;
   readonly #open = new OpenAnswers();
   readonly #rooms: LegacyRooms;
+  readonly #limits: CallLimits;
 
   constructor(ports: GatewayPorts) {
     this.#ports = ports;
+    this.#limits = new CallLimits(ports.clock);
     this.#rooms = {
       sessions: new LegacySessions(ports.clock),
       links: new PlainLinks(ports.clock),
@@ -157,7 +165,9 @@ export class Gateway {
       if (seen.id === 'null') return answer;
       return toldEnd(answer, (cause) => {
         const lost = { detail: 'its answer broke off', cause };
-        const { body } = this.#refuse(new GatewayRefusal('upstream_failed', lost), request, seen);
+        const refusal =
+          cause instanceof GatewayRefusal ? cause : new GatewayRefusal('upstream_failed', lost);
+        const { body } = this.#refuse(refusal, request, seen);
         return typeof body === 'string' ? body : '';
       });
     } catch (error) {
@@ -166,6 +176,8 @@ export class Gateway {
       // Whatever the upstream still sends is for nobody.
       ending.abort();
       if (!wasEnded || !isBreak(error)) throw error;
+      const slowness = slownessIn(ending.signal);
+      if (slowness) throw slowness;
       throw new GatewayRefusal('cancelled', { cause: error });
     }
   }
@@ -187,16 +199,44 @@ export class Gateway {
       }
       authorise(message.envelope, message.body, call.admission);
     }
+    const { limits } = call.admission.server;
+    if (limits) {
+      const { over } = this.#limits.begin(call, message.envelope, message.body, limits);
+      call.afterwards.push(over);
+    }
     const upstream = eras.facing(seen.era, call);
     message = { ...message, ...unsealMessage(message, call.seal), upstream };
+    if (presentingMethods.has(message.envelope.method ?? ''))
+      message = await this.#presented(message);
+    const answer = await this.#forwarded(message, seen);
+    return limits && isCall(message.envelope) ? this.#limited(answer, call, seen, limits) : answer;
+  }
+
+  async #forwarded(message: MessageCall, { era }: Seen): Promise<GatewayAnswer> {
     try {
-      if (seen.era === 'modern') return await modernMessage(message);
+      if (era === 'modern') return await modernMessage(message);
       return await legacyMessage(message, this.#rooms);
     } catch (error) {
-      const inSession =
-        seen.era === 'legacy' && sessionOf(message, this.#rooms.sessions)?.showsUrls;
-      return askForAccount(error, message, { era: seen.era, inSession });
+      const inSession = era === 'legacy' && sessionOf(message, this.#rooms.sessions)?.showsUrls;
+      return askForAccount(error, message, { era, inSession });
     }
+  }
+
+  async #presented(message: MessageCall): Promise<MessageCall> {
+    const { server } = message.admission;
+    const presentation = await this.#ports.presentationOf(server).catch((cause: unknown) => {
+      throw new GatewayRefusal('unavailable', { cause });
+    });
+    if (!presentation?.title && !presentation?.instructions) return message;
+    return { ...message, upstream: presentedUpstream(message.upstream, presentation) };
+  }
+
+  #limited(answer: GatewayAnswer, call: Call, seen: Seen, limits: ServerLimits) {
+    return limitedAnswer(answer, {
+      maxBytes: limits.answerBytes ?? Infinity,
+      signal: call.ending.signal,
+      cut: (refusal) => void this.#refuse(refusal, call.request, seen),
+    });
   }
 }
 

@@ -9,6 +9,7 @@ const unanswered: ReadonlySet<RefusalCode> = new Set([
   'upstream_unreachable',
   'upstream_failed',
   'upstream_busy',
+  'too_slow',
   'agent_offline',
   'unavailable',
   'fault',
@@ -90,8 +91,8 @@ export class Metering {
   }
 }
 
-/** One that was refused unread counts: most that are sent are calls. */
-function isCall(envelope: Envelope | undefined): boolean {
+/** Whether a message is a request whose answer has an end. One that was refused unread counts: most that are sent are calls. */
+export function isCall(envelope: Envelope | undefined): boolean {
   if (!envelope) return true;
   return envelope.kind === 'request' && envelope.method !== 'subscriptions/listen';
 }

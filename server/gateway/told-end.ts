@@ -1,17 +1,18 @@
 import type { GatewayAnswer } from './exchange.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
 import { UpstreamError } from './upstream.ts';
 
 const eventStream = 'text/event-stream';
 const longestGap = 4;
 
 /**
- * The same answer, whose stream of events does not just stop when its upstream is lost: a last event says so,
+ * The same answer, whose stream of events does not just stop when its upstream is lost or a limit ends it: a last event says so,
  * with the response that `words` makes. Inside an event nothing can be said, as it would be taken for a
  * part of it; the connection breaks off then, as it does for every other failure.
  */
 export function toldEnd(
   answer: GatewayAnswer,
-  words: (error: UpstreamError) => string,
+  words: (error: UpstreamError | GatewayRefusal) => string,
 ): GatewayAnswer {
   const { headers, body } = answer;
   if (headers['Content-Type'] !== eventStream) return answer;
@@ -21,7 +22,7 @@ export function toldEnd(
 
 async function* told(
   chunks: AsyncIterable<Uint8Array>,
-  words: (error: UpstreamError) => string,
+  words: (error: UpstreamError | GatewayRefusal) => string,
 ): AsyncGenerator<Uint8Array> {
   let tail = Buffer.from('\n\n');
   try {
@@ -31,7 +32,8 @@ async function* told(
     }
   } catch (error) {
     const isBetween = /(?:\n\n|\r\n\r\n)$/.test(tail.toString('latin1'));
-    if (!(error instanceof UpstreamError) || !isBetween) throw error;
+    const isKnown = error instanceof UpstreamError || error instanceof GatewayRefusal;
+    if (!isKnown || !isBetween) throw error;
     yield Buffer.from(`event: message\ndata: ${words(error)}\n\n`);
   }
 }

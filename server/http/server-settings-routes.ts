@@ -13,10 +13,10 @@ import { errorAnswer } from '#gateway/errors';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import { presentedCredential } from '#gateway/presented-credential';
 import { OAuthRefusal } from '#oauth/oauth-refusal';
+import { limitNames } from '#organizations/server-limits';
 import { isSlug } from '#organizations/slug';
 import type { ServerRecord } from '#organizations/server-record';
 import { adminErrorAnswer } from './errors.ts';
-import { InTurn } from './in-turn.ts';
 
 const maxBodyBytes = 256 * 1024;
 
@@ -38,14 +38,13 @@ export interface ServerSettingsOptions extends AdmitPorts {
 /**
  * `GET` and `PATCH {base}/api/servers/{organization}/{server}`: how a server presents itself, for the credentials of
  * its MCP endpoint with the scopes `mcp:server:read` and `mcp:server:manage`. A change may say by `If-Match`
- * which version it is of; of several at once each sees the one before.
+ * which version it is of; a version is changed once, and of several changes at once each sees the one before.
  *
  * RFC 5789, RFC 9110 §13.1
  */
 export function serverSettingsRoutes(app: FastifyInstance, options: ServerSettingsOptions): void {
   const { base, administration } = options;
   const url = '/api/servers/:organization/:server';
-  const turns = new InTurn();
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
     '*',
@@ -76,17 +75,12 @@ export function serverSettingsRoutes(app: FastifyInstance, options: ServerSettin
   app.patch<Place>(url, async (request, reply) => {
     const { server, principal } = await admitted(request, 'mcp:server:manage', options);
     const given = jsonOf(request);
-    return turns.take(server.id, async () => {
-      const now = await current(request.params, administration);
-      const { version } = serverSettings(now);
-      if (!holds(request.headers['if-match'], version)) {
-        const words = 'the settings have changed since: read them again';
-        return reply.code(412).send({ error: 'precondition_failed', error_description: words });
-      }
-      const by = { name: principal, address: request.ip, requestId: request.id };
-      const changed = await changeServerSettings(now, given, by, administration);
-      return shown(changed, request, reply);
-    });
+    const by = { name: principal, address: request.ip, requestId: request.id };
+    const isExpected = (version: string) => holds(request.headers['if-match'], version);
+    const changed = await changeServerSettings(server, given, isExpected, by, administration);
+    if (changed) return shown(changed, request, reply);
+    const words = 'the settings have changed since: read them again';
+    return reply.code(412).send({ error: 'precondition_failed', error_description: words });
   });
 }
 
@@ -155,6 +149,12 @@ async function admitted(
   }
 }
 
+/** What `null` in the place of a setting stands for. */
+function emptied(name: string): unknown {
+  if (name === 'hiddenTools') return [];
+  return name === 'limits' ? Object.fromEntries(limitNames.map((limit) => [limit, null])) : '';
+}
+
 /** The gateway's refusal as this API words it: the same status and challenge, RFC 6749 §5.2 JSON. */
 function refusalAnswer(refusal: GatewayRefusal, base: string, serverPath: string) {
   const { status, headers, body } = errorAnswer(refusal, {
@@ -173,24 +173,27 @@ function refusalAnswer(refusal: GatewayRefusal, base: string, serverPath: string
  * The members to change. `null` empties one. RFC 7396
  *
  * @throws {OAuthRefusal} `invalid_request`
+ * @throws {AdministrationRefusal} `invalid` for a name that is none
  */
 function jsonOf({ body, headers }: FastifyRequest): object {
   const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
   if (type !== 'application/json' && type !== 'application/merge-patch+json') {
     throw new OAuthRefusal('invalid_request', 'the body must be application/json');
   }
+  const value = objectIn(Buffer.isBuffer(body) ? body : Buffer.alloc(0));
+  if (!value) throw new OAuthRefusal('invalid_request', 'the body is not a JSON object');
+  const members = Object.entries(fromWire(value)).map(([name, member]) => {
+    return [name, member === null ? emptied(name) : member] as const;
+  });
+  return Object.fromEntries(members);
+}
+
+/** What is no JSON is told the same as what is no object. */
+function objectIn(bytes: Uint8Array): object | undefined {
   try {
-    const bytes = Buffer.isBuffer(body) ? body : Buffer.alloc(0);
     const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-      const members = Object.entries(value).map(([name, member]) => {
-        const empty = name === 'hidden_tools' ? [] : '';
-        return [name, member === null ? empty : member] as const;
-      });
-      return fromWire(Object.fromEntries(members));
-    }
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
   } catch {
-    // What is no JSON is told the same as what is no object.
+    return undefined;
   }
-  throw new OAuthRefusal('invalid_request', 'the body is not a JSON object');
 }

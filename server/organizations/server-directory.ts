@@ -1,5 +1,6 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { Page, PageQuery } from '#listing/page';
+import type { ServerLimits } from './server-limits.ts';
 import type { ServerRecord } from './server-record.ts';
 
 export interface ServerQuery extends PageQuery<'name' | 'createdAt'> {
@@ -16,16 +17,10 @@ export interface ServerChange extends Partial<
     'title' | 'description' | 'instructions' | 'hiddenTools' | 'changedTools' | 'upstream'
   >
 > {
+  /** `null` lifts all. */
+  readonly limits?: ServerLimits | null;
   /** Since when it serves nobody; `null` lets it serve again. */
   readonly disabledAt?: EpochSeconds | null;
-}
-
-/** How a server presents itself, as who calls it may see and, allowed to, change it. */
-export interface ServerSettings {
-  readonly title: string;
-  readonly description: string;
-  readonly instructions: string;
-  readonly hiddenTools: readonly string[];
 }
 
 /** What stops working with a server. */
@@ -41,10 +36,10 @@ export interface ServerDirectory {
   page(query: ServerQuery): Promise<Page<ServerRecord>>;
 
   /**
-   * Counts from the next call on; `false` when there is no such server, or none of whom all of `as` is true at
-   * this moment.
+   * Counts from the next call on; `false` when there is no such server. With `revision` only the record of that
+   * revision is changed: of two who read the same one, the second gets `false`.
    */
-  update(serverId: string, change: ServerChange, as?: ServerSettings): Promise<boolean>;
+  update(serverId: string, change: ServerChange, revision?: number): Promise<boolean>;
 
   /** Removes the server with its clients, keys and grants; `false` when there is none. */
   remove(serverId: string): Promise<boolean>;

@@ -1,4 +1,5 @@
 import type { EpochSeconds } from '#clock/clock';
+import type { ServerLimits } from './server-limits.ts';
 
 /** Where the calls of a server go. */
 export type UpstreamKind =
@@ -34,6 +35,9 @@ export interface ServerRecord {
   readonly changedTools: 'flag' | 'withhold';
   /** Those that are closed for that reason now. */
   readonly withheldTools: readonly string[];
+  readonly limits?: ServerLimits;
+  /** Counts the changes to the record; there where it was read to be shown or changed. */
+  readonly revision?: number;
   readonly createdAt: EpochSeconds;
   /** Since when it serves nobody. */
   readonly disabledAt?: EpochSeconds;

@@ -12,6 +12,7 @@ import { longLists } from './migrations/0009-long-lists.ts';
 import { tokenFactors } from './migrations/0010-token-factors.ts';
 import { toolDefinitions } from './migrations/0011-tool-definitions.ts';
 import { upstreamAccess } from './migrations/0012-upstream-access.ts';
+import { serverSettings } from './migrations/0013-server-settings.ts';
 import type { Schema } from './schema.ts';
 
 /** Every migration there ever was, oldest first; a name, once released, keeps its statements. */
@@ -28,6 +29,7 @@ const migrations: ReadonlyArray<{ name: string; statements: readonly string[] }>
   { name: '0010-token-factors', statements: tokenFactors },
   { name: '0011-tool-definitions', statements: toolDefinitions },
   { name: '0012-upstream-access', statements: upstreamAccess },
+  { name: '0013-server-settings', statements: serverSettings },
 ];
 
 /**

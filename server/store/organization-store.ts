@@ -1,6 +1,7 @@
 import type { Kysely, Selectable } from 'kysely';
 
 import type { Organization, OrganizationStore } from '#organizations/organization-store';
+import { limitNames, type ServerLimits } from '#organizations/server-limits';
 import type { ServerRecord, UpstreamKind } from '#organizations/server-record';
 import { compiledQuery } from './compiled-query.ts';
 import { readStrings } from './json-column.ts';
@@ -50,6 +51,7 @@ export function organizationStore(db: Kysely<Schema>): OrganizationStore {
           hidden_tools: '[]',
           changed_tools: 'flag',
           withheld_tools: '[]',
+          limits: null,
           created_at: createdAt,
           disabled_at: null,
         })
@@ -66,7 +68,10 @@ export function organizationStore(db: Kysely<Schema>): OrganizationStore {
     async hideTools(serverId, tools) {
       await db
         .updateTable('mcp_server')
-        .set({ hidden_tools: JSON.stringify(tools) })
+        .set((column) => ({
+          hidden_tools: JSON.stringify(tools),
+          revision: column('revision', '+', 1),
+        }))
         .where('id', '=', serverId)
         .execute();
     },
@@ -109,7 +114,10 @@ export type ServerRow = Pick<
   | 'withheld_tools'
   | 'created_at'
 > & { organization: string } & Partial<
-    Pick<Selectable<Schema['mcp_server']>, 'title' | 'description' | 'instructions' | 'disabled_at'>
+    Pick<
+      Selectable<Schema['mcp_server']>,
+      'title' | 'description' | 'instructions' | 'limits' | 'revision' | 'disabled_at'
+    >
   >;
 
 export function readServer(row: ServerRow): ServerRecord {
@@ -124,9 +132,20 @@ export function readServer(row: ServerRow): ServerRecord {
     hiddenTools: readStrings(row.hidden_tools),
     changedTools: row.changed_tools === 'withhold' ? 'withhold' : 'flag',
     withheldTools: readStrings(row.withheld_tools),
+    ...(row.limits && { limits: readLimits(row.limits) }),
+    ...(row.revision !== undefined && { revision: row.revision }),
     createdAt: row.created_at,
     ...(typeof row.disabled_at === 'number' && { disabledAt: row.disabled_at }),
   };
+}
+
+function readLimits(text: string): ServerLimits {
+  const kept: unknown = JSON.parse(text);
+  const pairs = limitNames.flatMap((name) => {
+    const value: unknown = Reflect.get(Object(kept), name);
+    return typeof value === 'number' ? [[name, value] as const] : [];
+  });
+  return Object.fromEntries(pairs);
 }
 
 function readUpstream(row: ServerRow): UpstreamKind {

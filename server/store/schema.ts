@@ -32,6 +32,10 @@ export interface Schema {
     hidden_tools: string;
     changed_tools: string;
     withheld_tools: string;
+    /** JSON text. */
+    limits: string | null;
+    /** Counts the changes to the row. */
+    revision: Generated<number>;
     created_at: number;
     disabled_at: number | null;
   };

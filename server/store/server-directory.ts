@@ -47,14 +47,14 @@ export function serverDirectory(db: Kysely<Schema>): ServerDirectory {
       return { items: rows.map(readServer), total: Number(total) };
     },
 
-    async update(serverId, change, as) {
+    async update(serverId, change, revision) {
       const columns = changedColumns(change);
       const { upstream } = change;
       const url = upstream?.kind === 'http' ? upstream.url : '';
       const update = async (within: Kysely<Schema>) => {
         const { numUpdatedRows } = await within
           .updateTable('mcp_server')
-          .set({ ...columns, id: serverId })
+          .set((column) => ({ ...columns, revision: column('revision', '+', 1) }))
           .$if(upstream !== undefined, (query) =>
             // Tokens were given for one URL: no other one ever gets them, nor is told who calls.
             query.set({
@@ -63,13 +63,7 @@ export function serverDirectory(db: Kysely<Schema>): ServerDirectory {
             }),
           )
           .where('id', '=', serverId)
-          .$if(as !== undefined, (query) =>
-            query
-              .where('title', '=', as?.title ?? '')
-              .where('description', '=', as?.description ?? '')
-              .where('instructions', '=', as?.instructions ?? '')
-              .where('hidden_tools', '=', JSON.stringify(as?.hiddenTools ?? [])),
-          )
+          .$if(revision !== undefined, (query) => query.where('revision', '=', revision ?? 0))
           .executeTakeFirst();
         return numUpdatedRows === 1n;
       };
@@ -126,14 +120,23 @@ export function serverDirectory(db: Kysely<Schema>): ServerDirectory {
 }
 
 function changedColumns(change: ServerChange): Updateable<Schema['mcp_server']> {
-  const { title, description, instructions, hiddenTools, changedTools, upstream, disabledAt } =
-    change;
+  const {
+    title,
+    description,
+    instructions,
+    hiddenTools,
+    changedTools,
+    limits,
+    upstream,
+    disabledAt,
+  } = change;
   return {
     ...(title !== undefined && { title }),
     ...(description !== undefined && { description }),
     ...(instructions !== undefined && { instructions }),
     ...(hiddenTools && { hidden_tools: JSON.stringify(hiddenTools) }),
     ...(changedTools && { changed_tools: changedTools }),
+    ...(limits !== undefined && { limits: limits && JSON.stringify(limits) }),
     ...(upstream && upstreamColumns(upstream)),
     ...(disabledAt !== undefined && { disabled_at: disabledAt }),
   };

@@ -49,6 +49,7 @@ describe.each(storeAdapters)('a ServerDirectory in $name', ({ open }) => {
       hiddenTools: ['drop'],
       changedTools: 'flag',
       withheldTools: [],
+      revision: 2,
       createdAt: madeAt,
       disabledAt: now,
     });
@@ -56,17 +57,41 @@ describe.each(storeAdapters)('a ServerDirectory in $name', ({ open }) => {
     expect(await database.serverDirectory.update('nobody', { title: 'x' })).toBe(false);
   });
 
-  test('of two processes that change what both read, one does', async () => {
+  test('keeps limits until they are lifted, and gives them to who lets callers in', async () => {
+    await using database = await open();
+    await makeServer(database, 'sales');
+    await database.keys.add(newKey({ hash: 'a hash' }));
+    const admitted = async () => {
+      const at = { organization: 'acme', server: 'sales', keyHash: 'a hash', now };
+      return (await database.admissions.byKey(at))?.server;
+    };
+    const limits = { callsPerMinute: 60, answerBytes: 4096 };
+    const unlimited = await admitted();
+    await database.serverDirectory.update('srv_sales', { limits });
+    const limited = await admitted();
+    await database.serverDirectory.update('srv_sales', { limits: null });
+
+    expect(unlimited).not.toHaveProperty('limits');
+    expect(limited).toMatchObject({ limits });
+    expect(await admitted()).not.toHaveProperty('limits');
+  });
+
+  test('of many changes to one revision makes one, whoever else connects', async () => {
     await using database = await open();
     await makeServer(database, 'sales');
     const other = await database.connectAgain();
-    const read = { title: '', description: '', instructions: '', hiddenTools: [] };
-    const changes = await Promise.all([
-      database.serverDirectory.update('srv_sales', { title: 'One' }, read),
-      other.serverDirectory.update('srv_sales', { hiddenTools: ['drop'] }, read),
+    const change = (title: string, at: typeof database | typeof other) =>
+      at.serverDirectory.update('srv_sales', { title }, 0);
+    const made = await Promise.all([
+      ...['a', 'b', 'c'].map((title) => change(title, database)),
+      ...['d', 'e', 'f'].map((title) => change(title, other)),
     ]);
+    const then = await other.organizations.serverByName('acme', 'sales');
 
-    expect(changes.toSorted()).toEqual([false, true]);
+    expect(made.filter(Boolean)).toHaveLength(1);
+    expect(then?.revision).toBe(1);
+    expect(await database.serverDirectory.update('srv_sales', { title: 'g' }, 1)).toBe(true);
+    expect(await database.serverDirectory.update('srv_sales', { title: 'h' }, 1)).toBe(false);
   });
 
   test('removes a server with its clients and keys, and lets nobody in with them', async () => {

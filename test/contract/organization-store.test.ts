@@ -58,6 +58,7 @@ describe.each(storeAdapters)('an OrganizationStore in $name', ({ open }) => {
       hiddenTools: [],
       changedTools: 'flag',
       withheldTools: [],
+      revision: 0,
       createdAt: madeAt,
     });
   });

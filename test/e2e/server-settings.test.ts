@@ -54,6 +54,13 @@ test('§2: the settings are read by key and by token, with a version that saves 
     description: '',
     instructions: '',
     hidden_tools: [],
+    limits: {
+      calls_per_minute: null,
+      concurrent_calls: null,
+      request_bytes: null,
+      answer_bytes: null,
+      call_seconds: null,
+    },
   });
   expect(byKey.etag).toMatch(/^"[\w-]{22}"$/);
   expect(byToken.body).toEqual(byKey.body);
@@ -95,6 +102,13 @@ test.for([
   [{ title: 'x'.repeat(201) }, 'title'],
   [{ upstream: { kind: 'demo' } }, 'upstream'],
   [{ hidden_tools: ['a', ''] }, 'hidden_tools.1'],
+  [{ hiddenTools: [] }, 'hidden_tools'],
+  [{ limits: { calls_per_minute: 0 } }, 'limits.calls_per_minute'],
+  [{ limits: { calls_per_minute: 1.5 } }, 'limits.calls_per_minute'],
+  [{ limits: { call_seconds: '5' } }, 'limits.call_seconds'],
+  [{ limits: { answer_bytes: 2 ** 40 } }, 'limits.answer_bytes'],
+  [{ limits: { calls_per_day: 5 } }, 'limits.calls_per_day'],
+  [{ limits: 5 }, 'limits'],
 ] as const)('what is wrong names its field: %j', async ([change, field]) => {
   const before = await ask(asReader);
   const refused = await ask(asManager, change);
@@ -102,6 +116,30 @@ test.for([
   expect(refused.status).toBe(422);
   expect(refused.body).toMatchObject({ error: 'invalid', fields: [{ field }] });
   expect((await ask(asReader)).etag).toBe(before.etag);
+});
+
+test('limits change one by one, and all are lifted at once', async () => {
+  await ask(asManager, { limits: { calls_per_minute: 600, call_seconds: 30 } });
+  const second = await ask(asManager, { limits: { call_seconds: null, answer_bytes: 4096 } });
+  const lifted = await ask(asManager, { limits: null });
+
+  expect(second.body).toMatchObject({
+    limits: { calls_per_minute: 600, call_seconds: null, answer_bytes: 4096 },
+  });
+  expect(lifted.body).toMatchObject({ limits: { calls_per_minute: null, answer_bytes: null } });
+  expect(lifted.etag).not.toBe(second.etag);
+});
+
+test('of many changes at once without a condition none is lost', async () => {
+  const names = ['calls_per_minute', 'concurrent_calls', 'request_bytes', 'answer_bytes'];
+  const answers = await Promise.all(
+    names.map((name) => ask(asManager, { limits: { [name]: 1024 } })),
+  );
+  const { body } = await ask(asReader);
+  await ask(asManager, { limits: null });
+
+  expect(answers.map(({ status }) => status)).toEqual(names.map(() => 200));
+  expect(body).toMatchObject({ limits: Object.fromEntries(names.map((name) => [name, 1024])) });
 });
 
 test.for(['{', '[]', '"x"', ''])('a body that is no object changes nothing: %j', async (text) => {

@@ -104,6 +104,7 @@ export async function pageApp(): Promise<PageApp> {
     note: () => {},
     admissions: sqliteAdmissions(stores.connection),
     mac: fakeMac,
+    presentationOf: () => Promise.resolve(undefined),
     upstreamOf: () => {
       throw new Error('no test comes here');
     },

@@ -12,7 +12,7 @@ export function sqliteChanges(connection: DatabaseSync): ChangeStore {
   const within = `from mcp_server s join organization o on o.id = s.organization_id`;
   const servers = connection.prepare(
     `select count(*), max(s.created_at), total(s.disabled_at), group_concat(json_array(
-       s.title, s.description, s.hidden_tools, s.upstream_kind, s.upstream_url, s.agent_id))
+       s.title, s.description, s.hidden_tools, s.limits, s.upstream_kind, s.upstream_url, s.agent_id))
      ${within} where o.name = ?1 and (?2 is null or s.name = ?2)`,
   );
   const keys = connection.prepare(

@@ -32,6 +32,23 @@ test('an update changes what is given and leaves the rest', async () => {
   );
 });
 
+test('limits are set one by one, shown, and lifted', async () => {
+  await using admin = await administrationWithServer();
+  await admin.run('server', 'limit', 'acme/web', '--calls-per-minute', '60');
+  await admin.run('server', 'limit', 'acme/web', '--answer-bytes', '4096');
+  await admin.run('server', 'limit', 'acme/web', '--calls-per-minute', 'none');
+
+  expect(await admin.json('server', 'limit', 'acme/web')).toMatchObject({
+    name: 'acme/web',
+    calls_per_minute: null,
+    answer_bytes: 4096,
+    call_seconds: null,
+  });
+  await expect(admin.run('server', 'limit', 'acme/web', '--call-seconds', '0')).rejects.toThrow(
+    "--call-seconds '0' is neither none nor a whole number, 1 to 3600",
+  );
+});
+
 test('a server is disabled, enabled, and removed once that was confirmed', async () => {
   await using admin = await administrationWithServer();
   await admin.run('key', 'create', 'acme/web', '--name', 'k');

@@ -5,6 +5,7 @@ import type { AdmissionStore } from '#server/gateway/admission';
 import type { GatewayRequest } from '#server/gateway/exchange';
 import { TranslatedEras } from '#server/eras/translated-eras';
 import { Gateway } from '#server/gateway/gateway';
+import type { Presentation } from '#server/gateway/presented-upstream';
 import type { Upstream } from '#server/gateway/upstream';
 import { stillClock } from '#support/still-clock';
 import { fakeMac } from '#support/fake-mac';
@@ -23,6 +24,7 @@ const note = vi.fn();
 const readBody = vi.fn<GatewayRequest['readBody']>();
 let upstream: Upstream;
 let gateway: Gateway;
+let presentation: Presentation | undefined;
 
 beforeEach(() => {
   const clock = stillClock();
@@ -31,6 +33,7 @@ beforeEach(() => {
     .mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes: ['mcp:tools:read'] });
   for (const spy of [byPerson, used, note, refused, readBody]) spy.mockReset();
   upstream = legacyServer();
+  presentation = undefined;
   gateway = new Gateway({
     base,
     clock,
@@ -46,6 +49,7 @@ beforeEach(() => {
     mac: fakeMac,
     upstreamOf: () => upstream,
     eras: new TranslatedEras(clock),
+    presentationOf: () => Promise.resolve(presentation),
     isAllowedOrigin: (origin) => origin === undefined,
   });
 });

@@ -1,0 +1,118 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+
+import { CallLimits } from '#server/gateway/call-limits';
+import { scanMessage } from '#server/gateway/json-scan';
+import type { ServerLimits } from '#server/organizations/server-limits';
+import { someAdmission, someServer } from '#support/some-admission';
+import { stillClock } from '#support/still-clock';
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+const list = '{"jsonrpc":"2.0","id":7,"method":"tools/list"}';
+const someone = someAdmission();
+const another = someAdmission({ credential: { type: 'key', id: 'key_b' }, principal: 'key:key_b' });
+
+function limiter() {
+  const clock = stillClock();
+  const callLimits = new CallLimits(clock);
+  const begin = (
+    limits: ServerLimits,
+    { admission = someone, text = list, ending = new AbortController() } = {},
+  ) => {
+    const scan = scanMessage(Buffer.from(text));
+    if (scan.outcome === 'refused') throw new Error(scan.reason);
+    return callLimits.begin({ admission, ending }, scan.envelope, Buffer.from(text), limits);
+  };
+  return { clock, begin };
+}
+
+test('who calls too often is told when to come back, and nobody else is', () => {
+  const { begin, clock } = limiter();
+  const limits = { callsPerMinute: 2 };
+  begin(limits);
+  clock.advance(10);
+  begin(limits);
+  const other = someAdmission({ server: someServer({ id: 'srv_web' }) });
+
+  expect(() => begin(limits)).toThrow(
+    expect.objectContaining({
+      code: 'too_many_requests',
+      message: 'this server takes 2 calls a minute from one caller',
+      details: expect.objectContaining({ retryAfterSeconds: 50 }),
+    }),
+  );
+  begin(limits, { admission: another });
+  begin(limits, { admission: other });
+  clock.advance(50);
+  begin(limits);
+});
+
+test('so many calls of one caller are under way, and each that is over makes room', () => {
+  const { begin } = limiter();
+  const limits = { concurrentCalls: 2 };
+  const first = begin(limits);
+  begin(limits);
+
+  expect(() => begin(limits)).toThrow(
+    '2 calls of yours are under way, as many as this server takes at once',
+  );
+  begin(limits, { admission: another });
+  first.over();
+  begin(limits);
+  expect(() => begin(limits)).toThrow('under way');
+});
+
+test('a refused call takes nothing of what is left', () => {
+  const { begin, clock } = limiter();
+  const limits = { concurrentCalls: 1, callsPerMinute: 3 };
+  const first = begin(limits);
+  for (let tries = 0; tries < 10; tries++) expect(() => begin(limits)).toThrow('under way');
+  first.over();
+  begin(limits).over();
+  begin(limits).over();
+
+  expect(() => begin(limits)).toThrow('3 calls a minute');
+  clock.advance(60);
+  begin(limits).over();
+});
+
+test.each([
+  ['a notification', '{"jsonrpc":"2.0","method":"notifications/cancelled"}'],
+  ['a response', '{"jsonrpc":"2.0","id":1,"result":{}}'],
+  ['listening', '{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen"}'],
+])('%s counts for nothing and has all the time there is', (_, text) => {
+  const { begin } = limiter();
+  const ending = new AbortController();
+  const limits = { callsPerMinute: 1, concurrentCalls: 1, callSeconds: 1 };
+  for (let times = 0; times < 5; times++) begin(limits, { text, ending });
+  vi.advanceTimersByTime(60_000);
+
+  expect(ending.signal.aborted).toBe(false);
+});
+
+test('a body that is a byte too long is refused, of whatever kind', () => {
+  const { begin } = limiter();
+  begin({ requestBytes: list.length });
+
+  expect(() => begin({ requestBytes: list.length - 1 })).toThrow(
+    expect.objectContaining({ code: 'too_large' }),
+  );
+});
+
+test('a call is ended when its time is over, and not when it was over before', () => {
+  const { begin } = limiter();
+  const slow = new AbortController();
+  const quick = new AbortController();
+  begin({ callSeconds: 5 }, { ending: slow });
+  begin({ callSeconds: 5 }, { ending: quick }).over();
+  vi.advanceTimersByTime(4999);
+  const early = slow.signal.aborted;
+  vi.advanceTimersByTime(1);
+
+  expect([early, slow.signal.aborted, quick.signal.aborted]).toEqual([false, true, false]);
+  expect(slow.signal.reason).toMatchObject({
+    code: 'too_slow',
+    message: 'it took longer than the 5 seconds that this server allows',
+  });
+});
