@@ -12,6 +12,7 @@ import { checkBaseUrl, listeningUrl } from '#config/base-url';
 import { readOidcOptions } from '#config/oidc-options';
 import { dataDir, masterKeyFile, startOptions } from '#config/option';
 import { readOptions } from '#config/read-options';
+import { readSkillFolders } from '#config/skill-folders';
 import { readStdioServers } from '#config/stdio-servers';
 import { CommandError, UsageError } from '#config/usage-error';
 import { batchedSink } from '#log/batched-sink';
@@ -107,6 +108,7 @@ async function start(argv: readonly string[]): Promise<void> {
     dynamicRegistration: input.flag('dynamic-registration'),
     outboundHosts: input.list('outbound-host'),
     ...(stdioFile !== undefined && { stdioServers: stdioServersIn(stdioFile) }),
+    skillFolders: readSkillFolders(input.list('skills'), isFolder),
     env: process.env,
     platform: process.platform,
     maxBodyBytes: wholeNumber('max-body-bytes', input.must('max-body-bytes'), 1024 ** 3),
@@ -147,6 +149,10 @@ function stdioServersIn(file: string) {
     throw new UsageError(`--stdio-servers ${file} can be written by others`, `chmod go-w ${file}`);
   }
   return readStdioServers(text, file);
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
 /** How an assistant on this machine starts the proxy: by absolute paths, as it has no working folder. */

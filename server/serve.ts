@@ -34,6 +34,7 @@ import { parseServerPath } from '#organizations/slug';
 import { accessTokens, type AccessTokenClaims } from '#signing/access-token';
 import { KeyRing } from '#signing/key-ring';
 import { readMasterKey } from '#signing/master-key';
+import { SkillFolders } from '#skills/skill-folders';
 import { sqliteAdmissions } from '#store/sqlite/admission-store';
 import { sqliteChanges } from '#store/sqlite/change-store';
 import { sqliteAgentDirectory } from '#store/sqlite/agent-directory';
@@ -67,6 +68,8 @@ export interface ServeOptions {
   readonly firstOrganization: string | undefined;
   /** Commands behind servers, by `organization/server`; the operator's alone to choose. */
   readonly stdioServers?: ReadonlyMap<string, StdioCommandSettings>;
+  /** Folders of skills, by `organization/server`; the operator's alone to choose. */
+  readonly skillFolders?: ReadonlyMap<string, string>;
   /** The environment of this process, of which children get what every program needs, and nothing of ours. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly platform?: NodeJS.Platform;
@@ -172,6 +175,11 @@ async function open(
     agent: ({ agentId, server, caller }) => tunnels.upstreamOf(agentId, server, callerName(caller)),
   });
   closers.push(() => upstreams.close());
+  const skills = await SkillFolders.open(options.skillFolders ?? new Map<string, string>(), {
+    problem: (server, { path, message }) => log.warn({ server, path }, `skill: ${message}`),
+    failed: (server, err) => log.error({ server, err }, 'skills not read'),
+  });
+  closers.push(() => skills.close());
   const notWritten = (err: unknown) => log.error({ err }, 'refusal not written down');
   const refusals = new CountedRefusals({ audit: stores.audit, clock, failed: notWritten });
   closers.push(() => refusals.flush());
@@ -215,8 +223,9 @@ async function open(
     upstreamOf: (server, owner, { userId, credential, scopes }) => {
       const caller = { userId, credentialId: credential.id, scopes };
       const ports = { watch, failed: notLooked };
-      const upstream = watchedUpstream(upstreams.of(server, owner), server, ports);
-      return authorizations.authorized(upstream, server, caller);
+      const watched = watchedUpstream(upstreams.of(server, owner), server, ports);
+      const skilled = skills.upstreamOf(server, watched, owner);
+      return authorizations.authorized(skilled, server, caller);
     },
     eras: new TranslatedEras(clock),
     presentationOf: ({ organization, name }) =>

@@ -96,6 +96,12 @@ export const startOptions: readonly Option[] = [
     doc: 'commands of this machine behind servers, as JSON; no administrator can name one',
   },
   {
+    name: 'skills',
+    value: 'ORG/SERVER=DIR',
+    repeated: true,
+    doc: 'a folder of skills (a SKILL.md in a folder each) that a server offers besides; see docs/skills.md',
+  },
+  {
     name: 'max-body-bytes',
     value: 'N',
     fallback: '4194304',

@@ -70,7 +70,7 @@ export function serverDirectory(db: Kysely<Schema>): ServerDirectory {
       if (!change.changedTools) return update(db);
       return inTransaction(db, async (transaction) => {
         const updated = await update(transaction);
-        await renewWithheldTools(transaction, serverId);
+        if (updated) await renewWithheldTools(transaction, serverId);
         return updated;
       });
     },

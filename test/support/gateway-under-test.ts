@@ -1,12 +1,16 @@
 import { z } from 'zod';
 
+import { openStores } from '#server/stores';
 import { runningServer } from './running-server.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 export interface GatewayOptions {
   /** Where the calls of `acme/fixture` go. */
   readonly upstreamUrl: string;
   /** More words for `start`. */
   readonly start?: readonly string[];
+  /** Organizations that are there before it starts. */
+  readonly organizations?: readonly string[];
 }
 
 /** The real server with the endpoint `acme/fixture` and one key for it, all made by real commands. */
@@ -31,10 +35,14 @@ export interface GatewayUnderTest extends AsyncDisposable {
 export async function gatewayUnderTest({
   upstreamUrl,
   start = [],
+  organizations = [],
 }: GatewayOptions): Promise<GatewayUnderTest> {
   // Moved to the caller at the end; until then a failure disposes of what was started.
   await using stack = new AsyncDisposableStack();
-  const server = stack.use(await runningServer({ args: start }));
+  const folder = organizations.length > 0 ? stack.use(await temporaryFolder()) : undefined;
+  if (folder) await makeOrganizations(folder.path, organizations);
+  const given = folder && { dataDir: folder.path };
+  const server = stack.use(await runningServer({ args: start, ...given }));
   const { base, port, program, dataDir } = server;
   const command = async (...words: string[]) => record(await server.command(...words));
   const newKey = async (path: string, ...words: string[]) => {
@@ -65,6 +73,14 @@ export async function gatewayUnderTest({
     log: () => program.stderr,
     [Symbol.asyncDispose]: () => started.disposeAsync(),
   };
+}
+
+async function makeOrganizations(dataDir: string, names: readonly string[]): Promise<void> {
+  const stores = await openStores(dataDir);
+  for (const name of names) {
+    await stores.organizations.add({ id: `org_${name}`, name, createdAt: 1_700_000_000 });
+  }
+  await stores.close();
 }
 
 const credentials = z.object({ client_id: z.string(), client_secret: z.string() });

@@ -208,6 +208,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'outbound',
       'people',
       'signing',
+      'skills',
       'store',
       'stores',
       'tools',
@@ -334,6 +335,10 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   },
   'server/openid': { enters: ['people'], packages: ['openid-client'] },
   'server/pages': { enters: ['clock', 'credentials'], packages: ['d3-scale', 'd3-shape', 'eta'] },
+  'server/skills': {
+    enters: ['gateway', 'organizations'],
+    packages: ['@modelcontextprotocol/server', 'zod'],
+  },
   'server/demo': { packages: ['@modelcontextprotocol/server', 'zod'] },
 
   'tray-app/electron-builder': {},

@@ -1,0 +1,293 @@
+/** Folders of skills before upstreams of every kind, as clients of both generations of the SDK meet them. */
+import { rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import {
+  ResourceListChangedNotificationSchema,
+  ResourceUpdatedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+import { afterAll, expect, test, vi } from 'vitest';
+import { z } from 'zod';
+
+import { fixtureUpstream } from '#support/fixture-upstream';
+import { gatewayUnderTest } from '#support/gateway-under-test';
+import { legacyClient, modernClient } from '#support/mcp-clients';
+import { mcpCall, modern, rpc } from '#support/mcp-call';
+import { skillText, writeFiles } from '#support/skill-text';
+import { temporaryFolder } from '#support/temporary-folder';
+import { dualUpstream } from '#support/upstreams/dual-upstream';
+import { legacyStatefulUpstream } from '#support/upstreams/legacy-stateful-upstream';
+
+const memory = join(
+  import.meta.dirname,
+  '../../node_modules/@modelcontextprotocol/server-memory/dist/index.js',
+);
+const folder = await temporaryFolder();
+const png = Buffer.from('89504e470d0a1a0a00ff', 'hex');
+await writeFiles(folder.path, {
+  'orders/SKILL.md': skillText('orders', 'How to look up orders.'),
+  'orders/notes/états.md': 'é 世界',
+  'orders/logo.png': png,
+});
+await using commands = await temporaryFolder();
+const commandFile = join(commands.path, 'stdio.json');
+const stdio = { command: process.execPath, args: [memory] };
+await writeFile(commandFile, JSON.stringify({ servers: { 'tools/memory': stdio } }), {
+  mode: 0o600,
+});
+
+const sessions = await legacyStatefulUpstream();
+const dual = await dualUpstream();
+const bare = await fixtureUpstream();
+const served = ['acme/fixture', 'acme/dual', 'acme/bare', 'demo/library', 'tools/memory'];
+const gateway = await gatewayUnderTest({
+  upstreamUrl: sessions.url,
+  organizations: ['tools'],
+  start: [
+    '--demo',
+    '--stdio-servers',
+    commandFile,
+    ...served.flatMap((path) => ['--skills', `${path}=${folder.path}`]),
+  ],
+});
+await gateway.command('server', 'create', 'acme/dual', '--http-url', dual.url);
+await gateway.command('server', 'create', 'acme/bare', '--http-url', bare.url);
+const keys = new Map<string, string>();
+for (const path of served) keys.set(path, (await gateway.newKey(path)).key);
+
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await bare[Symbol.asyncDispose]();
+  await sessions.close();
+  await dual.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+const at = (path: string) => ({
+  endpoint: `${gateway.base}/mcp/${path}`,
+  key: keys.get(path) ?? '',
+});
+const manifest = 'skill://orders/SKILL.md';
+const skillsAnswer = z.object({
+  result: z.looseObject({ skills: z.array(z.looseObject({ uri: z.string() })) }),
+});
+const uris = (resources: readonly { uri: string }[]) => resources.map(({ uri }) => uri);
+
+test.for([
+  ['http, with sessions', 'acme/fixture', ['memo://greeting']],
+  ['http, both eras', 'acme/dual', ['memo://greeting']],
+  ['http, without resources', 'acme/bare', []],
+  ['demo', 'demo/library', ['skill://reading-the-library/SKILL.md']],
+  ['stdio', 'tools/memory', []],
+] as const)(
+  'a client of the older era finds the skills and the upstream’s own: %s',
+  async ([, path, own]) => {
+    const { endpoint, key } = at(path);
+    await using client = await legacyClient(endpoint, key);
+    const capabilities = client.getServerCapabilities();
+    const { resources } = await client.listResources();
+    const { resourceTemplates } = await client.listResourceTemplates();
+    const text = await client.readResource({ uri: manifest });
+    const image = await client.readResource({ uri: 'skill://orders/logo.png' });
+    const asked = await mcpCall(endpoint, { key, body: rpc('skills/list') });
+
+    expect(capabilities).toMatchObject({
+      tools: {},
+      resources: { listChanged: true, subscribe: true },
+      extensions: { 'io.modelcontextprotocol/skills': { directoryRead: true } },
+    });
+    expect(uris(resources)[0]).toBe(manifest);
+    expect(uris(resources)).toHaveLength(new Set(uris(resources)).size);
+    expect(uris(resources)).toEqual(expect.arrayContaining([...own]));
+    expect(
+      resourceTemplates.filter(({ uriTemplate }) => uriTemplate === 'skill://{+path}'),
+    ).toHaveLength(1);
+    expect(text.contents).toMatchObject([{ uri: manifest, mimeType: 'text/markdown' }]);
+    expect(image.contents).toMatchObject([{ blob: png.toString('base64'), mimeType: 'image/png' }]);
+    expect(uris(skillsAnswer.parse(JSON.parse(asked.text)).result.skills)).toContain(manifest);
+    expect((await client.listTools()).tools.length).toBeGreaterThan(0);
+  },
+);
+
+test.for(['acme/dual', 'demo/library'])(
+  'a modern client finds, reads and verifies them: %s',
+  async (path) => {
+    const { endpoint, key } = at(path);
+    await using client = await modernClient(endpoint, key);
+    const { resources } = await client.listResources();
+    const { contents } = await client.readResource({ uri: 'skill://orders/notes/%C3%A9tats.md' });
+    const got = await mcpCall(endpoint, { key, ...modern('skills/get', { uri: manifest }) });
+    const folderRead = modern('resources/directory/read', { uri: 'skill://orders' });
+    const listed = await mcpCall(endpoint, { key, ...folderRead });
+
+    expect(client.getServerCapabilities()).toMatchObject({
+      resources: { listChanged: true },
+      extensions: { 'io.modelcontextprotocol/skills': { directoryRead: true } },
+    });
+    expect(uris(resources)).toContain(manifest);
+    expect(contents).toMatchObject([{ text: 'é 世界' }]);
+    expect(got.text).toMatch(/"digest":"sha256:[0-9a-f]{64}"/);
+    expect(listed.text).toContain('"uri":"skill://orders/notes"');
+  },
+);
+
+test('what the upstream offers besides is read and called as before', async () => {
+  const { endpoint, key } = at('demo/library');
+  await using client = await modernClient(endpoint, key);
+  const uri = 'skill://reading-the-library/SKILL.md';
+
+  expect((await client.readResource({ uri })).contents).toMatchObject([{ uri }]);
+  expect(await client.callTool({ name: 'list_tables', arguments: {} })).toHaveProperty('content');
+  await expect(client.readResource({ uri: 'skill://nowhere/SKILL.md' })).rejects.toThrow(
+    'not found',
+  );
+});
+
+test.for([
+  'skill://orders/../../../etc/passwd',
+  'skill://orders/%2e%2e/%2e%2e/etc/passwd',
+  'skill://orders/..%2f..%2fetc%2fpasswd',
+  'skill:///etc/passwd',
+  'skill://orders\\..\\..\\etc\\passwd',
+  'skill://orders/SKILL.md%00',
+  'skill://orders/skill.md',
+  'SKILL://ORDERS/SKILL.md',
+])('79: no URI leads out of the folder: %s', async (uri) => {
+  for (const path of ['acme/fixture', 'acme/bare', 'acme/dual', 'demo/library']) {
+    const { endpoint, key } = at(path);
+    const reads = [
+      'resources/read',
+      'skills/get',
+      'resources/directory/read',
+      'resources/subscribe',
+    ];
+    for (const method of reads) {
+      const { text, errorCode } = await mcpCall(endpoint, { key, body: rpc(method, { uri }) });
+      expect(text).not.toContain('root:');
+      expect([-32_602, -32_601, -32_002]).toContain(errorCode);
+    }
+  }
+});
+
+test('79: a link that appears in the folder is not served, and takes its skill along', async () => {
+  const { endpoint, key } = at('acme/bare');
+  await writeFiles(folder.path, { 'leaky/SKILL.md': skillText('leaky') });
+  const list = async () => (await mcpCall(endpoint, { key, body: rpc('resources/list') })).text;
+  await vi.waitFor(async () => expect(await list()).toContain('leaky'), 20_000);
+  await symlink('/etc/passwd', join(folder.path, 'leaky/passwd.txt'));
+  await vi.waitFor(async () => expect(await list()).not.toContain('leaky'), 20_000);
+  const uri = 'skill://leaky/passwd.txt';
+  const read = await mcpCall(endpoint, { key, body: rpc('resources/read', { uri }) });
+  await rm(join(folder.path, 'leaky'), { recursive: true });
+
+  expect(read.text).not.toContain('root:');
+  expect(read.errorCode).toBe(-32_602);
+});
+
+test('56: without mcp:resources:read no skill is listed or read', async () => {
+  const path = 'acme/bare';
+  const { endpoint } = at(path);
+  const { key } = await gateway.newKey(path, '--scope', 'mcp:tools:read');
+  for (const method of ['skills/list', 'resources/list', 'resources/read', 'skills/get']) {
+    const { status, headers } = await mcpCall(endpoint, {
+      key,
+      body: rpc(method, { uri: manifest }),
+    });
+    expect(status).toBe(403);
+    expect(headers.get('www-authenticate')).toContain('mcp:resources:read');
+  }
+});
+
+test.for(['acme/fixture', 'acme/bare'])(
+  'a session of the older era is told of what changes: %s',
+  async (path) => {
+    const { endpoint, key } = at(path);
+    await using client = await legacyClient(endpoint, key);
+    const lists = vi.fn();
+    const updates = vi.fn();
+    client.setNotificationHandler(ResourceListChangedNotificationSchema, lists);
+    client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) =>
+      updates(params.uri),
+    );
+    await client.subscribeResource({ uri: manifest });
+    const name = `new-${path.split('/')[1]}`;
+    await writeFiles(folder.path, { [`${name}/SKILL.md`]: skillText(name) });
+    await vi.waitFor(() => expect(lists).toHaveBeenCalled(), 20_000);
+    const more = `More for ${path}.`;
+    await writeFiles(folder.path, { 'orders/SKILL.md': skillText('orders', 'Orders.', more) });
+    await vi.waitFor(() => expect(updates).toHaveBeenCalledWith(manifest), 20_000);
+    const { contents } = await client.readResource({ uri: manifest });
+    const { resources } = await client.listResources();
+
+    expect(JSON.stringify(contents)).toContain(more);
+    expect(uris(resources)).toContain(`skill://${name}/SKILL.md`);
+  },
+);
+
+test('a modern client that listens is told of what changes, its upstream’s news and ours', async () => {
+  const { endpoint, key } = at('acme/dual');
+  const request = modern('subscriptions/listen', {
+    notifications: {
+      toolsListChanged: true,
+      resourcesListChanged: true,
+      resourceSubscriptions: [manifest],
+    },
+  });
+  const ending = new AbortController();
+  const response = await fetch(endpoint, {
+    method: 'POST',
+    headers: { ...request.headers, 'content-type': 'application/json', 'x-api-key': key },
+    body: request.body,
+    signal: ending.signal,
+  });
+  let heard = '';
+  const reading = (async () => {
+    for await (const chunk of response.body ?? []) heard += Buffer.from(chunk).toString();
+  })().catch(() => undefined);
+  await vi.waitFor(() => expect(heard).toContain('acknowledged'), 10_000);
+  const [first = ''] = heard.split('\n\n');
+  await writeFiles(folder.path, { 'orders/SKILL.md': skillText('orders', 'Again.') });
+  await vi.waitFor(() => expect(heard).toContain('notifications/resources/updated'), 20_000);
+  await dual.announceTools();
+  await vi.waitFor(() => expect(heard).toContain('notifications/tools/list_changed'), 10_000);
+  ending.abort();
+  await reading;
+
+  expect(first).toContain('"toolsListChanged":true');
+  expect(first).toContain('"resourcesListChanged":true');
+  expect(first).toContain(`"resourceSubscriptions":["${manifest}"]`);
+  expect(heard).toContain('notifications/resources/list_changed');
+  expect(heard.match(/acknowledged/g)).toHaveLength(1);
+});
+
+test('a list of many skills comes in pages, each entry once, the upstream’s behind ours', async () => {
+  const names = Array.from(
+    { length: 230 },
+    (_, number) => `many-${String(number).padStart(3, '0')}`,
+  );
+  await writeFiles(
+    folder.path,
+    Object.fromEntries(names.map((name) => [`${name}/SKILL.md`, skillText(name)])),
+  );
+  const { endpoint, key } = at('demo/library');
+  const page = async (cursor?: string) => {
+    const params = cursor === undefined ? {} : { cursor };
+    const { text } = await mcpCall(endpoint, { key, body: rpc('skills/list', params) });
+    const { result } = skillsAnswer.parse(JSON.parse(text));
+    return { skills: uris(result.skills), next: result['nextCursor'] };
+  };
+  await vi.waitFor(async () => expect((await page()).skills).toHaveLength(100), 20_000);
+  const all: string[] = [];
+  let pages = 0;
+  for (let next: unknown = undefined; pages === 0 || typeof next === 'string'; pages++) {
+    const { skills, next: behind } = await page(typeof next === 'string' ? next : undefined);
+    all.push(...skills);
+    next = behind;
+  }
+  for (const name of names) await rm(join(folder.path, name), { recursive: true });
+
+  expect(pages).toBe(3);
+  expect(all).toHaveLength(new Set(all).size);
+  for (const name of names) expect(all).toContain(`skill://${name}/SKILL.md`);
+  expect(all.at(-1)).toBe('skill://reading-the-library/SKILL.md');
+});
