@@ -51,10 +51,10 @@ const itinerary = {
   tools: everything.tools.filter(({ name }) => name !== 'get-env'),
 };
 /** What the modern era says of every list, and what it has no more: tasks, ids of pages. */
-const ofOneEra = new Set(['ttlMs', 'cacheScope', 'execution', 'elicitationId']);
+const ofOneEra = new Set(['ttlMs', 'cacheScope', 'execution', 'elicitationId', 'offered']);
 
 /** What both eras have words for. */
-function common({ offered: _, ...found }: Survey): unknown {
+function common(found: Survey): unknown {
   return JSON.parse(
     JSON.stringify(found, (name, value: unknown) => (ofOneEra.has(name) ? undefined : value)),
   );

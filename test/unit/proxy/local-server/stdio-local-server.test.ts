@@ -287,7 +287,7 @@ test('a question that the child refuses for its own sake says nothing of the chi
   const first = await child.hears('server/discover');
   child.says({ id: first.id, error: { code: -32602, message: 'a wrong question' } });
   await clock.settled();
-  const second = child.heard.filter(({ method }) => method === 'server/discover').at(-1);
+  const second = child.heard.findLast(({ method }) => method === 'server/discover');
   child.says({ id: second?.id, result: { supportedVersions: ['2026-07-28'] } });
 
   const { status } = await wrong;
