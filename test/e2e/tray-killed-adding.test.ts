@@ -34,15 +34,10 @@ await suite(['keychain', 'browser'], 'the tray app while it adds a connection', 
 
   const add = async (way: Way) => {
     const { url } = bench;
-    const adding = bench.ask('add', { name: 'work', url, credential: credential(way) });
-    if (way === 'consent') await Promise.race([bench.allowNext(), adding]);
-    return adding;
+    const asked = async () => bench.ask('add', { name: 'work', url, credential: credential(way) });
+    return way === 'consent' ? bench.allowed(asked) : asked();
   };
-  const signIn = async () => {
-    const signingIn = bench.ask('signIn', { name: 'work' });
-    await Promise.race([bench.allowNext(), signingIn]);
-    return signingIn;
-  };
+  const signIn = async () => bench.allowed(async () => bench.ask('signIn', { name: 'work' }));
 
   test.each(ways.flatMap((way) => victims.map((victim) => ({ way, victim }))))(
     'by $way, with the $victim killed before anything is written: all of it or nothing',

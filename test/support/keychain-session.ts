@@ -105,7 +105,7 @@ export async function keychainSession({
         const { stdout, stderr } = await runProgram(process.execPath, read);
         if (stdout !== '') return new Map(entries.parse(JSON.parse(stdout)));
         // It lists the entries and reads each: one that goes in between fails them all.
-        if (!stderr.includes('No such interface') || attempt === 10)
+        if (!stderr.includes('UnknownMethod') || attempt === 10)
           throw new Error(`the keyring cannot be read: ${stderr}`);
       }
     },

@@ -29,8 +29,8 @@ export interface KillBench extends AsyncDisposable {
   app(): TrayDesktop;
   /** What a page of the app asks; never answered when the app dies first. */
   ask(operation: string, input: object): Promise<Told>;
-  /** A person allows what the app has just opened the browser for. */
-  allowNext(): Promise<void>;
+  /** A person allows what the app opens the browser for while it is `asked`. */
+  allowed(asked: () => Promise<Told>): Promise<Told>;
   /** What was killed runs again; the app shows what it found. */
   recover(victim: Victim): Promise<void>;
   keyringPid(): number;
@@ -148,9 +148,21 @@ async function benchOf(
       made.told.parse(
         await app.invokeFrom('latchkey://app/connections.html', true, { operation, input }),
       ),
-    async allowNext() {
-      const page = new URL(await app.nextOpened());
-      await fetch(await allow(page, dana));
+    async allowed(asked) {
+      const { opened, ended } = app;
+      const before = opened.length;
+      const asking = asked();
+      let over = false;
+      const end = () => void (over = true);
+      Promise.race([asking, ended]).then(end, end);
+      await expect.poll(() => over || opened.length > before, patience).toBe(true);
+      const [address] = opened.slice(before);
+      if (address !== undefined) {
+        const back = await allow(new URL(address), dana);
+        // An app that ends before it has answered leaves the browser with nothing.
+        await fetch(back).catch(() => undefined);
+      }
+      return asking;
     },
     async recover(victim) {
       if (victim === 'keyring') await keychain.startKeyring();
