@@ -88,6 +88,8 @@ export async function adminApi(): Promise<AdminApi> {
       .values({ ...grant, ...rest, ...times })
       .execute();
     await connect(place.id, server, userId);
+    for (const digest of ['accepted', 'another'])
+      await stores.definitions.note(server.id, [{ name: 'echo', digest, text: '{}' }], clock.now());
     return { userId, groupId, invitationId, grantId };
   }
 

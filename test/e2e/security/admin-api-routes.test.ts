@@ -35,6 +35,7 @@ const besides: Record<string, object> = {
   'group.unmap': { externalName: 'mapped' },
   'server.set-groups': { groupIds: [] },
   'server.set-access': { kind: 'none' },
+  'tool.accept': { tools: [{ name: 'echo', digest: 'another' }] },
   'organization.change-settings': { openClientsAllowed: false },
 };
 
