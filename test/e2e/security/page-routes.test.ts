@@ -101,6 +101,16 @@ const pages: Record<string, Route> = {
   'POST /account/tokens/:id/revoke': { guard: 'person', body: 'form', foreign: personalToken },
   'POST /new-organization': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/access': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/servers/:server/account': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/servers/:server/account/disconnect': {
+    guard: 'person',
+    body: 'form',
+  },
+  'POST /dashboard/:organization/servers/:server/upstream': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/servers/:server/upstream/connections/:userId/end': {
+    guard: 'person',
+    body: 'form',
+  },
   'POST /dashboard/:organization/servers/:server/tools/accept': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/tools/rule': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/people/invite': { guard: 'person', body: 'form' },
