@@ -2,17 +2,29 @@ import { afterAll, beforeEach, expect, test } from 'vitest';
 
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, modern, rpc, toolsList } from '#support/mcp-call';
-import { recordingUpstream, sendJson } from '#support/upstreams/recording-upstream';
+import {
+  bothErasAnswer,
+  recordingUpstream,
+  sendJson,
+  type RecordingUpstream,
+} from '#support/upstreams/recording-upstream';
 
 const upstream = await recordingUpstream();
 const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
 const { endpoint, key } = gateway;
+/** Speaks both eras, so that the messages of either pass untranslated. */
+const both = await recordingUpstream();
+both.answer = bothErasAnswer;
+await gateway.command('server', 'create', 'acme/both', '--http-url', both.url);
+const bothEndpoint = endpoint.replace('fixture', 'both');
+const { key: bothKey } = await gateway.newKey('acme/both');
 
 beforeEach(() => void upstream.requests.splice(0));
 
 afterAll(async () => {
   await gateway[Symbol.asyncDispose]();
   await upstream[Symbol.asyncDispose]();
+  await both[Symbol.asyncDispose]();
 });
 
 test.for(['[]', `[${toolsList}]`, `[${toolsList},${toolsList}]`, ` [ ${toolsList} ] `])(
@@ -73,15 +85,15 @@ test('66: right headers, in base64 where they must be, are served', async () => 
   const encoded = `=?base64?${Buffer.from(name).toString('base64')}?=`;
   const named = modern('tools/call', { name });
 
-  const ascii = await mcpCall(endpoint, { key, ...call });
-  const other = await mcpCall(endpoint, {
-    key,
+  const ascii = await mcpCall(bothEndpoint, { key: bothKey, ...call });
+  const other = await mcpCall(bothEndpoint, {
+    key: bothKey,
     body: named.body,
     headers: { ...call.headers, 'mcp-name': encoded },
   });
 
   expect([ascii.status, other.status]).toEqual([200, 200]);
-  expect(upstream.requests.at(-1)?.headers['mcp-name']).toBe(encoded);
+  expect(both.requests.at(-1)?.headers['mcp-name']).toBe(encoded);
 });
 
 test('66: an unknown version is a 400 with -32022 that lists what is known', async () => {
@@ -201,9 +213,9 @@ const ids = [
 ];
 
 /** Answers any request under its own id, byte for byte. */
-function echoIds(): void {
-  const usual = upstream.answer;
-  upstream.answer = (request, response) => {
+function echoIds(by: RecordingUpstream): void {
+  const usual = by.answer;
+  by.answer = (request, response) => {
     const id = /"id":((?:"(?:[^"\\]|\\.)*"|[-+.\deE]+)) }/.exec(request.body.toString())?.[1];
     if (id === undefined) usual(request, response);
     else sendJson(response, `{"jsonrpc":"2.0","id":${id},"result":{"seen":12345678901234567890}}`);
@@ -211,7 +223,8 @@ function echoIds(): void {
 }
 
 test.for(ids)('67: the id %s and every other byte survive to the upstream and back', async (id) => {
-  echoIds();
+  echoIds(upstream);
+  echoIds(both);
   const meta = JSON.parse(call.body).params._meta;
   const older = odd.replace('@META@', '').replace('@ID@', () => id);
   const newer = odd.replace('@META@', `,"_meta":${JSON.stringify(meta)}`).replace('@ID@', () => id);
@@ -221,8 +234,9 @@ test.for(ids)('67: the id %s and every other byte survive to the upstream and ba
     headers: { 'mcp-protocol-version': '2025-11-25' },
   });
   const atLegacy = upstream.requests.at(-1)?.body.toString();
-  const modernAnswer = await mcpCall(endpoint, { key, body: newer, headers: call.headers });
-  const atModern = upstream.requests.at(-1)?.body.toString();
+  const { headers } = call;
+  const modernAnswer = await mcpCall(bothEndpoint, { key: bothKey, body: newer, headers });
+  const atModern = both.requests.at(-1)?.body.toString();
   const plain = await mcpCall(endpoint, { key, body: older });
   const atPlain = upstream.requests.at(-1)?.body.toString();
 

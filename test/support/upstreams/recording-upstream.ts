@@ -69,6 +69,16 @@ export const legacyAnswer: Answer = ({ method, body }, response) => {
   sendJson(response, `{"jsonrpc":"2.0","id":${id},"result":${result}}`);
 };
 
+/** The same from a server that speaks the modern era as well. */
+export const bothErasAnswer: Answer = (request, response) => {
+  const text = request.body.toString();
+  if (!text.includes('"server/discover"')) return legacyAnswer(request, response);
+  const id = /"id"\s*:\s*("[^"]*"|[-+.\deE]+)/.exec(text)?.[1] ?? 'null';
+  const result =
+    '{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"r","version":"1"}}';
+  sendJson(response, `{"jsonrpc":"2.0","id":${id},"result":${result}}`);
+};
+
 export function sendJson(response: ServerResponse, json: string): void {
   response.writeHead(200, { 'content-type': 'application/json' }).end(json);
 }
