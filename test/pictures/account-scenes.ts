@@ -1,0 +1,47 @@
+import { Secret, TOTP } from 'otpauth';
+
+import { dashboardVisitor, email, password, signInAs } from '#support/dashboard-visitor';
+import type { Scene } from './scene.ts';
+
+/** One's own account and the second factor; a browser of its own, as codes are asked for from then on. */
+export const accountScenes: Scene = async ({ browser, furnished, album }) => {
+  const { server } = furnished;
+  const viola = await dashboardVisitor(browser, server);
+  const { page, press, fill } = viola;
+  await signInAs(viola, server, 'viola@example.com');
+  await album.take(page, 'viewer-overview');
+  await viola.open('/servers/library/keys');
+  await album.take(page, 'viewer-keys');
+  await viola.open('/servers/library/new-key');
+  await album.take(page, 'error-role');
+  await page.goto(`${server.base}/account`);
+  await album.take(page, 'account');
+  await press('Set up an authenticator app');
+  await album.take(page, 'second-factor-enrol');
+  await fill({ 'Code from the app': '000000' });
+  await press('Turn it on');
+  await album.take(page, 'second-factor-enrol-wrong');
+  const secret = (await page.locator('main .field code').first().textContent()) ?? '';
+  await page
+    .getByLabel('Code from the app')
+    .fill(TOTP.generate({ secret: Secret.fromBase32(secret.replaceAll(' ', '')) }));
+  await press('Turn it on');
+  await page.locator('.codes').waitFor();
+  await album.take(page, 'second-factor-recovery-codes');
+  await press('I have stored them');
+  await album.take(page, 'account-second-factor');
+  await viola.context.close();
+
+  const again = await dashboardVisitor(browser, server);
+  const { fill: type } = again;
+  await again.page.goto(`${server.base}/sign-in`);
+  await album.take(again.page, 'sign-in');
+  await type({ 'E-mail': email, Password: 'wrong horse' });
+  await again.press('Sign in');
+  await album.take(again.page, 'sign-in-wrong');
+  await type({ 'E-mail': 'viola@example.com', Password: password });
+  await again.press('Sign in');
+  await again.page.getByLabel('Code from your authenticator app').waitFor();
+  await album.take(again.page, 'sign-in-code');
+  await again.context.close();
+};

@@ -1,0 +1,56 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+import type { Page } from 'playwright-core';
+
+import { accessibilityProblems, scrollsSideways } from '#support/chromium';
+
+/** Where the pictures go: `{name}-{width}-{light|dark}.png`. */
+export const folder = join(import.meta.dirname, '../out/pages');
+
+/** Takes pictures of pages and keeps what is wrong with them. */
+export interface Album {
+  /** One line a fault: what axe finds, and pages that are wider than their window. */
+  readonly faults: readonly string[];
+  /** How many pages and states were taken. */
+  readonly taken: () => number;
+  /** Takes the whole page, on a phone and a desk, light and dark; `isTable` on a very wide screen as well. */
+  readonly take: (page: Page, name: string, options?: { isTable?: boolean }) => Promise<void>;
+}
+
+export function album(): Album {
+  mkdirSync(folder, { recursive: true });
+  const faults: string[] = [];
+  let taken = 0;
+  return {
+    faults,
+    taken: () => taken,
+    async take(page, name, { isTable = false } = {}) {
+      taken += 1;
+      for (const width of [360, 1440, ...(isTable ? [1920] : [])]) {
+        await page.setViewportSize({ width, height: 800 });
+        for (const colorScheme of ['light', 'dark'] as const) {
+          await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+          const where = `${name}-${width}-${colorScheme}`;
+          await settle(page);
+          // What covers the window covers the window, and not all of a page that scrolls under it.
+          const fullPage = (await page.getByRole('dialog').count()) === 0;
+          await page.screenshot({ path: join(folder, `${where}.png`), fullPage });
+          const problems = await accessibilityProblems(page);
+          faults.push(...problems.map((problem) => `${where}: ${problem}`));
+        }
+        if (await scrollsSideways(page)) faults.push(`${name}-${width}: wider than its window`);
+      }
+      await page.setViewportSize({ width: 1200, height: 800 });
+    },
+  };
+}
+
+/** As the page would have come in a window of this size, and painted. */
+async function settle(page: Page): Promise<void> {
+  await page.evaluate(`new Promise((painted) => {
+    scrollTo(0, 0);
+    document.querySelector('.side [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
+    requestAnimationFrame(() => requestAnimationFrame(painted));
+  })`);
+}

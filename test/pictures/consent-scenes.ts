@@ -1,0 +1,45 @@
+import { pkcePair } from '#support/authorization-server';
+import { redirectUri } from './furnished-server.ts';
+import type { Scene } from './scene.ts';
+
+/** The consent page for a site and for a program of this computer, and what it leaves behind. */
+export const consentScenes: Scene = async ({ dana, furnished, album }) => {
+  const { page, context } = dana;
+  const { base } = furnished.server;
+  const { challenge, verifier } = pkcePair();
+  const ask = (redirect: string, clientId = furnished.clientId) =>
+    page.goto(
+      `${base}/oauth/consent?${new URLSearchParams({
+        client_id: clientId,
+        response_type: 'code',
+        redirect_uri: redirect,
+        code_challenge: challenge,
+        code_challenge_method: 'S256',
+        state: 'state',
+      }).toString()}`,
+    );
+  await ask('http://127.0.0.1:49152/callback');
+  await album.take(page, 'consent-loopback');
+  await ask(redirectUri);
+  await album.take(page, 'consent-site');
+  await ask('https://elsewhere.example/callback');
+  await album.take(page, 'error-consent-redirect');
+  await ask(redirectUri, 'client_000000000000000000000000');
+  await album.take(page, 'error-consent-client');
+
+  await ask(redirectUri);
+  await context.route('https://app.assistant.example/**', (route) => route.fulfill({ body: '' }));
+  await page.getByRole('button', { name: 'Allow' }).click();
+  await page.waitForURL('https://app.assistant.example/**');
+  const answer = await fetch(`${base}/api/oauth/token`, {
+    method: 'POST',
+    body: new URLSearchParams({
+      grant_type: 'authorization_code',
+      code: new URL(page.url()).searchParams.get('code') ?? '',
+      code_verifier: verifier,
+      client_id: furnished.clientId,
+      redirect_uri: redirectUri,
+    }),
+  });
+  if (!answer.ok) throw new Error(await answer.text());
+};

@@ -1,0 +1,74 @@
+import type { Scene } from './scene.ts';
+import { longName } from './furnished-server.ts';
+
+const servers = '/servers/library';
+
+/** Every page of the dashboard that only shows something or asks for something. */
+export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
+  const { page, open, press, fill } = dana;
+  const { clientId, keyId } = furnished;
+  const tables = {
+    overview: '',
+    servers: '/servers',
+    keys: `${servers}/keys`,
+    clients: `${servers}/clients`,
+    agents: '/agents',
+    people: '/people',
+    audit: '/audit',
+    consents: '/consents',
+    usage: '/usage?by=tool',
+  };
+  for (const [name, path] of Object.entries(tables)) {
+    await open(path);
+    await album.take(page, name, { isTable: true });
+  }
+  const pages = {
+    server: servers,
+    'server-agent': '/servers/sales',
+    'server-form': '/new-server',
+    'server-settings': `${servers}/settings`,
+    'server-access': `${servers}/access`,
+    'server-tools': '/servers/tickets/tools',
+    'server-tools-none': '/servers/warehouse/tools',
+    'keys-none': '/servers/warehouse/keys',
+    'keys-filter-none': `${servers}/keys?filter=nobody`,
+    'key-form': `${servers}/new-key`,
+    'key-rotate': `${servers}/keys/${keyId}/rotate`,
+    client: `${servers}/clients/${clientId}`,
+    'client-form': `${servers}/new-client`,
+    'client-rotate': `${servers}/clients/${clientId}/rotate`,
+    'clients-none': '/servers/warehouse/clients',
+    agent: '/agents/copenhagen',
+    'agent-offline': '/agents/berlin',
+    'agent-form': '/new-agent',
+    'agent-rotate': '/agents/berlin/rotate',
+    groups: '/groups',
+    invite: '/people/invite',
+    'usage-server': '/usage?by=server&range=1h',
+    'audit-filter-none': '/audit?actor=nobody@example.com&outcome=refused',
+    settings: '/settings',
+  };
+  for (const [name, path] of Object.entries(pages)) {
+    await open(path);
+    await album.take(page, name);
+  }
+  await open('/groups');
+  await page.getByRole('link', { name: 'Finance' }).click();
+  await album.take(page, 'group');
+  await open('/people');
+  await page.getByRole('link', { name: 'viola@example.com' }).click();
+  await album.take(page, 'person');
+
+  await open('/new-server');
+  await fill({ Name: 'Not A Slug' });
+  await press('Create server');
+  await album.take(page, 'server-form-wrong');
+  await open(`${servers}/new-client`);
+  await fill({ Name: longName });
+  await page
+    .getByLabel(/Redirect/)
+    .first()
+    .fill('javascript:alert(1)');
+  await page.locator('main form button.primary').click();
+  await album.take(page, 'client-form-wrong');
+};

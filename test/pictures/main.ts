@@ -1,0 +1,53 @@
+/**
+ * `npm run pictures -- [scene]`: every page and state of the server in `test/out/pages`, for people to look at; ends with 1
+ * where axe finds something, or a page is wider than its window. See README.md beside this file.
+ */
+import { chromium } from '#support/chromium';
+import { dashboardVisitor, email, signInAs } from '#support/dashboard-visitor';
+import { accountScenes } from './account-scenes.ts';
+import { album as newAlbum, folder } from './album.ts';
+import { consentScenes } from './consent-scenes.ts';
+import { dashboardScenes } from './dashboard-scenes.ts';
+import { errorScenes } from './error-scenes.ts';
+import { furnishedServer } from './furnished-server.ts';
+import { questionScenes } from './question-scenes.ts';
+import { secretScenes } from './secret-scenes.ts';
+import { tryScenes } from './try-scenes.ts';
+
+// In this order: what is allowed in the first is looked at and withdrawn in the others.
+const scenes = {
+  consent: consentScenes,
+  dashboard: dashboardScenes,
+  try: tryScenes,
+  secrets: secretScenes,
+  questions: questionScenes,
+  errors: errorScenes,
+  account: accountScenes,
+};
+
+// Every child is killed as this process exits, so it must exit by itself, and in time.
+process.on('SIGINT', () => process.exit(130)).on('SIGTERM', () => process.exit(143));
+setTimeout(() => {
+  console.error('given up after ten minutes');
+  process.exit(1);
+}, 600_000).unref();
+
+const wanted = process.argv.slice(2);
+const album = newAlbum();
+const browser = await chromium();
+try {
+  await using furnished = await furnishedServer();
+  const dana = await dashboardVisitor(browser, furnished.server);
+  await signInAs(dana, furnished.server, email);
+  const stage = { furnished, browser, dana, album };
+  for (const [name, scene] of Object.entries(scenes)) {
+    if (wanted.length > 0 && !wanted.includes(name)) continue;
+    console.error(name);
+    await scene(stage);
+  }
+} finally {
+  await browser.close();
+}
+for (const fault of album.faults) console.error(fault);
+console.log(`${album.taken()} pages and states in ${folder}, ${album.faults.length} faults`);
+process.exitCode = album.faults.length > 0 ? 1 : 0;

@@ -1,0 +1,16 @@
+import type { Browser } from 'playwright-core';
+
+import type { DashboardVisitor } from '#support/dashboard-visitor';
+import type { Album } from './album.ts';
+import type { FurnishedServer } from './furnished-server.ts';
+
+export interface Stage {
+  readonly furnished: FurnishedServer;
+  readonly browser: Browser;
+  /** An owner of `acme`, signed in. */
+  readonly dana: DashboardVisitor;
+  readonly album: Album;
+}
+
+/** Leads through some pages and states, and has each taken. */
+export type Scene = (stage: Stage) => Promise<void>;
