@@ -1,8 +1,15 @@
 import { randomUUID } from 'node:crypto';
 
-import { fastify, LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify';
+import {
+  fastify,
+  LogController,
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyRequest,
+} from 'fastify';
 
 import type { Logger } from '#log/log';
+import { errorPage } from '#pages/error-page';
 import { framingGuard } from './framing-guard.ts';
 import { namedHost, ownHost } from './host-guard.ts';
 import type { RegistrationEndpointPorts } from '#oauth/registration-endpoint';
@@ -12,11 +19,13 @@ import { accountGrantRoutes, type AccountGrantRoutesOptions } from './account-gr
 import { CallFront } from './call-front.ts';
 import { assetRoutes } from './asset-routes.ts';
 import { consentRoutes, type ConsentRoutesOptions } from './consent-routes.ts';
+import { nowherePage } from './errors.ts';
 import { healthRoutes, type HealthOptions } from './health-routes.ts';
 import { mcpRoute, type McpRouteOptions } from './mcp-route.ts';
 import { peopleRoutes } from './people-routes.ts';
 import type { PeopleRoutesOptions } from './people-ports.ts';
 import { oauthRoutes, type OAuthRoutesOptions } from './oauth-routes.ts';
+import { sendPage } from './send-page.ts';
 import { unreadableRequests } from './unreadable-request.ts';
 import { registrationRoute } from './registration-route.ts';
 import { asksForWebSocket, Upgrades } from './upgrades.ts';
@@ -115,7 +124,12 @@ export function createApp(options: AppOptions): FastifyInstance {
     log.info({ id, method, route: routeOptions.url, status: reply.statusCode, ms }, 'request');
   });
   app.addHook('preClose', async () => front.close());
-  app.setNotFoundHandler((_request, reply) => reply.code(404).send(nothingHere));
+  app.setNotFoundHandler((request, reply) => {
+    void reply.header('Vary', 'Accept');
+    return asksForPage(request)
+      ? sendPage(reply, errorPage, nowherePage(), { status: 404 })
+      : reply.code(404).send(nothingHere);
+  });
 
   void app.register(async (routes) => assetRoutes(routes));
   void app.register(async (routes) => peopleRoutes(routes, options));
@@ -131,4 +145,9 @@ export function createApp(options: AppOptions): FastifyInstance {
   for (const other of options.others ?? []) void app.register(async (routes) => other(routes));
   void app.register(async (routes) => healthRoutes(routes, options));
   return app;
+}
+
+/** Whether a browser shows the answer to a person: only they name HTML as what they take. */
+function asksForPage({ method, headers }: FastifyRequest): boolean {
+  return method === 'GET' && /\btext\/html\b/i.test(headers.accept ?? '');
 }

@@ -178,6 +178,13 @@ export function refusedRequestPage({ message }: OAuthRefusal): ErrorPageData {
   return { heading: 'This request cannot be answered', text, next: undefined };
 }
 
+/** What a browser shows of an address that is none of ours. */
+export function nowherePage(): ErrorPageData {
+  const text = 'No page has this address. Check how it is written, or start at the dashboard.';
+  const next = { text: 'To the dashboard', href: '/dashboard' };
+  return { heading: 'There is nothing here', text, next };
+}
+
 /** What somebody sees who may not use the server that an application asks for. */
 export function strangerPage(email: string, serverPath: string, back: string): ErrorPageData {
   const text = `You are signed in as ${email}, and that account cannot use ${serverPath}. Ask an owner of the organization to add you, or sign out, sign in with another account, and start again from the application.`;
