@@ -60,7 +60,7 @@ export interface AdministrationStores {
   readonly groups: GroupStore;
   readonly groupMembers: Pick<GroupMemberStore, 'list' | 'add' | 'remove'>;
   readonly groupMappings: GroupMappingStore;
-  readonly serverGroups: Pick<ServerGroupStore, 'of' | 'set'>;
+  readonly serverGroups: Pick<ServerGroupStore, 'of' | 'set' | 'mayUse'>;
   readonly invitations: Pick<InvitationStore, 'add' | 'list' | 'revoke'>;
   readonly settings: OrganizationSettingsStore;
   readonly passkeys: Pick<PasskeyStore, 'list' | 'remove'>;

@@ -33,6 +33,8 @@ interface Tried {
 
 const needs = { permission: 'server.try', section: 'servers' } as const;
 const mostTools = 200;
+/** What a person finds whose groups may not use the server. */
+const outsideItsGroups = { outcome: 'none' } as const;
 
 /** `/servers/{server}/try`: lists its tools and calls them, as whoever looks at the page. */
 export function tryRoutes(
@@ -49,7 +51,11 @@ export function tryRoutes(
     const { title } = await perform(serverRead, { organization, server }, actor, ports);
     const { address } = visitOf(request);
     const asker = { userId: person.user.id, organization, server, address, requestId: id };
-    return { server, heading: title || server, asker, list: await listTools(asker, callServer) };
+    const here = { server, heading: title || server, asker };
+    // The gateway would say no more than that nobody gets in; whose member somebody is may be told themselves.
+    const isTheirs = await ports.serverGroups.mayUse(person.user.id, `${organization}/${server}`);
+    if (!isTheirs) return { ...here, list: outsideItsGroups };
+    return { ...here, list: await listTools(asker, callServer) };
   };
 
   const show = (
@@ -69,6 +75,8 @@ export function tryRoutes(
       heading,
       tabs: serverTabs(visit, server, 'try'),
       problem: list.outcome === 'error' ? list.message : undefined,
+      keptTo:
+        list === outsideItsGroups ? `${serverPath(visit.organization, server)}/access` : undefined,
       tools: tools.slice(0, mostTools).map((one) => ({
         name: one.name,
         text: shownName(one.name),

@@ -10,6 +10,8 @@ export interface TryPageData {
   };
   /** Why no tools can be shown. */
   readonly problem: string | undefined;
+  /** Where it stands which groups the server is kept to; `undefined` for whoever may use it. */
+  readonly keptTo: string | undefined;
   readonly tools: readonly {
     readonly name: string;
     readonly text: string;
@@ -42,7 +44,9 @@ export const tryPage: Page<TryPageData> = {
   template: `<%~ include('@heading', { heading: it.heading, badges: [], action: undefined,
   lead: 'Calls go through the gateway as yours: with your scopes, counted, and kept in the audit log.' }) %>
 <%~ include('@subnav', it.tabs) %>
-<% if (it.problem) { %><p class="notice warning" role="status"><%= it.problem %></p>
+<% if (it.keptTo) { %><div class="empty"><p>This server is kept to groups, and you are in none of them. Owners and admins choose the groups under Access.</p>
+<p><a class="button" href="<%= it.keptTo %>">To its access</a></p></div>
+<% } else if (it.problem) { %><p class="notice warning" role="status"><%= it.problem %></p>
 <% } else if (it.tools.length === 0) { %><div class="empty"><p>This server has no tools that you may call.</p></div>
 <% } else { %>
 <div class="trying">
