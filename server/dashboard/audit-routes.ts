@@ -36,7 +36,7 @@ const auditPage: Page<AuditPageData> = {
   title: () => 'Audit log',
   width: 'table',
   template: `<%~ include('@heading', { heading: 'Audit log', badges: [], action: undefined, lead: 'What happened here, for good: nobody can change or remove an entry.' }) %>
-<form class="filter" method="get" action="<%= it.path %>" role="search">
+<form class="filter many" method="get" action="<%= it.path %>" role="search">
 <label class="unseen" for="actor">Who, by address</label>
 <input id="actor" name="actor" value="<%= it.typed.actor %>" placeholder="Who, by address" autocomplete="off">
 <label class="unseen" for="action">What</label>
@@ -45,9 +45,11 @@ const auditPage: Page<AuditPageData> = {
 <input id="target" name="target" value="<%= it.typed.target %>" placeholder="On what, exactly" autocomplete="off">
 <label class="unseen" for="outcome">How it ended</label>
 <select id="outcome" name="outcome"><% for (const { value, text, isChosen } of it.outcomes) { %><option value="<%= value %>" <% if (isChosen) { %>selected<% } %>><%= text %></option><% } %></select>
+<div class="days">
 <label class="day" for="from">From <input id="from" name="from" type="date" value="<%= it.typed.from %>"></label>
 <label class="day" for="until">to <input id="until" name="until" type="date" value="<%= it.typed.until %>"></label>
 <button>Show</button>
+</div>
 </form>
 <%~ include('@table', it.table) %>
 <nav class="pager" aria-label="Pages and export">

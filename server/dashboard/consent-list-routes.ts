@@ -49,7 +49,7 @@ export function consentListRoutes(door: DashboardDoor, { ports }: DashboardOptio
             { kind: 'text', text: grant.server.split('/')[1] ?? '' },
             {
               kind: 'text',
-              text: grant.scopes.map((scope) => scopeSentence(scope).text).join('; '),
+              text: sentence(grant.scopes.map((scope) => scopeSentence(scope).text)),
             },
             { kind: 'time', at: grant.createdAt, otherwise: '' },
             {
@@ -84,7 +84,12 @@ export function consentListRoutes(door: DashboardDoor, { ports }: DashboardOptio
       table,
       here: request.url,
     };
-    return sendDashboardPage(reply, visit, listPage, data, { crumbs: [{ text: 'Consents' }] });
+    return sendDashboardPage(reply, visit, listPage, data, {
+      crumbs: [
+        { text: 'People', href: `${dashboardPath(organization)}/people` },
+        { text: 'Consents' },
+      ],
+    });
   });
 
   questionRoutes(door, '/consents/:grantId/withdraw', manages, {
@@ -104,4 +109,9 @@ export function consentListRoutes(door: DashboardDoor, { ports }: DashboardOptio
       return `${homeOf(organization)}?done=withdrawn`;
     },
   });
+}
+
+/** What is allowed, as one sentence: `See the tools; use them`. */
+function sentence([first = '', ...rest]: readonly string[]): string {
+  return [first, ...rest.map((text) => text.charAt(0).toLowerCase() + text.slice(1))].join('; ');
 }

@@ -83,7 +83,12 @@ export const groupPage: Page<GroupPageData> = {
 <%~ include('@guard', it.frame) %>
 <%~ include('@field', { name: 'externalName', label: 'Name of the group there', value: '', error: wrong('externalName'), attributes: 'maxlength="256" autocomplete="off" spellcheck="false"', help: 'As the provider sends it, letter by letter.', focus: false, autocomplete: '' }) %>
 <div class="actions"><button>Map it</button></div>
-</form>
-<p><a class="button danger" href="<%= it.home %>/delete" data-question>Delete the group</a></p><% } %>
-</section>`,
+</form><% } %>
+</section>
+<% if (it.mayManage) { %>
+<section class="section" aria-labelledby="delete-heading">
+<h2 id="delete-heading">Take it out of use</h2>
+<ul class="rows"><li><div>Remove it for good. Its people stay.</div><a class="button danger" href="<%= it.home %>/delete" data-question>Delete the group</a></li></ul>
+</section>
+<% } %>`,
 };

@@ -30,8 +30,8 @@ const invitePage: Page<InvitePageData> = {
   title: ({ errors }) => (errors.length > 0 ? 'Not invited yet' : 'Invite somebody'),
   width: 'form',
   template: `<% const wrong = (name) => it.errors.find(({ field }) => field === name)?.message || '' %>
-<h1>Invite somebody</h1>
-<p class="lead">You get a link that works once, for seven days. We send no e-mail: give it to them yourself.</p>
+<%~ include('@heading', { heading: 'Invite somebody', badges: [], action: undefined,
+  lead: 'You get a link that works once, for seven days. We send no e-mail: give it to them yourself.' }) %>
 <%~ include('@summary', it) %>
 <form method="post" action="<%= it.action %>" novalidate>
 <%~ include('@guard', it.frame) %>
@@ -46,8 +46,8 @@ const invitePage: Page<InvitePageData> = {
 const invitedPage: Page<{ readonly secret: ShownSecret }> = {
   title: () => 'Invitation link',
   width: 'text',
-  template: `<h1>Invitation link</h1>
-<p class="lead">Give it to the person by a way that only they read. It works once, for seven days.</p>
+  template: `<%~ include('@heading', { heading: 'Invitation link', badges: [], action: undefined,
+  lead: 'Give it to the person by a way that only they read. It works once, for seven days.' }) %>
 <%~ include('@secret', { secret: it.secret }) %>`,
 };
 

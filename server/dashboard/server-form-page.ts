@@ -67,9 +67,9 @@ export const serverFormPage: Page<ServerFormData> = {
 <%~ include('@field', { name: 'title', label: 'Title', type: 'text', value: it.typed.title, error: wrong('title'), optional: true, unmarked: false, focus: false,
   attributes: 'maxlength="200"', help: 'What people and assistants see, in any script.' }) %>
 <% if (!it.isNew) { %>
-<%~ include('@area', { name: 'description', label: 'Description', value: it.typed.description, error: wrong('description'), attributes: 'maxlength="2000"', help: 'What the server is for.' }) %>
-<%~ include('@area', { name: 'instructions', label: 'Instructions for assistants', rows: 5, value: it.typed.instructions, error: wrong('instructions'), attributes: 'maxlength="20000"', help: 'Said to every assistant that connects, as when to use which tool.' }) %>
-<%~ include('@area', { name: 'hiddenTools', label: 'Hidden tools', value: it.typed.hiddenTools, error: wrong('hiddenTools'), attributes: 'class="code-like" spellcheck="false"', help: 'One name a line. Nobody can see or call them, from the next call on.' }) %>
+<%~ include('@area', { name: 'description', optional: true, label: 'Description', value: it.typed.description, error: wrong('description'), attributes: 'maxlength="2000"', help: 'What the server is for.' }) %>
+<%~ include('@area', { name: 'instructions', optional: true, label: 'Instructions for assistants', rows: 5, value: it.typed.instructions, error: wrong('instructions'), attributes: 'maxlength="20000"', help: 'Said to every assistant that connects, as when to use which tool.' }) %>
+<%~ include('@area', { name: 'hiddenTools', optional: true, label: 'Hidden tools', value: it.typed.hiddenTools, error: wrong('hiddenTools'), attributes: 'class="code-like" spellcheck="false"', help: 'One name a line. Nobody can see or call them, from the next call on.' }) %>
 <fieldset class="section">
 <legend>Limits</legend>
 <p class="help">Empty: only what holds for every server. Who goes beyond one is told which, and when to come back.</p>

@@ -61,6 +61,7 @@ thead a { color: inherit; text-decoration: none; }
 thead a:hover { color: var(--ink); text-decoration: underline; }
 thead th[aria-sort='ascending'] a::after { content: ' \\2191'; }
 thead th[aria-sort='descending'] a::after { content: ' \\2193'; }
+thead th.cell-actions { text-align: end; }
 tbody tr { border-top: 1px solid var(--line); }
 tbody tr:hover { background: var(--ground); }
 tbody th { min-width: 160px; max-width: 420px; }
@@ -68,6 +69,7 @@ tbody th a, tbody th > span:first-child { font-weight: 600; }
 tbody td { color: var(--ink-soft); }
 td.cell-time, td.cell-id, td.cell-hint { white-space: nowrap; }
 td.cell-text > span { display: inline-block; min-width: 9ch; }
+@media (min-width: 701px) { td.cell-text > .word { white-space: nowrap; } }
 td.cell-actions { text-align: end; }
 td.cell-actions a { margin: 2px 0; }
 tr.over th a, tr.over th > span:first-child { color: var(--ink-soft); font-weight: 400; text-decoration-line: line-through; }
@@ -80,7 +82,9 @@ button.strong { border-color: var(--bad); background: var(--bad); color: var(--g
 .copy { min-height: 28px; font-size: var(--size-1); font-weight: 400; }
 .code { position: relative; min-width: 0; }
 .code button { position: absolute; top: var(--space-2); inset-inline-end: var(--space-2); }
-.group > h2:not(:first-child) { margin-top: var(--space-4); }
+.group > h2:not(:first-child), .section > .rows + h2 { margin-top: var(--space-4); }
+.section > .rows + .actions { margin-top: var(--space-2); }
+nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
 .code pre { width: 100%; }
 .empty { display: flex; flex-direction: column; gap: var(--space-3); align-items: flex-start; padding: var(--space-6) var(--space-5); border: 1px dashed var(--edge); border-radius: var(--radius); color: var(--ink-soft); }
 @media (max-width: 700px) {
@@ -100,6 +104,17 @@ button.strong { border-color: var(--bad); background: var(--bad); color: var(--g
 }
 .filter { flex-direction: row; flex-wrap: wrap; gap: var(--space-2); }
 .filter input { flex: 1 1 180px; max-width: 320px; min-height: var(--target); }
+.filter.many > input { flex-basis: 120px; }
+.filter .days { display: flex; gap: var(--space-2); align-items: center; }
+.filter .day input { min-width: 0; }
+@media (max-width: 559px) {
+  .filter:has(> select) > input { flex-basis: 100%; max-width: none; }
+  .filter:has(> select) > select { flex: 1 1 0; min-width: 0; }
+  .filter .days { flex: 1 0 100%; flex-wrap: wrap; }
+  .filter .days .day { flex: 1 1 120px; flex-direction: column; gap: var(--space-1); align-items: stretch; }
+  .filter .days .day input { max-width: none; }
+  .filter .days button { flex: 1 0 100%; }
+}
 .pager { display: flex; flex-wrap: wrap; gap: var(--space-3); align-items: center; color: var(--ink-soft); }
 
 textarea, select { width: 100%; min-height: 40px; padding: var(--space-2) var(--space-3); border: 1px solid var(--edge); border-radius: var(--radius); background: var(--surface); color: var(--ink); font: inherit; }

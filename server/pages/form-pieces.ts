@@ -3,7 +3,7 @@
  *
  * `@checks` and `@choices`: `name`, `legend`, `options` (each `{value, text, help, risk, isChosen}`), and
  * optionally `help`, `error`; several may be chosen, each its own field `name.value`, or one. `@area`: `name`, `label`, `value`, and optionally
- * `help`, `error`, `rows`. `@select`: `name`, `label`, `options` (each `{value, text, isChosen}`), `help`,
+ * `help`, `error`, `rows`, `optional`. `@select`: `name`, `label`, `options` (each `{value, text, isChosen}`), `help`,
  * `error`. `@form-actions`: `text`, the verb of the one primary button, and `cancel`, where to go otherwise.
  */
 export const formPieces: Readonly<Record<string, string>> = {
@@ -26,7 +26,7 @@ export const formPieces: Readonly<Record<string, string>> = {
 
   '@area': `<% const described = [it.help && it.name + '-help', it.error && it.name + '-error'].filter(Boolean).join(' ') %>
 <div class="field<%= it.error ? ' wrong' : '' %>">
-<label for="<%= it.name %>"><%= it.label %></label>
+<label for="<%= it.name %>"><%= it.label %><% if (it.optional) { %> <span class="optional">(optional)</span><% } %></label>
 <textarea id="<%= it.name %>" name="<%= it.name %>" rows="<%= it.rows || 3 %>" <% if (described) { %>aria-describedby="<%= described %>" <% } %><% if (it.error) { %>aria-invalid="true" <% } %><%~ it.attributes || '' %> dir="auto">
 <%= (it.value || '').replaceAll('\\r\\n', '\\n') %></textarea>
 <% if (it.error) { %><p class="error" id="<%= it.name %>-error"><%= it.error %></p><% } %>

@@ -15,7 +15,8 @@ export const plotStyle = `
   }
 }
 .plots { display: grid; grid-template-columns: minmax(0, 1fr); gap: var(--space-6); }
-@media (min-width: 1100px) { .plots.beside { grid-template-columns: repeat(2, minmax(0, 1fr)); } .plots.beside .plot-labels { width: 64px; } }
+.plots.beside .plot-labels { width: 64px; }
+@media (min-width: 1100px) { .plots.beside { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
 .plot { margin: 0; min-width: 0; }
 .plot figcaption { margin-bottom: var(--space-2); font-weight: 600; }
 .plot-frame { display: flex; }

@@ -60,6 +60,9 @@ export interface Table {
   readonly now: EpochSeconds;
 }
 
+/** How many characters without a blank stay on one line, as an e-mail address does. */
+const longestWord = 40;
+
 /** The template of a cell, in which `cell` and `now` are expressions. */
 function cellPiece(cell: string, now: string): string {
   return `<% if (${cell}.kind === 'name') { %>
@@ -70,7 +73,7 @@ function cellPiece(cell: string, now: string): string {
 <% } else if (${cell}.kind === 'hint') { %><code><%= ${cell}.text %></code>
 <% } else if (${cell}.kind === 'actions') { %>
 <% for (const action of ${cell}.actions) { %><a class="button small-button<%= action.danger ? ' danger' : '' %>" href="<%= action.href %>" <% if (action.danger) { %>data-question <% } %>aria-label="<%= action.text %> <%= action.of %>"><%= action.text %></a> <% } %>
-<% } else { %><span dir="auto"><%= ${cell}.text %></span><% } %>`;
+<% } else { %><span dir="auto"<% if (${cell}.text.length <= ${longestWord} && !${cell}.text.includes(' ')) { %> class="word"<% } %>><%= ${cell}.text %></span><% } %>`;
 }
 
 /** Cut in the middle by what is shown, never in what is copied. */
@@ -84,18 +87,19 @@ export const tablePieces: Readonly<Record<string, string>> = {
 <div class="empty"><p><%= it.empty.text %></p>
 <% if (it.empty.action) { %><p><a class="button" href="<%= it.empty.action.href %>"><%= it.empty.action.text %></a></p><% } %></div>
 <% } else { %>
+<% const idle = it.columns.map((_, place) => it.rows.every(({ cells }) => cells[place].kind === 'actions' && cells[place].actions.length === 0)) %>
 <div class="scroll" tabindex="0" role="region" aria-label="<%= it.caption %>">
 <table>
 <caption class="unseen"><%= it.caption %></caption>
 <thead><tr>
-<% for (const { text, sort } of it.columns) { %>
-<th scope="col" <% if (sort && sort.now) { %>aria-sort="<%= sort.now %>"<% } %>><% if (sort) { %><a href="<%= sort.href %>"><%= text %></a><% } else { %><%= text %><% } %></th>
-<% } %>
+<% it.columns.forEach(({ text, sort }, place) => { if (idle[place]) return %>
+<th scope="col" <% if (it.rows[0].cells[place].kind === 'actions') { %>class="cell-actions" <% } %><% if (sort && sort.now) { %>aria-sort="<%= sort.now %>"<% } %>><% if (sort) { %><a href="<%= sort.href %>"><%= text %></a><% } else { %><%= text %><% } %></th>
+<% }) %>
 </tr></thead>
 <tbody>
 <% for (const row of it.rows) { %>
 <tr id="row-<%= row.id %>" data-row class="<%= row.isOver ? 'over' : '' %>">
-<% row.cells.forEach((cell, place) => { %>
+<% row.cells.forEach((cell, place) => { if (idle[place]) return %>
 <% if (place === 0) { %><th scope="row"><% } else { %><td data-label="<%= it.columns[place].text %>" class="<%= cell.kind === 'text' && !cell.text ? 'none' : 'cell-' + cell.kind %>"><% } %>
 ${cellPiece('cell', 'it.now')}
 <% if (place === 0) { %></th><% } else { %></td><% } %>

@@ -16,7 +16,7 @@ export interface ToolFormField {
 /** `@tool-field`, of a `ToolFormField`. Names and texts are the upstream's: nothing of them is written unescaped. */
 export const toolFormPieces: Readonly<Record<string, string>> = {
   '@tool-field': `<div class="field<%= it.error ? ' wrong' : '' %>">
-<label for="<%= it.id %>"><span dir="auto"><%= it.label %></span><% if (!it.required) { %> <span class="optional">optional</span><% } %></label>
+<label for="<%= it.id %>"><span dir="auto"><%= it.label %></span><% if (!it.required) { %> <span class="optional">(optional)</span><% } %></label>
 <% if (it.kind === 'boolean' || it.kind === 'choice') { %>
 <select <%~ include('@tool-attributes', it) %>><option value=""></option><% for (const choice of it.kind === 'boolean' ? ['true', 'false'] : it.options) { %><option value="<%= choice %>" <% if (choice === it.value) { %>selected<% } %>><%= choice %></option><% } %></select>
 <% } else if (it.kind === 'json') { %>
