@@ -41,8 +41,8 @@ export function serverSettings(server: ServerRecord): {
 }
 
 /**
- * Changes settings of a server and writes it down; what is not given stays. `isExpected` says of the version that
- * would be changed whether it may be; no other version is, whoever else changes it at the same time.
+ * Changes settings of a server and writes it down, in one transaction; what is not given stays. `isExpected` says of the
+ * version that would be changed whether it may be; no other version is, whoever else changes it at the same time.
  *
  * @returns `undefined` when it may not
  * @throws {AdministrationRefusal} `invalid` naming each field, `not_found`
@@ -52,7 +52,7 @@ export async function changeServerSettings(
   given: object,
   isExpected: (version: string) => boolean,
   by: SettingsCaller,
-  ports: Pick<AdministrationPorts, 'serverDirectory' | 'organizations' | 'audit' | 'clock'>,
+  { together, clock }: Pick<AdministrationPorts, 'together' | 'clock'>,
 ): Promise<ServerRecord | undefined> {
   const { success, data, error: problems } = changeSchema.safeParse(given);
   if (!success) throw invalidInput(problems);
@@ -61,22 +61,23 @@ export async function changeServerSettings(
     if (!isExpected(serverSettings(now).version)) throw stale;
     return settingsChange(now, data);
   };
-  let changed: ServerRecord;
   try {
-    changed = await changeServer({ organization, server: name }, change, ports);
+    return await together(async (stores) => {
+      const changed = await changeServer({ organization, server: name }, change, stores);
+      await stores.audit.append({
+        actor: by.name,
+        organization,
+        action: 'server.update',
+        target: `server:${organization}/${name}`,
+        address: by.address,
+        requestId: by.requestId,
+        at: clock.now(),
+        outcome: 'done',
+      });
+      return changed;
+    });
   } catch (error) {
     if (error === stale) return undefined;
     throw error;
   }
-  await ports.audit.append({
-    actor: by.name,
-    organization,
-    action: 'server.update',
-    target: `server:${organization}/${name}`,
-    address: by.address,
-    requestId: by.requestId,
-    at: ports.clock.now(),
-    outcome: 'done',
-  });
-  return changed;
 }

@@ -26,10 +26,7 @@ interface Place {
 
 export interface ServerSettingsOptions extends AdmitPorts {
   readonly base: string;
-  readonly administration: Pick<
-    AdministrationPorts,
-    'serverDirectory' | 'organizations' | 'audit' | 'clock'
-  >;
+  readonly administration: Pick<AdministrationPorts, 'organizations' | 'together' | 'clock'>;
   readonly refusals: RefusalLog;
   readonly used: (use: CredentialUse, usedAt: number) => void;
   readonly isAllowedOrigin: (origin: string | undefined) => boolean;

@@ -38,3 +38,16 @@ test('settings of a server that was removed meanwhile are not found', async () =
 
   await expect(change).rejects.toMatchObject({ code: 'not_found' });
 });
+
+test('settings whose change cannot be written down stay as they were', async () => {
+  await using at = await administered();
+  const read = () => at.stores.organizations.serverByName('acme', 'web');
+  const server = await read();
+  if (!server) throw new Error('not made');
+  at.stores.connection.exec(`create trigger full before insert on audit_event
+    begin select raise(abort, 'the disk is full'); end`);
+  const change = changeServerSettings(server, { hiddenTools: ['drop'] }, () => true, by, at.ports);
+
+  await expect(change).rejects.toThrow('the disk is full');
+  expect(await read()).toEqual(server);
+});
