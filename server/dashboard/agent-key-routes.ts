@@ -45,6 +45,7 @@ export function agentKeyRoutes(door: DashboardDoor, { ports }: DashboardOptions)
       heading: `Rotate the key of the agent ${agent.name}`,
       what: 'key',
       update,
+      firstUse: 'As soon as the agent connects with it, that shows here.',
       secret,
       made,
       replaced: older.map(({ id, hint, lastUsedAt, status }) => ({
@@ -79,6 +80,7 @@ export function agentKeyRoutes(door: DashboardDoor, { ports }: DashboardOptions)
       secret: made.key,
       beside: [],
       configurations: [],
+      keep: 'With the agent program, or in a password manager.',
       done: `${agentPath(organization, agent.name)}/rotation/${made.id}`,
     });
   });

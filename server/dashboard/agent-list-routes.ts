@@ -124,6 +124,7 @@ export function agentListRoutes(door: DashboardDoor, { ports }: DashboardOptions
           secret: made.key,
           beside: [],
           configurations: [],
+          keep: 'With the agent program, or in a password manager.',
           done: `${agentPath(organization, made.name)}?done=made`,
         },
       };

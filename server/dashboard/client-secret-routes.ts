@@ -57,6 +57,7 @@ export function clientSecretRoutes(door: DashboardDoor, { base, ports }: Dashboa
       heading: `Rotate the secret of “${shown.name}”`,
       what: 'secret',
       update,
+      firstUse: 'Use the application now; its first use shows here.',
       secret,
       made,
       replaced: older

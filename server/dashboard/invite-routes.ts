@@ -99,6 +99,7 @@ export function inviteRoutes(door: DashboardDoor, { base, ports }: DashboardOpti
         secret: base + made.path,
         beside: [],
         configurations: [],
+        keep: 'Sent to the person, or kept until it is.',
         done: `${dashboardPath(organization)}/people`,
       };
       const crumbs = [{ text: 'People', href: secret.done }, { text: 'Invitation link' }];

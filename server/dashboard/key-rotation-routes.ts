@@ -43,6 +43,7 @@ export function keyRotationRoutes(door: DashboardDoor, { base, ports }: Dashboar
       heading: `Rotate the API key “${old.name}”`,
       what: 'key',
       update,
+      firstUse: 'Use the application now; its first use shows here.',
       secret,
       made,
       replaced: [

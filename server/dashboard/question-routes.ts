@@ -34,9 +34,10 @@ export function questionRoutes(
   door.post(path, needs, async (visit, form, request, reply) => {
     const { crumbs, ...question } = await ask(visit, request);
     const { typed } = question;
-    if (typed && form.get('typed')?.trim() !== typed.expected) {
-      const error = `Type ${typed.expected} to go on.`;
-      const data = { ...question, action: request.url, typed: { ...typed, error } };
+    const value = form.get('typed')?.trim().slice(0, 200) ?? '';
+    if (typed && value !== typed.expected) {
+      const error = `This is not ${typed.expected}. Nothing was done.`;
+      const data = { ...question, action: request.url, typed: { ...typed, error, value } };
       return sendDashboardPage(reply, visit, questionPage, data, { crumbs, status: 422 });
     }
     const next = await act(visit, request);

@@ -17,6 +17,8 @@ export interface RotationPageData {
   readonly what: string;
   /** Where the new one goes, in a sentence. */
   readonly update: string;
+  /** What uses it first, in a sentence. */
+  readonly firstUse: string;
   /** There in the answer that makes it, and never again. */
   readonly secret: ShownSecret | undefined;
   readonly made: {
@@ -45,7 +47,7 @@ ${renewedPart}
 <ol class="steps going-on">
 <li class="<%= it.made.lastUsedAt ? 'done' : '' %>" data-row id="row-verify"><h2>Verify</h2>
 <% if (it.made.lastUsedAt) { %><p><strong>The new <%= it.what %> works.</strong> It was used <%~ include('@time', { at: it.made.lastUsedAt, now: it.now }) %>.</p>
-<% } else { %><p>The new <%= it.what %> was not used yet. Use the application now; its first use shows here.</p><p><a href="<%= it.here %>">Look again</a></p><% } %></li>
+<% } else { %><p>The new <%= it.what %> was not used yet. <%= it.firstUse %></p><p><a href="<%= it.here %>">Look again</a></p><% } %></li>
 <li class="<%= it.replaced.every(({ revoke }) => !revoke) ? 'done' : '' %>" data-row id="row-revoke"><h2>Revoke the old one</h2>
 <% if (it.replaced.length === 0) { %><p>There is no other <%= it.what %> in force.</p><% } %>
 <ul class="rows"><% for (const { hint, lastUsedAt, revoke } of it.replaced) { %>

@@ -108,11 +108,11 @@ nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
 .filter .days { display: flex; gap: var(--space-2); align-items: center; }
 .filter .day input { min-width: 0; }
 @media (max-width: 559px) {
-  .filter:has(> select) > input { flex-basis: 100%; max-width: none; }
+  .filter:has(> select) > input, .filter.many > input { flex-basis: 100%; max-width: none; }
   .filter:has(> select) > select { flex: 1 1 0; min-width: 0; }
   .filter .days { flex: 1 0 100%; flex-wrap: wrap; }
   .filter .days .day { flex: 1 1 120px; flex-direction: column; gap: var(--space-1); align-items: stretch; }
-  .filter .days .day input { max-width: none; }
+  .filter .days .day input { flex: none; max-width: none; }
   .filter .days button { flex: 1 0 100%; }
 }
 .pager { display: flex; flex-wrap: wrap; gap: var(--space-3); align-items: center; color: var(--ink-soft); }

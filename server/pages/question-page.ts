@@ -17,6 +17,8 @@ export interface QuestionPageData {
     | {
         readonly label: string;
         readonly expected: string;
+        /** What was typed instead. */
+        readonly value?: string;
         readonly error: string | undefined;
       }
     | undefined;
@@ -34,7 +36,7 @@ export const questionPage: Page<QuestionPageData> = {
 <form method="post" action="<%= it.action %>">
 <%~ include('@guard', it.frame) %>
 
-<% if (it.typed) { %><%~ include('@field', { name: 'typed', label: it.typed.label, error: it.typed.error, attributes: 'autocomplete="off" spellcheck="false"' }) %><% } %>
+<% if (it.typed) { %><%~ include('@field', { name: 'typed', label: it.typed.label, value: it.typed.value || '', error: it.typed.error, attributes: 'autocomplete="off" spellcheck="false"' }) %><% } %>
 <div class="actions"><button class="danger strong"><%= it.verb %></button><a class="button" href="<%= it.cancel %>" data-cancel>Cancel</a></div>
 </form>
 </div>`,

@@ -8,6 +8,8 @@ export interface ShownSecret {
   /** What belongs to it and is no secret, as the client id. */
   readonly beside: readonly { readonly label: string; readonly text: string }[];
   readonly configurations: readonly AssistantConfiguration[];
+  /** Where it is stored, in a sentence; that of an application's unless given. */
+  readonly keep?: string;
   /** Where to go once it is stored; a reload of the page leads there as well. */
   readonly done: string;
 }
@@ -30,7 +32,7 @@ export const secretPieces: Readonly<Record<string, string>> = {
 <form class="stored" method="get" action="<%= it.secret.done.split('?')[0] %>">
 <% for (const [name, value] of new URLSearchParams(it.secret.done.split('?')[1] || '')) { %><input type="hidden" name="<%= name %>" value="<%= value %>"><% } %>
 <div class="option"><input type="checkbox" id="stored" required><div><label for="stored">I have stored it</label>
-<p class="help">In a password manager or straight in the configuration. There is no way back to this page.</p></div></div>
+<p class="help"><%= it.secret.keep || 'In a password manager or straight in the configuration.' %> There is no way back to this page.</p></div></div>
 <div class="actions"><button class="primary">Done</button></div>
 </form>
 </section>`,
