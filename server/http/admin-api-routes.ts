@@ -13,7 +13,7 @@ import { fromWire, toWire, wireName } from '#api/wire-names';
 import type { FailedAttempts } from '#oauth/failed-attempts';
 import { OAuthRefusal } from '#oauth/oauth-refusal';
 import { networkOf } from '#people/network-of';
-import { adminErrorAnswer } from './errors.ts';
+import { adminErrorAnswer } from './admin-error-answer.ts';
 import { pageLinks } from './page-links.ts';
 
 const root = '/api/admin';

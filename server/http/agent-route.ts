@@ -9,7 +9,7 @@ import { subprotocol, type AcceptedRequest } from '#tunnel/accept-socket';
 import { admitAgent } from '#tunnel/admit-agent';
 import type { AdmittedAgent, AgentDirectory } from '#tunnel/agent-directory';
 import { TunnelRefusal } from '#tunnel/tunnel-refusal';
-import { agentErrorAnswer } from './errors.ts';
+import { agentErrorAnswer } from './agent-error-answer.ts';
 import { asksForWebSocket, type Upgrades } from './upgrades.ts';
 
 export interface AgentRouteOptions {

@@ -19,7 +19,7 @@ import { accountGrantRoutes, type AccountGrantRoutesOptions } from './account-gr
 import { CallFront } from './call-front.ts';
 import { assetRoutes } from './asset-routes.ts';
 import { consentRoutes, type ConsentRoutesOptions } from './consent-routes.ts';
-import { nowherePage } from './errors.ts';
+import { nowherePage } from './nowhere-page.ts';
 import { healthRoutes, type HealthOptions } from './health-routes.ts';
 import { mcpRoute, type McpRouteOptions } from './mcp-route.ts';
 import { peopleRoutes } from './people-routes.ts';

@@ -12,7 +12,12 @@ import { shownName } from '#pages/plain-text';
 import { scopeSentence } from '#pages/scope-sentence';
 import { audited } from './audited.ts';
 import { currentPersonOf, type CurrentPerson, type CurrentPersonPorts } from './current-person.ts';
-import { decidedPage, refusedRequestPage, secondFactorPage, strangerPage } from './errors.ts';
+import {
+  decidedPage,
+  refusedRequestPage,
+  secondFactorPage,
+  strangerPage,
+} from './consent-error-pages.ts';
 import { pageErrors } from './page-errors.ts';
 import { readPageForm, takeForms } from './page-form.ts';
 import { sendPage } from './send-page.ts';

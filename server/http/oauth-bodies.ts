@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 
-import { oauthErrorAnswer } from './errors.ts';
+import { oauthErrorAnswer } from './oauth-error-answer.ts';
 
 const maxBodyBytes = 16 * 1024;
 

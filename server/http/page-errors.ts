@@ -4,7 +4,7 @@ import type { AuditLog } from '#audit/audit-log';
 import { errorPage } from '#pages/error-page';
 import { PeopleRefusal } from '#people/people-refusal';
 import { currentPersonOf, type CurrentPersonPorts } from './current-person.ts';
-import { pageErrorAnswer } from './errors.ts';
+import { pageErrorAnswer } from './page-error-answer.ts';
 import { sendPage } from './send-page.ts';
 import { visitOf } from './visit.ts';
 

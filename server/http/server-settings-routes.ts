@@ -16,7 +16,7 @@ import { OAuthRefusal } from '#oauth/oauth-refusal';
 import { limitNames } from '#organizations/server-limits';
 import { isSlug } from '#organizations/slug';
 import type { ServerRecord } from '#organizations/server-record';
-import { adminErrorAnswer } from './errors.ts';
+import { adminErrorAnswer } from './admin-error-answer.ts';
 
 const maxBodyBytes = 256 * 1024;
 

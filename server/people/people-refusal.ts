@@ -33,7 +33,7 @@ export type PeopleRefusalCode =
   /** It proves who this is, but nobody here has that account. */
   | 'identity_unknown';
 
-/** A visit that people's pages turn down. The code becomes words in `http/errors.ts`; `reason` is for the log. */
+/** A visit that people's pages turn down. The code becomes words in `http/people-error-page.ts`; `reason` is for the log. */
 export class PeopleRefusal extends Error {
   override readonly name = 'PeopleRefusal';
   readonly code: PeopleRefusalCode;

@@ -1,4 +1,4 @@
-/** Why an agent is not let in. Becomes words and a status in `http/errors.ts`. */
+/** Why an agent is not let in. Becomes words and a status in `http/agent-error-answer.ts`. */
 export type TunnelRefusalCode = 'no_upgrade' | 'browser' | 'bad_subprotocol' | 'full';
 
 export class TunnelRefusal extends Error {

@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
-import { oauthErrorAnswer } from '#server/http/errors';
+import { oauthErrorAnswer } from '#server/http/oauth-error-answer';
 import { OAuthRefusal } from '#server/oauth/oauth-refusal';
 
 describe('a refusal is answered in the JSON of RFC 6749', () => {
