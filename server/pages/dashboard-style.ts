@@ -71,6 +71,7 @@ td.cell-time, td.cell-id, td.cell-hint { white-space: nowrap; }
 td.cell-text > span { display: inline-block; min-width: 9ch; }
 @media (min-width: 701px) { td.cell-text > .word { white-space: nowrap; } }
 td.cell-actions { text-align: end; }
+@media (min-width: 1100px) { td.cell-actions { white-space: nowrap; } }
 td.cell-actions a { margin: 2px 0; }
 tr.over th a, tr.over th > span:first-child { color: var(--ink-soft); font-weight: 400; text-decoration-line: line-through; }
 .badge.good { border-color: var(--good); color: var(--good); }

@@ -11,6 +11,7 @@ import { dashboardScenes } from './dashboard-scenes.ts';
 import { errorScenes } from './error-scenes.ts';
 import { furnishedServer } from './furnished-server.ts';
 import { questionScenes } from './question-scenes.ts';
+import { readmeScenes } from './readme-scenes.ts';
 import { secretScenes } from './secret-scenes.ts';
 import { tryScenes } from './try-scenes.ts';
 
@@ -24,6 +25,8 @@ const scenes = {
   errors: errorScenes,
   account: accountScenes,
 };
+/** Taken only when asked for, as they are kept. */
+const kept = { readme: readmeScenes };
 
 // Every child is killed as this process exits, so it must exit by itself, and in time.
 process.on('SIGINT', () => process.exit(130)).on('SIGTERM', () => process.exit(143));
@@ -40,7 +43,9 @@ try {
   const dana = await dashboardVisitor(browser, furnished.server);
   await signInAs(dana, furnished.server, email);
   const stage = { furnished, browser, dana, album };
-  for (const [name, scene] of Object.entries(scenes)) {
+  const chosen =
+    wanted.length > 0 ? Object.entries({ ...scenes, ...kept }) : Object.entries(scenes);
+  for (const [name, scene] of chosen) {
     if (wanted.length > 0 && !wanted.includes(name)) continue;
     console.error(name);
     await scene(stage);
