@@ -7,4 +7,6 @@ export interface Asker {
   /** Whom sessions belong to: a principal at a server. */
   readonly owner: string;
   readonly scopes: readonly Scope[];
+  /** Another text wherever `upstream` may lead elsewhere, or say something else of who asks. */
+  readonly way: string;
 }

@@ -14,6 +14,13 @@ const firstRetryMs = 1000;
 const longestRetryMs = 30_000;
 const acknowledgement = 'notifications/subscriptions/acknowledged';
 
+/** Who listens, and the way by which they do. */
+interface Reader {
+  readonly inbox: Inbox;
+  readonly upstream: Upstream;
+  readonly signal: AbortSignal;
+}
+
 interface Leg {
   readonly cut: AbortController;
   /** What the upstream honours; `undefined` when it refuses. */
@@ -29,22 +36,23 @@ interface Leg {
  * MCP 2026-07-28 subscriptions
  */
 export class ChangeStream {
-  readonly #upstream: Upstream;
   readonly #client: () => ClientWords;
   readonly #uris = new Set<string>();
   #lists: readonly string[] = [];
-  #reader: { inbox: Inbox; signal: AbortSignal } | undefined;
+  #reader: Reader | undefined;
   #current: Leg | undefined;
   #count = 0;
 
-  constructor(upstream: Upstream, client: () => ClientWords) {
-    this.#upstream = upstream;
+  constructor(client: () => ClientWords) {
     this.#client = client;
   }
 
   /** What comes, until `signal` aborts; another reader takes this one's place. `lists` may be told of. */
-  async *follow(lists: readonly string[], signal: AbortSignal): AsyncGenerator<Message> {
-    const reader = { inbox: new Inbox(), signal };
+  async *follow(
+    lists: readonly string[],
+    { upstream, signal }: Pick<Reader, 'upstream' | 'signal'>,
+  ): AsyncGenerator<Message> {
+    const reader = { inbox: new Inbox(), upstream, signal };
     this.#reader?.inbox.end();
     this.#reader = reader;
     this.#lists = lists;
@@ -95,7 +103,8 @@ export class ChangeStream {
   #open(attempt = 0): Leg | undefined {
     const before = this.#current;
     const wanted = { lists: this.#lists, uris: [...this.#uris] };
-    if (!this.#reader || wanted.lists.length + wanted.uris.length === 0) {
+    const reader = this.#reader;
+    if (!reader || wanted.lists.length + wanted.uris.length === 0) {
       before?.cut.abort();
       this.#current = undefined;
       return undefined;
@@ -105,19 +114,19 @@ export class ChangeStream {
       honoured: Promise.withResolvers<Changes | undefined>(),
     };
     this.#current = leg;
-    void this.#run(leg, wanted, { before, attempt });
+    void this.#run(leg, wanted, { upstream: reader.upstream, before, attempt });
     return leg;
   }
 
   async #run(
     leg: Leg,
     wanted: Changes,
-    { before, attempt }: { before: Leg | undefined; attempt: number },
+    { upstream, before, attempt }: { upstream: Upstream; before: Leg | undefined; attempt: number },
   ): Promise<void> {
     let honoured: Changes | undefined;
     let isRefused = false;
     try {
-      const answer = await this.#upstream.send(modernPost(this.#request(wanted), leg.cut.signal));
+      const answer = await upstream.send(modernPost(this.#request(wanted), leg.cut.signal));
       isRefused = !carriesMessages(answer);
       for await (const message of isRefused ? [] : said(answer)) {
         if (message.envelope.kind === 'response') isRefused = !honoured;

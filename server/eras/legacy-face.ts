@@ -50,14 +50,14 @@ export class LegacyFace {
     if (discovered.outcome !== 'modern') return undefined;
     const sessionId = randomBytes(sessionIdBytes).toString('base64url');
     const { answer } = discovered;
-    this.#sessions.set(sessionId, new LegacySessionOverModern({ owner, upstream, client, answer }));
+    this.#sessions.set(sessionId, new LegacySessionOverModern({ owner, client, answer }));
     return { ...toldOnce(initializeAnswer(initialize, answer)), sessionId };
   }
 
   /** A request within a session. */
   async send(
     { method, headers, body = Buffer.alloc(0), signal }: UpstreamRequest,
-    { owner, scopes }: Asker,
+    { owner, scopes, upstream }: Asker,
   ): Promise<UpstreamAnswer> {
     const sessionId = headers['mcp-session-id'] ?? '';
     const session = this.#sessions.get(sessionId);
@@ -72,11 +72,11 @@ export class LegacyFace {
         const scope = listScopes[list];
         return scope !== undefined && scopes.includes(scope);
       });
-      return toldLive(session.changes.follow(lists, signal));
+      return toldLive(session.changes.follow(lists, { upstream, signal }));
     }
     const message = readMessage(body);
     if (!message) return toldNothing(400);
-    return session.take(message, signal);
+    return session.take(message, { upstream, signal });
   }
 
   close(): void {

@@ -1,6 +1,7 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import type { Upstream } from '#gateway/upstream';
+import type { Asker } from './asker.ts';
 import type { ClientWords } from './envelope.ts';
 import { legacyHandshake } from './legacy-handshake.ts';
 import { LegacyLink } from './legacy-link.ts';
@@ -16,9 +17,10 @@ interface KeptLink {
 }
 
 /**
- * The handshakes that are made for callers of the modern era, who make none: one for each client of an owner,
- * sixteen an owner, never shared between owners. One that nobody used for five minutes ends, at the upstream
- * too.
+ * The handshakes that are made for callers of the modern era, who make none: one for each client of an owner
+ * and each way to the upstream, sixteen an owner, never shared between owners: a link goes on as it began, so it is not
+ * for who may do less since, or whose server was pointed elsewhere. One that nobody used for five minutes ends, at the
+ * upstream too.
  */
 export class LegacyLinks {
   readonly #byOwner = new Map<string, Map<string, KeptLink>>();
@@ -38,11 +40,10 @@ export class LegacyLinks {
    * @throws {UpstreamError} when it cannot be reached
    */
   async link(
-    owner: string,
+    { owner, way, upstream }: Pick<Asker, 'owner' | 'way' | 'upstream'>,
     client: ClientWords,
-    upstream: Upstream,
   ): Promise<LegacyLink | undefined> {
-    const name = JSON.stringify(client);
+    const name = JSON.stringify([way, client]);
     const own = this.#byOwner.get(owner) ?? new Map<string, KeptLink>();
     this.#byOwner.set(owner, own);
     const known = own.get(name);

@@ -12,11 +12,17 @@ import { translatedCall } from './translated-call.ts';
 
 export interface SessionParts {
   readonly owner: string;
-  readonly upstream: Upstream;
   /** Who said `initialize`. */
   readonly client: ClientWords;
   /** The upstream's answer to `server/discover`. */
   readonly answer: Message;
+}
+
+/** The way by which one request goes: what it says of who asks is so at that moment. */
+export interface Passage {
+  readonly upstream: Upstream;
+  /** Aborted when nobody waits any more. */
+  readonly signal: AbortSignal;
 }
 
 /** One session of a caller of the older era at an upstream of the modern one, which keeps nothing of it. */
@@ -25,26 +31,24 @@ export class LegacySessionOverModern {
   /** The lists whose changes the upstream tells of. */
   readonly lists: readonly string[];
   readonly changes: ChangeStream;
-  readonly #upstream: Upstream;
   readonly #caller = new AskedCaller();
   /** By the caller's id, as JSON text. */
   readonly #running = new Map<string, AbortController>();
   readonly #isSubscribable: boolean;
   #client: ClientWords;
 
-  constructor({ owner, upstream, client, answer }: SessionParts) {
+  constructor({ owner, client, answer }: SessionParts) {
     const announces = (...path: string[]) =>
       valueAt(answer, 'result', 'capabilities', ...path) === true;
     this.owner = owner;
-    this.#upstream = upstream;
     this.#client = client;
     this.#isSubscribable = announces('resources', 'subscribe');
     this.lists = Object.keys(filterMembers).filter((list) => announces(list, 'listChanged'));
-    this.changes = new ChangeStream(upstream, () => this.#client);
+    this.changes = new ChangeStream(() => this.#client);
   }
 
   /** A message of the caller's, and the answer to it. */
-  async take(message: Message, signal: AbortSignal): Promise<UpstreamAnswer> {
+  async take(message: Message, passage: Passage): Promise<UpstreamAnswer> {
     const { kind, method, requestId } = message.envelope;
     if (kind === 'response') this.#caller.take(message);
     if (kind === 'notification' && method === 'notifications/cancelled') {
@@ -53,7 +57,7 @@ export class LegacySessionOverModern {
     // What else a caller tells is for the sake of its own era.
     if (kind !== 'request') return toldNothing();
     const answer = await this.#answered(message);
-    return answer ? toldOnce(answer) : this.#call(message, signal);
+    return answer ? toldOnce(answer) : this.#call(message, passage);
   }
 
   close(): void {
@@ -87,7 +91,7 @@ export class LegacySessionOverModern {
     }
   }
 
-  async #call(message: Message, callers: AbortSignal): Promise<UpstreamAnswer> {
+  async #call(message: Message, { upstream, signal: callers }: Passage): Promise<UpstreamAnswer> {
     const { id = 'null' } = message.envelope;
     const cancelled = new AbortController();
     const signal = AbortSignal.any([callers, cancelled.signal]);
@@ -96,7 +100,7 @@ export class LegacySessionOverModern {
       if (this.#running.get(id) === cancelled) this.#running.delete(id);
     };
     try {
-      const [upstream, client, caller] = [this.#upstream, this.#client, this.#caller];
+      const [client, caller] = [this.#client, this.#caller];
       const headers = {};
       const sent = modernRequest(message, client);
       const first = await upstream.send(modernPost(sent, signal, headers));

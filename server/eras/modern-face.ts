@@ -53,7 +53,7 @@ export class ModernFace {
     const state = stringAt(message, 'params', 'requestState');
     if (state !== undefined) return this.#goOn(message, state, asker, signal);
     for (let attempt = 1; ; attempt++) {
-      const link = await this.#links.link(asker.owner, clientOf(message), asker.upstream);
+      const link = await this.#links.link(asker, clientOf(message));
       if (!link) return undefined;
       if (method === 'server/discover') return toldOnce(discoverResult(link.initialized, id));
       if (method === 'subscriptions/listen') return toldLive(listening(link, message, signal));

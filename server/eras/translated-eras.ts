@@ -40,7 +40,8 @@ export class TranslatedEras implements EraFaces {
 
   facing(era: Era, call: FacedCall): Upstream {
     const { upstream, owner, admission } = call;
-    const asker = { upstream, owner, scopes: admission.scopes };
+    const { scopes, server } = admission;
+    const asker = { upstream, owner, scopes, way: JSON.stringify([server, scopes]) };
     const send =
       era === 'modern'
         ? (request: UpstreamRequest) => this.#sendModern(request, call, asker)

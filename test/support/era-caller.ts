@@ -3,6 +3,7 @@ import type { Upstream, UpstreamAnswer } from '#server/gateway/upstream';
 import { TranslatedEras } from '#server/eras/translated-eras';
 import type { Clock } from '#server/clock/clock';
 import type { Scope } from '#server/credentials/scope';
+import type { ServerRecord } from '#server/organizations/server-record';
 import { chunksOf } from './fake-upstream.ts';
 import { modern } from './mcp-call.ts';
 import { scannedMessage } from './scanned-message.ts';
@@ -14,13 +15,17 @@ export interface EraCallerOptions {
   readonly eras?: TranslatedEras;
   readonly owner?: string;
   readonly scopes?: readonly Scope[];
+  readonly server?: Partial<ServerRecord>;
 }
 
 /** Asks an upstream as callers of either era do, translated where that is needed. */
 export function eraCaller(upstream: Upstream, options: EraCallerOptions = {}) {
   const { clock = stillClock(), owner = 'key:a srv' } = options;
   const eras = options.eras ?? new TranslatedEras(clock);
-  const server = someServer({ upstream: { kind: 'http', url: 'http://127.0.0.1:1' } });
+  const server = someServer({
+    upstream: { kind: 'http', url: 'http://127.0.0.1:1' },
+    ...options.server,
+  });
   const admission = someAdmission({ server, ...(options.scopes && { scopes: options.scopes }) });
   const facing = (era: 'legacy' | 'modern') => eras.facing(era, { upstream, owner, admission });
   const post = async (
