@@ -76,16 +76,20 @@ export class OpenAnswers {
     for (const answers of this.#open.values()) for (const answer of answers) act(answer);
   }
 
+  /** All at once: a look that takes long holds up nobody's end but its own. */
   async #check(): Promise<void> {
-    for (const answers of this.#open.values()) {
-      const checked = new Map<string, boolean>();
-      for (const { admission, controller } of answers) {
-        const admitted = checked.get(admission.reference) ?? (await stillValid(admission));
-        checked.set(admission.reference, admitted);
-        if (!admitted) controller.abort();
-      }
-    }
+    await Promise.all([...this.#open.values()].map((answers) => checkAll(answers)));
   }
+}
+
+async function checkAll(answers: ReadonlySet<OpenAnswer>): Promise<void> {
+  const looks = new Map<string, Promise<boolean>>();
+  const each = [...answers].map(async ({ admission, controller }) => {
+    const look = looks.get(admission.reference) ?? stillValid(admission);
+    looks.set(admission.reference, look);
+    if (!(await look)) controller.abort();
+  });
+  await Promise.all(each);
 }
 
 /** A store that cannot be asked ends nothing yet: the exchange was let in, and the next check is near. */

@@ -62,6 +62,21 @@ test('many answers of one credential are one question to the store', async () =>
   expect(standing).toHaveBeenCalledTimes(1);
 });
 
+test('a credential that takes long to be looked up holds up the end of no other', async () => {
+  const slow = credential('key_a');
+  const [same, other] = [credential('key_a', 'jti-2'), credential('key_b')];
+  const [endingSame, endingOther] = [new AbortController(), new AbortController()];
+  slow.standing.mockReturnValue(new Promise(() => {}));
+  same.standing.mockResolvedValue(false);
+  other.standing.mockResolvedValue(false);
+  open.add(slow.admission, new AbortController());
+  open.add(same.admission, endingSame);
+  open.add(other.admission, endingOther);
+  await vi.advanceTimersByTimeAsync(1000);
+
+  expect([endingSame.signal.aborted, endingOther.signal.aborted]).toEqual([true, true]);
+});
+
 test('a store that cannot be asked ends nothing, and is asked again', async () => {
   const { admission, standing } = credential('key_a');
   const controller = new AbortController();
