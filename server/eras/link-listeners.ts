@@ -2,6 +2,9 @@ import { filterMembers, type Changes } from './change-kinds.ts';
 import { Inbox } from './inbox.ts';
 import { stringAt, textAt, valueAt, type Message } from './message.ts';
 
+/** Each is a request to the upstream: one caller's single message is not to become any number of them. */
+const maxUris = 1000;
+
 /** What of a link listeners need. */
 export interface ListenedLink {
   readonly initialized: Message;
@@ -30,14 +33,16 @@ export class LinkListeners {
     return this.#listeners.size;
   }
 
-  /** Begins to listen to `wanted`, as far as the upstream tells of it. */
-  async add(wanted: Changes): Promise<Listener> {
+  /** Begins to listen to `wanted`, as far as the upstream tells of it; no further once `signal` aborts. */
+  async add(wanted: Changes, signal: AbortSignal): Promise<Listener> {
     const announces = (...path: string[]) =>
       valueAt(this.#link.initialized, 'result', 'capabilities', ...path) === true;
     const isThere = await this.#link.listen();
     const lists = isThere ? wanted.lists.filter((list) => announces(list, 'listChanged')) : [];
     const uris: string[] = [];
-    for (const uri of isThere && announces('resources', 'subscribe') ? wanted.uris : []) {
+    const may = isThere && announces('resources', 'subscribe');
+    for (const uri of may ? new Set(wanted.uris.slice(0, maxUris)) : []) {
+      if (signal.aborted) break;
       if (await this.#subscribe(uri)) uris.push(uri);
     }
     const listener = { honoured: { lists, uris }, inbox: new Inbox() };

@@ -20,6 +20,7 @@ export async function* listening(
   const meta = `{${JSON.stringify(subscriptionId)}:${id}}`;
   const listener = await link.listeners.add(
     changesIn(objectAt(message, 'params', 'notifications')),
+    signal,
   );
   const { honoured, inbox } = listener;
   const stop = () => inbox.end();

@@ -2,6 +2,7 @@ import type { Clock } from '#clock/clock';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import type { UpstreamAnswer, UpstreamRequest } from '#gateway/upstream';
 import type { Asker } from './asker.ts';
+import type { ClientWords } from './envelope.ts';
 import { InterruptedCalls, type InterruptedCall } from './interrupted-calls.ts';
 import type { LegacyCall } from './legacy-call.ts';
 import type { LegacyLink } from './legacy-link.ts';
@@ -22,6 +23,9 @@ import { told, toldLive, toldNothing, toldOnce } from './told.ts';
 /** Methods of the older era that the modern one has not. Tasks are another thing there. */
 const legacyOnly = /^(?:initialize|ping|logging\/setLevel|resources\/(?:un)?subscribe|tasks\/.*)$/;
 
+/** What a client says of itself is kept as long as its handshake is. */
+const maxClientLetters = 64 * 1024;
+
 /**
  * Upstreams of the older era as ones of the modern: the handshake is made here, what the upstream asks becomes
  * a result that needs input, and what it tells unasked a subscription. Sessions, states and subscriptions are
@@ -41,7 +45,7 @@ export class ModernFace {
    * The answer to a POST; `undefined` when the upstream does not speak the older era either.
    *
    * @throws {UpstreamError} when the upstream cannot be asked
-   * @throws {GatewayRefusal} `not_theirs`, `too_many_requests`
+   * @throws {GatewayRefusal} `not_theirs`, `too_many_requests`, `bad_params`
    */
   async send(request: UpstreamRequest, asker: Asker): Promise<UpstreamAnswer | undefined> {
     const { body = Buffer.alloc(0), signal } = request;
@@ -52,8 +56,9 @@ export class ModernFace {
     if (legacyOnly.test(method)) return toldOnce(errorTo(id, -32601, 'Method not found'), 404);
     const state = stringAt(message, 'params', 'requestState');
     if (state !== undefined) return this.#goOn(message, state, asker, signal);
+    const client = knownClient(message);
     for (let attempt = 1; ; attempt++) {
-      const link = await this.#links.link(asker, clientOf(message));
+      const link = await this.#links.link(asker, client);
       if (!link) return undefined;
       if (method === 'server/discover') return toldOnce(discoverResult(link.initialized, id));
       if (method === 'subscriptions/listen') return toldLive(listening(link, message, signal));
@@ -100,4 +105,12 @@ export class ModernFace {
   #ask({ envelope: { id = 'null' } }: Message, interrupted: InterruptedCall): Message {
     return inputRequiredResult(interrupted.question, id, this.#interrupted.keep(interrupted));
   }
+}
+
+/** @throws {GatewayRefusal} `bad_params` */
+function knownClient(message: Message): ClientWords {
+  const client = clientOf(message);
+  const { capabilities, clientInfo = '', logLevel = '' } = client;
+  if (capabilities.length + clientInfo.length + logLevel.length <= maxClientLetters) return client;
+  throw new GatewayRefusal('bad_params', { detail: 'params._meta says too much of the client' });
 }
