@@ -2,6 +2,7 @@ import type { AdministrationPorts } from '#administration/administration-ports';
 import type { AuditLog, AuditReader } from '#audit/audit-log';
 import type { AgentPresence } from '#tunnel/agent-presence';
 import type { ChallengeStore } from '#people/challenge-store';
+import type { ServerGroupStore } from '#people/group-store';
 import type { Sealing } from '#people/sealing';
 import type { SessionStore } from '#people/session-store';
 import type { AuthorizationClient } from '#upstream-access/authorization-client';
@@ -24,6 +25,7 @@ export interface DashboardPorts
   readonly presenceOf: (agentId: string) => AgentPresence;
   readonly clientUse: ClientUseStore;
   readonly upstreamConnections: UpstreamConnectionStore;
+  readonly serverGroups: Pick<ServerGroupStore, 'of' | 'set' | 'mayUse'>;
   readonly challenges: ChallengeStore;
   /** Seals what people's accounts elsewhere are used by. */
   readonly sealing: Pick<Sealing, 'seal'>;

@@ -1,3 +1,4 @@
+import { AdministrationRefusal } from '#administration/administration-refusal';
 import { perform } from '#administration/perform';
 import {
   accessOf,
@@ -40,10 +41,15 @@ const problems: Readonly<Record<string, string>> = {
 export function ownConnectionRoutes(door: DashboardDoor, { base, ports }: DashboardOptions): void {
   const { authorizationClientOf, challenges, clock, upstreamConnections, sealing } = ports;
 
-  /** The access that people connect to. @throws {AdministrationRefusal} `not_found` */
+  /** The access that people connect to. @throws {AdministrationRefusal} `not_found`, `forbidden` */
   const accessFor = async (visit: DashboardVisit, request: DashboardRequest) => {
     const { name } = await serverOf(visit, request, ports);
-    const access = await accessOf(visit.organization, name, ports);
+    const { organization, person } = visit;
+    if (!(await ports.serverGroups.mayUse(person.user.id, `${organization}/${name}`))) {
+      const words = `${name} is for people of certain groups: ask an administrator to add you to one`;
+      throw new AdministrationRefusal('forbidden', words);
+    }
+    const access = await accessOf(organization, name, ports);
     return access?.kind === 'authorization_code' ? access : undefined;
   };
   const here = ({ organization }: DashboardVisit, { params }: DashboardRequest) =>

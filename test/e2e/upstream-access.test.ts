@@ -263,6 +263,28 @@ describe('each person’s own account', () => {
     expect((await whoami({ token: await tokenOf(dana) })).text).toContain('you are dana-there');
   });
 
+  test('who is in none of the groups that a server is for connects no account there', async () => {
+    const [inside, outside] = [await server.browser('member'), await server.browser('member')];
+    const { organizations, groups, groupMembers, serverGroups } = server.stores;
+    const organizationId = (await organizations.byName('acme'))?.id ?? '';
+    const group = { id: 'group_sales', organizationId, name: 'Sales', createdAt: 1 };
+    await groups.add(group);
+    await groupMembers.add(organizationId, group.id, inside.userId);
+    const asked = await begun(outside);
+    const back = await upstream.consent(asked, 'erin');
+    await serverGroups.set('srv_sales', [group.id]);
+    try {
+      const late = await page(outside, back.pathname + back.search);
+      const pressed = await press(outside, path);
+
+      expect([late.status, pressed.status]).toEqual([403, 403]);
+      expect(upstream.issued.size).toBe(0);
+      expect(await connect(inside, 'dana')).toBe(`${path}?done=connected`);
+    } finally {
+      await serverGroups.set('srv_sales', []);
+    }
+  });
+
   test('disconnecting counts at once and is told to the authorization server', async () => {
     const dana = await server.browser();
     const token = await tokenOf(dana);
