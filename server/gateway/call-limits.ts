@@ -39,7 +39,7 @@ export class CallLimits {
     limits: ServerLimits,
   ): CountedCall {
     checkSize(body.length, limits);
-    if (!isCall(envelope)) return nothing;
+    if (!isCounted(envelope)) return nothing;
     const release = this.#count(`${countedFor(admission)} ${admission.server.id}`, limits);
     const stop = endLater(ending, limits);
     const over = () => {
@@ -86,6 +86,12 @@ export class CallLimits {
     this.#rates.set(caller, made);
     return made;
   }
+}
+
+/** A call without an id is a notification to us, and may be run by an upstream all the same. */
+function isCounted(envelope: Envelope): boolean {
+  const { kind, method = '' } = envelope;
+  return isCall(envelope) || (kind === 'notification' && !method.startsWith('notifications/'));
 }
 
 const nothing: CountedCall = { over: () => undefined };

@@ -48,6 +48,18 @@ test('who calls too often is told when to come back, and nobody else is', () => 
   begin(limits);
 });
 
+test('a call without an id counts as one, and what only notifies does not', () => {
+  const { begin } = limiter();
+  const limits = { callsPerMinute: 1 };
+  const notice = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}';
+  const call = '{"jsonrpc":"2.0","method":"tools/call","params":{"name":"t"}}';
+  begin(limits, { text: notice });
+  begin(limits, { text: call });
+  begin(limits, { text: notice });
+
+  expect(() => begin(limits, { text: call })).toThrow('takes 1 calls a minute');
+});
+
 test('so many calls of one caller are under way, and each that is over makes room', () => {
   const { begin } = limiter();
   const limits = { concurrentCalls: 2 };
