@@ -188,6 +188,7 @@ async function open(
   const admissions = sqliteAdmissions(stores.connection);
   const authorizations = new UpstreamAuthorizations({
     base,
+    endpointUrl,
     accesses: stores.upstreamAccesses,
     connections: stores.upstreamConnections,
     sealing: masterKey,

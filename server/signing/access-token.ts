@@ -18,6 +18,8 @@ export interface AccessTokenClaims {
   /** Exactly one MCP endpoint URL. */
   readonly audience: string;
   readonly scopes: readonly Scope[];
+  /** Our own: the MCP endpoint through which somebody else's is called. In assertions of who calls, and never read here. */
+  readonly endpoint?: string | undefined;
   readonly issuedAt: EpochSeconds;
   readonly expiresAt: EpochSeconds;
 }
@@ -76,9 +78,12 @@ export function accessTokens(
   }
 
   return {
-    issue({ id, subject, clientId, grantId, audience, scopes, issuedAt, expiresAt }) {
-      const grant = grantId === undefined ? {} : { grant_id: grantId };
-      return new SignJWT({ client_id: clientId, scope: formatScopes(scopes), ...grant })
+    issue({ id, subject, clientId, grantId, audience, scopes, endpoint, issuedAt, expiresAt }) {
+      const own = {
+        ...(grantId !== undefined && { grant_id: grantId }),
+        ...(endpoint !== undefined && { endpoint }),
+      };
+      return new SignJWT({ client_id: clientId, scope: formatScopes(scopes), ...own })
         .setProtectedHeader({ typ: 'at+jwt', alg: 'EdDSA', kid: keys.current.kid })
         .setIssuer(issuer)
         .setSubject(subject)

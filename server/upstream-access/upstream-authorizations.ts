@@ -27,6 +27,7 @@ export interface UpstreamCaller {
 
 export interface UpstreamAuthorizationsPorts {
   readonly base: string;
+  readonly endpointUrl: (serverPath: string) => string;
   readonly accesses: UpstreamAccessStore;
   readonly connections: UpstreamConnectionStore;
   readonly sealing: Sealing;
@@ -76,7 +77,7 @@ export class UpstreamAuthorizations {
     const page = this.#ports.base + accountPath(server);
     return authorizedUpstream(upstream, {
       page,
-      ...(tellsCallers && { assertion: () => this.#assertion(url, caller) }),
+      ...(tellsCallers && { assertion: () => this.#assertion(url, server, caller) }),
       ...(accessId !== undefined && this.#tokensOf({ accessId, url, page }, caller)),
     });
   }
@@ -103,8 +104,14 @@ export class UpstreamAuthorizations {
     };
   }
 
-  async #assertion(url: string, { userId, credentialId, scopes }: UpstreamCaller) {
-    const caller = { subject: userId ?? credentialId, clientId: credentialId, scopes };
+  async #assertion(
+    url: string,
+    { organization, name }: ServerRecord,
+    { userId, credentialId, scopes }: UpstreamCaller,
+  ) {
+    const endpoint = this.#ports.endpointUrl(`${organization}/${name}`);
+    const subject = userId ?? credentialId;
+    const caller = { subject, clientId: credentialId, scopes, endpoint };
     return callerAssertion(url, caller, this.#ports);
   }
 }

@@ -420,7 +420,7 @@ describe('who is calling', () => {
     expect(all.length).toBeGreaterThan(1);
     for (const { payload, protectedHeader } of all) {
       expect(protectedHeader.alg).toBe('EdDSA');
-      expect(payload).toMatchObject({ sub: dana.userId, client_id: server.client.id });
+      expect(payload).toMatchObject({ sub: dana.userId, client_id: server.client.id, endpoint });
       expect((payload.exp ?? 0) - (payload.iat ?? 0)).toBeLessThanOrEqual(60);
     }
     expect(new Set(all.map(({ payload }) => payload.jti)).size).toBe(all.length);

@@ -9,7 +9,13 @@ import { memorySigningKeyStore } from '#support/memory-signing-keys';
 import { stillClock } from '#support/still-clock';
 
 const base = 'https://cloud.example';
-const caller = { subject: 'user_dana', clientId: 'client_1', scopes: ['mcp:tools:read'] } as const;
+const endpoint = `${base}/mcp/acme/sales`;
+const caller = {
+  subject: 'user_dana',
+  clientId: 'client_1',
+  scopes: ['mcp:tools:read'],
+  endpoint,
+} as const;
 
 async function asserted(url: string) {
   const clock = stillClock();
@@ -29,6 +35,7 @@ test('an assertion names who calls, to the upstream alone, for a minute', async 
     sub: 'user_dana',
     client_id: 'client_1',
     scope: 'mcp:tools:read',
+    endpoint,
   });
   expect((claims.exp ?? 0) - (claims.iat ?? 0)).toBe(60);
 });
