@@ -30,7 +30,7 @@ export class TranslatedEras implements EraFaces {
   readonly #known: KnownEras;
   readonly #modern: ModernFace;
   readonly #legacy = new LegacyFace();
-  /** Being asked just now, by server. */
+  /** Being asked just now, by owner: what comes of it is theirs, as an account that is not connected. */
   readonly #asking = new Map<string, Promise<Spoken | undefined>>();
 
   constructor(clock: Clock) {
@@ -81,9 +81,9 @@ export class TranslatedEras implements EraFaces {
     return upstream.send(request);
   }
 
-  /** What the upstream speaks; `undefined` when it cannot say now. One asks, whoever else wants to know waits. */
-  async #ask({ upstream, admission: { server } }: FacedCall): Promise<Spoken | undefined> {
-    const asked = this.#asking.get(server.id);
+  /** What the upstream speaks; `undefined` when it cannot say now. An owner asks once, however many of their calls wait. */
+  async #ask({ upstream, owner, admission: { server } }: FacedCall): Promise<Spoken | undefined> {
+    const asked = this.#asking.get(owner);
     if (asked) return asked;
     const asking = discover(upstream).then(({ outcome }): Spoken | undefined => {
       if (outcome === 'unclear') return undefined;
@@ -91,11 +91,11 @@ export class TranslatedEras implements EraFaces {
       this.#known.learn(server, { spoken });
       return spoken;
     });
-    this.#asking.set(server.id, asking);
+    this.#asking.set(owner, asking);
     try {
       return await asking;
     } finally {
-      this.#asking.delete(server.id);
+      this.#asking.delete(owner);
     }
   }
 

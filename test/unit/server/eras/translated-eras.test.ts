@@ -69,6 +69,21 @@ test.each(['modern', 'both'] as const)(
   },
 );
 
+test('what comes of one caller’s question about the eras is nobody else’s', async () => {
+  const { upstream, caller } = changeling('modern');
+  const refused = new Error('no account is connected');
+  const lacking = { send: () => Promise.reject(refused) };
+  const stranger = eraCaller(lacking, { eras: caller.eras, owner: 'key:b srv' });
+  const [theirs, own] = await Promise.allSettled([
+    stranger.modern('tools/list'),
+    caller.modern('tools/list'),
+  ]);
+
+  expect(theirs).toMatchObject({ status: 'rejected', reason: refused });
+  expect(own.status).toBe('fulfilled');
+  expect(upstream.sent).toHaveLength(2);
+});
+
 test.each(['legacy', 'both'] as const)(
   'a handshake of the older era goes as it is to an upstream that speaks %s',
   async (speaks) => {
