@@ -47,6 +47,9 @@ export function accountWords(
   }
 }
 
+/** Under which name that request is put to a modern caller, who answers under the same. */
+export const connectRequestKey = 'latchkey-connect';
+
 /** The request to show a person the page where they connect their account. */
 export function connectElicitation(page: string) {
   const message = 'Connect your account at the MCP server, then try again.';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-import { connectElicitation } from './account-words.ts';
+import { connectElicitation, connectRequestKey } from './account-words.ts';
 import type { MessageCall } from './call.ts';
 import type { Era } from './era.ts';
 import type { GatewayAnswer } from './exchange.ts';
@@ -29,7 +29,7 @@ export function askForAccount(
   const params = connectElicitation(details.page ?? '');
   const result = JSON.stringify({
     resultType: 'input_required',
-    inputRequests: { 'latchkey-connect': { method: 'elicitation/create', params } },
+    inputRequests: { [connectRequestKey]: { method: 'elicitation/create', params } },
   });
   return jsonAnswer(200, `{"jsonrpc":"2.0","id":${envelope.id},"result":${result}}`);
 }

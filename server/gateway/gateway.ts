@@ -32,6 +32,7 @@ import { sealAnswer } from './seal-answer.ts';
 import { toldEnd } from './told-end.ts';
 import { unsealMessage } from './unseal-message.ts';
 import type { Upstream } from './upstream.ts';
+import { withoutConnectResponse } from './without-connect-response.ts';
 
 const maxOpenPerCredential = 1024;
 
@@ -214,7 +215,9 @@ export class Gateway {
 
   async #forwarded(message: MessageCall, { era }: Seen): Promise<GatewayAnswer> {
     try {
-      if (era === 'modern') return await modernMessage(message);
+      if (era === 'modern') {
+        return await modernMessage({ ...message, ...withoutConnectResponse(message) });
+      }
       return await legacyMessage(message, this.#rooms);
     } catch (error) {
       const inSession = era === 'legacy' && sessionOf(message, this.#rooms.sessions)?.showsUrls;

@@ -11,6 +11,7 @@ import { stillClock } from '#support/still-clock';
 import { fakeMac } from '#support/fake-mac';
 import { fakeUpstream } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
+import { modern } from '#support/mcp-call';
 import { legacyServer, messageOf } from '#support/mcp-servers';
 import { someServer } from '#support/some-admission';
 
@@ -269,3 +270,24 @@ describe('a person whom a page of ours vouches for', () => {
     expect(byPerson).not.toHaveBeenCalled();
   });
 });
+
+test('the response to our own request to connect an account does not reach the upstream', async () => {
+  byKey.mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes: allScopes });
+  const server = fakeUpstream(() => ({
+    text: '{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"]}}',
+  }));
+  upstream = server;
+  const inputResponses = { 'latchkey-connect': { action: 'accept' }, theirs: {} };
+  const { body, headers } = modern('tools/call', { name: 't', arguments: {}, inputResponses });
+  const answer = await ask(body, { headers: lowerCase(headers) });
+
+  expect(answer.status).toBe(200);
+  expect(server.sent.at(-1)?.text).toContain('"inputResponses":{"theirs":{}}');
+});
+
+function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
+  const own = { 'content-type': 'application/json', ...headers };
+  return Object.fromEntries(
+    Object.entries(own).map(([name, value]) => [name.toLowerCase(), value] as const),
+  );
+}
