@@ -70,6 +70,7 @@ async function inSession(
   const answer = await send(upstream, { method: 'POST', headers, body, signal: ending.signal });
   if (session && answer.status === 404) {
     await discard(answer.body);
+    session.streams.endUnasked();
     sessions.close(session.id);
     throw new GatewayRefusal('unknown_session');
   }

@@ -33,10 +33,25 @@ export async function legacyStream(call: Call, sessions: LegacySessions): Promis
   const lost = lostStream(session, request.headers['last-event-id']);
   if (!lost) return listen(call, session);
   const { stream, number } = lost;
-  const isCutOff = !stream.isOpen && !stream.isAnswered && stream.upstreamEventId !== undefined;
-  if (isCutOff) return listen(call, session, lost);
+  const next = stream.isOver('unasked') ? session.streams.abandoned() : undefined;
+  if (!next && (stream.isOver('unasked') || isCutOff(stream))) return listen(call, session, lost);
   request.gone.addEventListener('abort', () => ending.abort());
-  return eventAnswer(stream.behind(number, ending.signal));
+  return eventAnswer(goingOn(stream.behind(number, ending.signal), next, ending.signal));
+}
+
+/** An answer that the upstream ended early, and can be asked to go on with. */
+function isCutOff(stream: ResumableStream): boolean {
+  return stream.isOver('answer') && !stream.isAnswered && stream.upstreamEventId !== undefined;
+}
+
+/** What is left of one stream, and then of the one that took its place. */
+async function* goingOn(
+  left: AsyncIterable<Uint8Array>,
+  next: ResumableStream | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  yield* left;
+  if (next) yield* next.behind(next.has(0) ? 0 : next.lastNumber, signal);
 }
 
 interface LostStream {
@@ -59,7 +74,10 @@ function lostStream(
   return abandoned && { stream: abandoned, number: abandoned.lastNumber };
 }
 
-/** Listens to the upstream, anew or, where it ended a stream before its answer, behind its last event. */
+/**
+ * Listens to the upstream, anew or, where it ended a stream that should have gone on, behind its last event:
+ * first comes what the caller missed of that one.
+ */
 async function listen(
   { request, upstream, ending }: Call,
   session: LegacySession,
@@ -74,11 +92,12 @@ async function listen(
     ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
   };
   const answer = await send(upstream, { method: 'GET', headers, signal: ending.signal });
-  if (answer.status === 405) {
+  if (answer.status === 405 || answer.status === 404) {
     await discard(answer.body);
-    throw new GatewayRefusal('method_not_allowed');
+    // Whether the session is over is for a message to find out: some upstreams know no GET at all.
+    throw new GatewayRefusal(answer.status === 405 ? 'method_not_allowed' : 'unknown_session');
   }
-  const stream = session.streams.open(cutOff ? 'answer' : 'unasked', caller);
+  const stream = session.streams.open(cutOff?.stream.kind ?? 'unasked', caller);
   return relay(answer, { json: false, events: true }, async function* (body) {
     if (cutOff) yield* cutOff.stream.behind(cutOff.number, ending.signal);
     yield* followed(body, session, stream, takesPriming(request));

@@ -5,11 +5,12 @@ const graceMs = 60_000;
  * be asked for again for 60 s. Then `giveUp` runs.
  */
 export class LostCaller {
-  readonly #giveUp: () => void;
+  /** Waits no longer. */
+  readonly giveUp: () => void;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(giveUp: () => void) {
-    this.#giveUp = giveUp;
+    this.giveUp = giveUp;
   }
 
   get isAway(): boolean {
@@ -18,7 +19,7 @@ export class LostCaller {
 
   left(): void {
     this.back();
-    this.#timer = setTimeout(this.#giveUp, graceMs).unref();
+    this.#timer = setTimeout(this.giveUp, graceMs).unref();
   }
 
   back(): void {

@@ -2,6 +2,9 @@ import type { LostCaller } from './lost-caller.ts';
 import type { SseEvent } from './sse-event.ts';
 import { withEventId } from './with-event-id.ts';
 
+/** What a stream is for: the answer to a request, or whatever the upstream says unasked. */
+export type StreamKind = 'answer' | 'unasked';
+
 /** Says whether there is room for an event of a stream. */
 type KeepEvent = (number: number, bytes: number) => boolean;
 
@@ -13,6 +16,7 @@ type KeepEvent = (number: number, bytes: number) => boolean;
  */
 export class ResumableStream {
   readonly id: string;
+  readonly kind: StreamKind;
   readonly caller: LostCaller;
   /** The upstream's own id of its last event, for when it is the upstream that ends the stream early. */
   upstreamEventId: string | undefined;
@@ -25,8 +29,9 @@ export class ResumableStream {
   #isOpen = true;
   #changed = Promise.withResolvers<void>();
 
-  constructor(id: string, caller: LostCaller, keep: KeepEvent) {
+  constructor(id: string, kind: StreamKind, caller: LostCaller, keep: KeepEvent) {
     this.id = id;
+    this.kind = kind;
     this.caller = caller;
     this.#keep = keep;
   }
@@ -34,6 +39,11 @@ export class ResumableStream {
   /** Whether more may come. */
   get isOpen(): boolean {
     return this.#isOpen;
+  }
+
+  /** Whether it is of that kind, and nothing more comes. */
+  isOver(kind: StreamKind): boolean {
+    return this.kind === kind && !this.#isOpen;
   }
 
   get lastNumber(): number {
@@ -78,14 +88,10 @@ export class ResumableStream {
     if (number === this.#lastNumber - this.#kept.length + 1) this.#kept.shift();
   }
 
-  /** Nothing more comes, unless it is opened again. */
+  /** Nothing more comes. */
   end(): void {
     this.#isOpen = false;
     this.#wake();
-  }
-
-  reopen(): void {
-    this.#isOpen = true;
   }
 
   /** What came behind the event of this number, and what comes, until the stream or `signal` ends it. */

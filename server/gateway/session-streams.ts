@@ -1,6 +1,6 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
 import type { LostCaller } from './lost-caller.ts';
-import { ResumableStream } from './resumable-stream.ts';
+import { ResumableStream, type StreamKind } from './resumable-stream.ts';
 
 const keptSeconds = 120;
 const maxBytes = 1024 * 1024;
@@ -11,9 +11,6 @@ export interface KeptBudget {
   readonly maxBytes: number;
   bytes: number;
 }
-
-/** What a stream is for: the answer to a request, or whatever the upstream says unasked. */
-export type StreamKind = 'answer' | 'unasked';
 
 /**
  * The streams of one session and their last events: up to a megabyte, for two minutes, so that a caller
@@ -40,7 +37,8 @@ export class SessionStreams {
   open(kind: StreamKind, caller: LostCaller): ResumableStream {
     this.#lastId += 1;
     const id = `${kind === 'answer' ? 'a' : 'u'}${this.#lastId}`;
-    const stream = new ResumableStream(id, caller, (...event) => this.#keep(stream, ...event));
+    const keep = (number: number, bytes: number) => this.#keep(stream, number, bytes);
+    const stream: ResumableStream = new ResumableStream(id, kind, caller, keep);
     this.#streams.set(id, stream);
     this.#forgetOld();
     return stream;
@@ -58,7 +56,16 @@ export class SessionStreams {
   /** The stream of what the upstream says unasked whose caller is away just now. */
   abandoned(): ResumableStream | undefined {
     const streams = [...this.#streams.values()];
-    return streams.find(({ id, isOpen, caller }) => id.startsWith('u') && isOpen && caller.isAway);
+    return streams.find(
+      ({ kind, isOpen, caller }) => kind === 'unasked' && isOpen && caller.isAway,
+    );
+  }
+
+  /** Ends the streams of what the upstream says unasked, as it has forgotten whom to. */
+  endUnasked(): void {
+    for (const { kind, isOpen, caller } of this.#streams.values()) {
+      if (kind === 'unasked' && isOpen) caller.giveUp();
+    }
   }
 
   forgetAll(): void {

@@ -1,0 +1,143 @@
+/** What a server says unasked keeps coming, whatever becomes of the streams and sessions that it comes by. */
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+
+import { gatewayUnderTest, type GatewayUnderTest } from '#support/gateway-under-test';
+import { mcpCall, rpc } from '#support/mcp-call';
+import { talkingUpstream, type TalkingUpstream } from '#support/upstreams/talking-upstream';
+
+const patient = { timeout: 10_000, interval: 50 };
+const stack = new AsyncDisposableStack();
+let upstream: TalkingUpstream;
+let gateway: GatewayUnderTest;
+
+beforeAll(async () => {
+  upstream = stack.use(await talkingUpstream());
+  gateway = stack.use(await gatewayUnderTest({ upstreamUrl: upstream.url }));
+}, 60_000);
+afterAll(() => stack.disposeAsync());
+beforeEach(() => {
+  upstream.refusal = undefined;
+  upstream.forget();
+});
+
+/** A session of the older era at the gateway, opened by hand. */
+async function session() {
+  const { endpoint, key } = gateway;
+  const version = { 'mcp-protocol-version': '2025-06-18' };
+  const headers = { accept: 'application/json, text/event-stream' };
+  const params = {
+    protocolVersion: '2025-06-18',
+    capabilities: {},
+    clientInfo: { name: 'test', version: '1' },
+  };
+  const opened = await mcpCall(endpoint, { key, headers, body: rpc('initialize', params) });
+  const id = opened.headers.get('mcp-session-id') ?? '';
+  const ours = { ...headers, ...version, 'mcp-session-id': id };
+
+  async function listen(lastEventId?: string) {
+    const gone = new AbortController();
+    onTestFinished(() => gone.abort());
+    const behind = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
+    const answer = await fetch(endpoint, {
+      headers: { ...ours, ...behind, 'x-api-key': key },
+      signal: gone.signal,
+    });
+    let text = '';
+    const read = async () => {
+      for await (const chunk of answer.body ?? []) text += Buffer.from(chunk).toString();
+    };
+    const ended = read().catch(() => undefined);
+    return {
+      status: answer.status,
+      text: () => text,
+      ids: () => [...text.matchAll(/^id: (.+)$/gm)].map(([, found]) => found ?? ''),
+      gone: () => gone.abort(),
+      ended,
+    };
+  }
+  const call = () => mcpCall(endpoint, { key, headers: ours });
+  return { listen, call };
+}
+
+/** Says it once somebody listens, until it is heard. */
+async function heard(text: string, by: () => string): Promise<void> {
+  await vi.waitFor(() => expect(upstream.open()).toBe(1), patient);
+  upstream.say(text);
+  await vi.waitFor(() => expect(by()).toContain(text), patient);
+}
+
+test('a stream that the upstream ended goes on at the upstream, behind the last event', async () => {
+  const { listen } = await session();
+  const first = await listen();
+  await heard('one', first.text);
+  upstream.end();
+  await first.ended;
+
+  const again = await listen(first.ids().at(-1));
+  await heard('two', again.text);
+
+  expect(again.text()).not.toContain('one');
+  expect(again.ids()).toEqual([expect.stringMatching(/^u\d+-1$/)]);
+});
+
+test('what was missed of a stream that ended comes first, and then what comes now', async () => {
+  const { listen } = await session();
+  const first = await listen();
+  await heard('one', first.text);
+  await heard('two', first.text);
+  upstream.end();
+  await first.ended;
+
+  const again = await listen(first.ids()[0]);
+  await heard('three', again.text);
+
+  expect([...again.text().matchAll(/"data":"(\w+)"/g)].map(([, word]) => word)).toEqual([
+    'two',
+    'three',
+  ]);
+});
+
+test('a caller who was lost before the next stream said a word goes on with that one', async () => {
+  const { listen } = await session();
+  const first = await listen();
+  await heard('one', first.text);
+  upstream.end();
+  await first.ended;
+  const second = await listen(first.ids().at(-1));
+  await vi.waitFor(() => expect(upstream.open()).toBe(1), patient);
+  second.gone();
+  await second.ended;
+  upstream.say('meanwhile');
+  const asked = upstream.asked();
+
+  const third = await listen(first.ids().at(-1));
+  await heard('now', third.text);
+
+  expect(third.text()).toMatch(/meanwhile.*now/s);
+  expect(upstream.asked()).toBe(asked);
+});
+
+test('a stream of a session that the upstream forgot ends when that is found out', async () => {
+  const { listen, call } = await session();
+  const { ended } = await listen();
+  await vi.waitFor(() => expect(upstream.open()).toBe(1), patient);
+  upstream.forget('leave');
+
+  expect((await call()).status).toBe(404);
+  await ended;
+  expect((await listen()).status).toBe(404);
+});
+
+test.each([
+  [405, 405],
+  [404, 404],
+])(
+  'an upstream that answers %i to a GET is told of as %i, and its session lives',
+  async (said, told) => {
+    const { listen, call } = await session();
+    upstream.refusal = said;
+
+    expect((await listen()).status).toBe(told);
+    expect((await call()).status).toBe(200);
+  },
+);
