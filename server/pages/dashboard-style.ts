@@ -49,6 +49,7 @@ body.dashboard { display: grid; grid-template: 'top' auto 'side' auto 'main' 1fr
 a.primary { border-color: var(--accent); background: var(--accent); color: var(--accent-ink); }
 a.primary:hover { border-color: var(--ink); }
 .subnav { display: flex; flex-wrap: wrap; gap: 0 var(--space-4); border-bottom: 1px solid var(--line); padding: 0; list-style: none; }
+@media (min-width: 1000px) { main.form .subnav, main.text .subnav { width: max-content; min-width: 100%; } }
 .subnav a { display: flex; align-items: center; min-height: var(--target); margin-bottom: -1px; color: var(--ink-soft); text-decoration: none; border-bottom: 2px solid transparent; }
 .subnav a:hover { color: var(--ink); }
 .subnav a[aria-current] { color: var(--ink); font-weight: 600; border-color: var(--accent); }
@@ -127,6 +128,8 @@ textarea.code-like { font-family: var(--mono); font-size: 13px; }
 fieldset { min-width: 0; margin: 0; padding: 0; border: 0; }
 .options { display: flex; flex-direction: column; gap: var(--space-3); }
 legend { padding: 0; margin-bottom: var(--space-2); font-weight: 600; }
+/* A floated legend is a line of its section, rather than a gap in the section's border. */
+fieldset.section > legend { float: left; margin: 0; }
 .option { display: flex; gap: var(--space-3); align-items: flex-start; }
 .option input { flex: none; width: 18px; height: 18px; min-height: 0; margin: 2px 0 0; accent-color: var(--accent); }
 .option label { display: inline-block; min-height: 24px; font-weight: 400; }
