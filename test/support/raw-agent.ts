@@ -28,7 +28,10 @@ export interface RawAgent extends AsyncDisposable {
   readonly closed: Promise<number>;
 }
 
-/** Dials and resolves once BOUND came, or the socket is open when it has nothing to say. */
+/**
+ * Dials and resolves once BOUND came, or the socket is open when it has nothing to say. That it speaks the
+ * modern era it tells by itself; whoever asks for that is in no frame of a test.
+ */
 export async function rawAgent(base: string, options: RawAgentOptions): Promise<RawAgent> {
   const { servers, hello: more, onFrame = answering(options.reply) } = options;
   const socket = dial(base, options);
@@ -56,8 +59,10 @@ export async function rawAgent(base: string, options: RawAgentOptions): Promise<
       await closed;
     },
   };
+  const tellsEra = tellingEra();
   socket.on('message', (data: Buffer) => {
     const frame = parsed(data);
+    if (tellsEra(frame, agent)) return;
     frames.push(frame);
     onFrame(frame, agent);
     for (const look of waiting) look();
@@ -91,6 +96,26 @@ function dial(base: string, { key, headers = {}, subprotocols }: RawAgentOptions
     headers: { ...(key !== undefined && { 'X-API-Key': key }), ...headers },
     perMessageDeflate: false,
   });
+}
+
+/** Answers `server/discover` on its stream; whether a frame was of such a one. */
+function tellingEra() {
+  const asked = new Map<number, string>();
+  return ({ type, stream, payload, json }: WireFrame, { say }: RawAgent): boolean => {
+    if (type === types.open && JSON.stringify(json).includes('"server/discover"'))
+      asked.set(stream, '');
+    const body = asked.get(stream);
+    if (body === undefined) return false;
+    if (type === types.data) asked.set(stream, body + payload.toString());
+    if (type === types.end) {
+      const { id } = Object(JSON.parse(body));
+      const serverInfo = { name: 'raw', version: '1' };
+      const result = { supportedVersions: ['2026-07-28'], capabilities: { tools: {} }, serverInfo };
+      const text = JSON.stringify({ jsonrpc: '2.0', id, result });
+      say(head(stream), wireFrame(types.data, stream, text), wireFrame(types.end, stream));
+    }
+    return true;
+  };
 }
 
 /** Answers each request once its body is whole. */
