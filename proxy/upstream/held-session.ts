@@ -14,6 +14,9 @@ export interface HeldSession {
 
   set(session: LegacySession): void;
 
+  /** Aborts when another session takes the place of the present one. */
+  readonly replaced: AbortSignal;
+
   /** The making of another session, while it is under way. */
   revival(): Promise<void> | undefined;
 
@@ -34,6 +37,8 @@ export function heldSession({ send, log }: HeldSessionPorts): HeldSession {
   const life = new AbortController();
   let session: LegacySession = {};
   let revival: Promise<void> | undefined;
+  let latestId: string | undefined;
+  let reign = new AbortController();
 
   async function shakeHands(before: LegacySession, initialize: Message): Promise<void> {
     // Others wait for it too, so it does not end with the request that happened to begin it.
@@ -55,6 +60,13 @@ export function heldSession({ send, log }: HeldSessionPorts): HeldSession {
     current: () => session,
     set(next) {
       session = next;
+      if (next.id === undefined || next.id === latestId) return;
+      latestId = next.id;
+      reign.abort();
+      reign = new AbortController();
+    },
+    get replaced() {
+      return reign.signal;
     },
     revival: () => revival,
     async revive(forgotten) {

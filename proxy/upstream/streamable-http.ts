@@ -6,9 +6,11 @@ import { modernVersion } from '#jsonrpc/modern-version';
 import type { Log } from '#log/log';
 import { authorizedRequest } from './authorized-request.ts';
 import type { Credential } from './credential.ts';
+import { headerBytes } from './header-bytes.ts';
 import { heldSession } from './held-session.ts';
 import { agreedSession, sessionHeaders } from './legacy-session.ts';
 import { modernHeaders } from './modern-headers.ts';
+import { occasion } from './occasion.ts';
 import { onceMore } from './once-more.ts';
 import { patientRequest } from './patient-request.ts';
 import { readAnswer } from './read-answer.ts';
@@ -42,6 +44,7 @@ const patienceSeconds = 60;
 export function streamableHttp(options: StreamableHttpOptions): Upstream {
   const { url, clock, log, maxMessageBytes } = options;
   const repeatable = repeatableRequests();
+  const accepted = occasion();
   const session = heldSession({
     send: async (message, signal) => exchange(message, () => Promise.resolve(), signal, patience()),
     log,
@@ -121,9 +124,10 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
         answered = await post(message, patientUntil, signal);
       }
       const { response } = answered;
+      if ((response.statusCode ?? 0) < 300) accepted.happened();
       attempts = answered.attempts;
       retryAfter = response.headers['retry-after'];
-      if (message.kind !== 'request') return accepted(message, response);
+      if (message.kind !== 'request') return told(message, response);
       const taking = handshake ? remembering(response, deliver) : learning(message, deliver);
       await receive(message, response, taking, signal);
     } catch (error) {
@@ -182,19 +186,14 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   }
 
   /** Nobody waits for an answer to these, so a refusal is only worth a line in the log. */
-  function accepted({ method, kind }: Message, response: IncomingMessage): void {
+  function told({ method, kind }: Message, response: IncomingMessage): void {
     response.resume();
     const status = response.statusCode ?? 0;
     if (status >= 300) log.warn('message not accepted', { status, what: method ?? kind });
   }
 
   const listen: Upstream['listen'] = async (deliver, signal) =>
-    unaskedStream({ ...options, session: () => session.current(), get }, deliver, signal);
+    unaskedStream({ ...options, session, get, accepted }, deliver, signal);
 
   return { send, listen, close };
-}
-
-/** An event id is UTF-8 text, and a header takes the bytes of that. */
-function headerBytes(text: string): string {
-  return Buffer.from(text).toString('latin1');
 }

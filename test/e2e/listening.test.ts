@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } fro
 
 import { gatewayUnderTest, type GatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, rpc } from '#support/mcp-call';
+import { proxyProcess } from '#support/proxy-process';
 import { talkingUpstream, type TalkingUpstream } from '#support/upstreams/talking-upstream';
 
 const patient = { timeout: 10_000, interval: 50 };
@@ -139,5 +140,66 @@ test.each([
 
     expect((await listen()).status).toBe(told);
     expect((await call()).status).toBe(200);
+  },
+);
+
+/** The real proxy at the gateway, or at the upstream itself, with the handshake made. */
+async function assistant(where: 'gateway' | 'upstream') {
+  const proxy = proxyProcess({
+    args: [where === 'gateway' ? gateway.endpoint : upstream.url],
+    env: { LATCHKEY_API_KEY: gateway.key, LATCHKEY_LOG_LEVEL: 'debug' },
+  });
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  await proxy.handshake();
+  await vi.waitFor(() => expect(upstream.asked()).toBeGreaterThan(0), patient);
+  return { proxy, text: () => proxy.unread().join('\n') };
+}
+
+test.each(['gateway', 'upstream'] as const)(
+  'an assistant behind the %s hears an upstream that ended its stream, and one that forgot all sessions, without asking anything',
+  { timeout: 60_000 },
+  async (where) => {
+    const { text } = await assistant(where);
+    await heard('one', text);
+
+    upstream.end();
+    await heard('two', text);
+    upstream.forget();
+    await heard('three', text);
+    upstream.forget();
+    await heard('four', text);
+
+    expect(upstream.sessions()).toBe(1);
+    expect(text().match(/"data":"(one|two|three|four)"/g)).toHaveLength(4);
+  },
+);
+
+test.each(['gateway', 'upstream'] as const)(
+  'an assistant behind the %s hears the new session after a call found the old one forgotten, though its stream stayed open',
+  { timeout: 60_000 },
+  async (where) => {
+    const { proxy, text } = await assistant(where);
+    await heard('one', text);
+
+    upstream.forget('leave');
+    expect((await proxy.request('tools/list')).result).toEqual({ tools: [] });
+
+    await heard('two', text);
+  },
+);
+
+test.each(['gateway', 'upstream'] as const)(
+  'an upstream behind the %s that has no stream is asked once, and no more after its session was forgotten',
+  { timeout: 60_000 },
+  async (where) => {
+    upstream.refusal = 405;
+    const before = upstream.asked();
+    const { proxy } = await assistant(where);
+    await vi.waitFor(() => expect(upstream.asked()).toBe(before + 1), patient);
+    upstream.forget();
+
+    expect((await proxy.request('tools/list')).result).toEqual({ tools: [] });
+    await new Promise((resolve) => setTimeout(resolve, 2500));
+    expect(upstream.asked()).toBe(before + 1);
   },
 );
