@@ -11,6 +11,7 @@ import { mcpCall } from '#support/mcp-call';
 import { refusedDial } from '#support/raw-agent';
 
 const patient = { timeout: 30_000, interval: 100 };
+const soon = { timeout: 15_000, interval: 100 };
 const dial = 'GET /api/agents/connect ';
 
 let world: StoryWorld;
@@ -29,6 +30,11 @@ const slow = (seconds: number, steps = 1) => ({
   arguments: { duration: seconds, steps },
 });
 const sentTo = (part: string) => world.sent().filter(({ text }) => text.includes(part));
+/** What a child of `who` says by itself, unasked, arrives; it speaks every five seconds. */
+async function hearsItsChild(who: StoryAssistant): Promise<void> {
+  const before = who.logged;
+  await expect.poll(() => who.logged, soon).toBeGreaterThan(before);
+}
 const outcome = (call: Promise<unknown>) => call.then(() => 'answered', String);
 
 test('tools of a private network are listed, but for those kept back there, and called', async () => {
@@ -65,6 +71,13 @@ test('progress comes while a call runs, and the server may ask the assistant for
   expect(textOf(sampled)).toContain('because');
 });
 
+test('what a child says by itself arrives', { timeout: 30_000 }, async () => {
+  await assistant.startLog();
+  const before = assistant.logged;
+
+  await expect.poll(() => assistant.logged, soon).toBeGreaterThan(before);
+});
+
 test('a call that the assistant cancels is cancelled at the child within a second', async () => {
   const gone = new AbortController();
   const before = sentTo('long-running').length;
@@ -80,7 +93,7 @@ test('a call that the assistant cancels is cancelled at the child within a secon
   expect((seen?.atMs ?? Infinity) - cancelledAtMs).toBeLessThan(1000);
 });
 
-test('an agent killed inside a call costs one error, and its successor serves the next', async () => {
+test('an agent killed inside a call costs one error, and its successor serves and speaks', async () => {
   const before = sentTo('long-running').length;
   const call = outcome(assistant.client.callTool(slow(60)));
   await expect.poll(() => sentTo('long-running').length, patient).toBe(before + 1);
@@ -92,6 +105,9 @@ test('an agent killed inside a call costs one error, and its successor serves th
   // The tool only reads, so it was asked for once more.
   expect(error).toContain('the agent that serves this endpoint is offline');
   expect(await assistant.echo('back')).toBe('Echo: back');
+  // The first child was asked to, and ended with its agent.
+  await assistant.startLog();
+  await hearsItsChild(assistant);
   expect(assistant.surprises).toEqual([]);
 });
 
@@ -126,6 +142,7 @@ test(
     expect(said).toHaveLength(16);
     for (const error of said) expect(error).toMatch(/agent|unknown/);
     expect(await assistant.echo('joined')).toBe('Echo: joined');
+    await hearsItsChild(assistant);
     expect(world.agent).toBe(agent);
     expect(sentTo('started')).toHaveLength(children);
     expect(assistant.surprises).toEqual([]);
@@ -134,6 +151,7 @@ test(
 
 test('the key is replaced in four steps under a stream of calls, and none fails', async () => {
   await using other = await storyAssistant(world);
+  await other.startLog();
   const failures: string[] = [];
   let answered = 0;
   const over = new AbortController();
@@ -179,6 +197,7 @@ test('the key is replaced in four steps under a stream of calls, and none fails'
   expect(answered).toBeGreaterThan(atRevocation);
   expect(await refusedDial(world.server.base, { key: world.firstKey })).toBe(401);
   expect(await world.standing()).toBe('Online');
+  await Promise.all([hearsItsChild(assistant), hearsItsChild(other)]);
   expect([...assistant.surprises, ...other.surprises]).toEqual([]);
 });
 

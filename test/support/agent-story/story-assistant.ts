@@ -1,6 +1,9 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
-import { CreateMessageRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import {
+  CreateMessageRequestSchema,
+  LoggingMessageNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js';
 
 import { launcher } from '../proxy-process.ts';
 import type { StoryWorld } from './story-world.ts';
@@ -14,6 +17,10 @@ export interface StoryAssistant extends AsyncDisposable {
   readonly lateSteps: readonly number[];
   /** The text that a tool of `everything` answers with. */
   echo(message: string): Promise<string>;
+  /** Has a child of `everything` write a log message every five seconds, from now on. */
+  startLog(): Promise<void>;
+  /** How many log messages came so far. */
+  readonly logged: number;
 }
 
 export async function storyAssistant(
@@ -37,6 +44,8 @@ export async function storyAssistant(
     model: 'm',
     content: { type: 'text', text: 'because' },
   }));
+  let logged = 0;
+  client.setNotificationHandler(LoggingMessageNotificationSchema, () => void (logged += 1));
   const transport = new StdioClientTransport({
     command: process.execPath,
     args: [launcher, `${server.base}/mcp/acme/${name}`],
@@ -51,6 +60,13 @@ export async function storyAssistant(
     lateSteps,
     echo: async (message) =>
       textOf(await client.callTool({ name: 'echo', arguments: { message } })),
+    async startLog() {
+      const said = textOf(await client.callTool({ name: 'toggle-simulated-logging' }));
+      if (!said.startsWith('Started')) throw new Error(said);
+    },
+    get logged() {
+      return logged;
+    },
     [Symbol.asyncDispose]: () => client.close(),
   };
 }
