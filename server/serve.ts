@@ -1,5 +1,4 @@
 import { lookup } from 'node:dns/promises';
-import { setTimeout as delay } from 'node:timers/promises';
 import { join } from 'node:path';
 
 import { sql } from 'kysely';
@@ -7,9 +6,7 @@ import { sql } from 'kysely';
 import type { AdministrationPorts } from '#administration/administration-ports';
 
 import { CountedRefusals } from '#audit/counted-refusals';
-import type { Clock } from '#clock/clock';
 import { UsageRecorder } from '#credentials/usage';
-import { openDemoLibrary } from '#demo/demo-library';
 import { TranslatedEras } from '#eras/translated-eras';
 import type { AdmissionStore } from '#gateway/admission';
 import { auditedRefusal } from '#gateway/audited-refusal';
@@ -25,54 +22,34 @@ import { serverSettingsRoutes } from '#http/server-settings-routes';
 import { providerCallbackPath } from '#http/provider-routes';
 import { openIdProvider } from '#openid/openid-provider';
 import { passwordHashing } from '#people/password-hashing';
-import type { Logger } from '#log/log';
 import { FailedAttempts } from '#oauth/failed-attempts';
 import { findClient } from '#oauth/find-client';
 import { fetchText } from '#outbound/fetch-text';
-import { declareStdioServers } from '#organizations/declare-stdio-servers';
 import { parseServerPath } from '#organizations/slug';
 import { accessTokens, type AccessTokenClaims } from '#signing/access-token';
 import { KeyRing } from '#signing/key-ring';
 import { readMasterKey } from '#signing/master-key';
-import { SkillFolders } from '#skills/skill-folders';
 import { sqliteAdmissions } from '#store/sqlite/admission-store';
 import { sqliteChanges } from '#store/sqlite/change-store';
-import { sqliteAgentDirectory } from '#store/sqlite/agent-directory';
 import { socketAcceptor } from '#tunnel/accept-socket';
-import { ToolWatch } from '#tools/tool-watch';
-import { watchedUpstream } from '#tools/watched-upstream';
-import { AgentTunnels } from '#tunnel/agent-tunnels';
-import { callerNames } from '#tunnel/caller-names';
-import { demoUpstream } from '#upstream/demo-upstream';
-import { StdioCommands, type StdioCommandSettings } from '#upstream/stdio-commands';
-import { Upstreams } from '#upstream/upstreams';
 import { EndConnections } from '#upstream-access/end-connections';
-import { clientsOf, UpstreamAuthorizations } from '#upstream-access/upstream-authorizations';
+import { clientsOf } from '#upstream-access/upstream-authorizations';
 import { upstreamSetup } from '#upstream-access/upstream-setup';
 import { CallMeter } from '#usage/call-meter';
+import { openUpstreams, type UpstreamOptions } from './open-upstreams.ts';
 import { openStores, type OpenStores } from './stores.ts';
 
 const drainMs = 10_000;
 const clientDocument = { timeoutMs: 3000, maxBytes: 20 * 1024 };
 
-export interface ServeOptions {
-  readonly dataDir: string;
+export interface ServeOptions extends UpstreamOptions {
   readonly masterKeyFile: string | undefined;
   readonly host: string;
   readonly port: number;
-  /** The public URL, which tokens and metadata repeat byte for byte. */
-  readonly base: string;
   readonly trustedProxies: readonly string[];
   readonly allowedOrigins: readonly string[];
   /** What the first owner owns; asked for where it is `undefined`. */
   readonly firstOrganization: string | undefined;
-  /** Commands behind servers, by `organization/server`; the operator's alone to choose. */
-  readonly stdioServers?: ReadonlyMap<string, StdioCommandSettings>;
-  /** Folders of skills, by `organization/server`; the operator's alone to choose. */
-  readonly skillFolders?: ReadonlyMap<string, string>;
-  /** The environment of this process, of which children get what every program needs, and nothing of ours. */
-  readonly env?: Readonly<Record<string, string | undefined>>;
-  readonly platform?: NodeJS.Platform;
   /** Single sign-on, where it is configured. */
   readonly oidc: OidcOptions | undefined;
   readonly maxBodyBytes: number;
@@ -83,10 +60,6 @@ export interface ServeOptions {
   /** Fetches a client metadata document; only tests have one of their own. */
   readonly fetchDocument?: (url: string) => Promise<string>;
   readonly requestTimeoutMs?: number;
-  /** The Node that runs the demo's queries. */
-  readonly nodePath: string;
-  readonly clock: Clock;
-  readonly log: Logger;
 }
 
 /** A server that listens. */
@@ -140,62 +113,19 @@ async function open(
   const meter = await CallMeter.open({ rollups: stores.rollups, clock, failed });
   closers.push(() => meter.close());
 
-  const demo = openDemoLibrary({ dataDir, nodePath: options.nodePath });
-  closers.push(() => demo.close());
   const guard = {
     allowedHosts: options.outboundHosts ?? [],
     resolve: (host: string) => lookup(host, { all: true }),
   };
-  const directory = sqliteAgentDirectory(stores.connection);
-  const tunnels = new AgentTunnels({
-    directory,
-    clock,
-    nowMs: () => performance.now(),
-    failed: (err) => log.error({ err }, 'agents not looked up'),
-  });
-  closers.push(async () => tunnels.close());
-  const callerName = callerNames(masterKey.derive('callers of agents'));
-  const commands = options.stdioServers ?? new Map<string, StdioCommandSettings>();
-  for (const path of await declareStdioServers(commands.keys(), { ...stores, clock })) {
-    log.info({ server: path }, 'served by a command from now on');
-  }
-  const stdio = new StdioCommands(commands, {
-    env: options.env ?? {},
-    platform: options.platform ?? 'linux',
-    node: options.nodePath,
-    clock: { now: () => clock.now(), sleep: quietDelay },
-    log: eventLog(log),
-    maxMessageBytes: 64 * 1024 * 1024,
-  });
-  closers.push(() => stdio.close());
-  const upstreams = new Upstreams({
-    demo: demoUpstream(demo),
-    guard,
-    stdio: (path, caller) => stdio.upstreamOf(path, callerName(caller)),
-    agent: ({ agentId, server, caller }) => tunnels.upstreamOf(agentId, server, callerName(caller)),
-  });
-  closers.push(() => upstreams.close());
-  const skills = await SkillFolders.open(options.skillFolders ?? new Map<string, string>(), {
-    problem: (server, { path, message }) => log.warn({ server, path }, `skill: ${message}`),
-    failed: (server, err) => log.error({ server, err }, 'skills not read'),
-  });
-  closers.push(() => skills.close());
+  const { directory, tunnels, upstreamOf } = await openUpstreams(
+    options,
+    { stores, masterKey, tokens, guard, endpointUrl },
+    closers,
+  );
   const notWritten = (err: unknown) => log.error({ err }, 'refusal not written down');
   const refusals = new CountedRefusals({ audit: stores.audit, clock, failed: notWritten });
   closers.push(() => refusals.flush());
-  const watch = new ToolWatch({ ...stores, clock });
-  const notLooked = (err: unknown) => log.error({ err }, 'list of tools not looked at');
   const admissions = sqliteAdmissions(stores.connection);
-  const authorizations = new UpstreamAuthorizations({
-    base,
-    endpointUrl,
-    accesses: stores.upstreamAccesses,
-    connections: stores.upstreamConnections,
-    sealing: masterKey,
-    tokens,
-    guard,
-    clock,
-  });
   const clientOf = clientsOf({ sealing: masterKey, guard, clock });
   const endConnections = new EndConnections({
     ended: stores.endedConnections,
@@ -221,13 +151,7 @@ async function open(
     note: (call) => meter.note(call),
     admissions,
     mac: (text) => masterKey.mac('gateway', text),
-    upstreamOf: (server, owner, { userId, credential, scopes }) => {
-      const caller = { userId, credentialId: credential.id, scopes };
-      const ports = { watch, failed: notLooked };
-      const watched = watchedUpstream(upstreams.of(server, owner), server, ports);
-      const skilled = skills.upstreamOf(server, watched, owner);
-      return authorizations.authorized(skilled, server, caller);
-    },
+    upstreamOf,
     eras: new TranslatedEras(clock),
     presentationOf: ({ organization, name }) =>
       stores.organizations.serverByName(organization, name),
@@ -333,18 +257,6 @@ async function open(
       clearInterval(idle);
     },
   };
-}
-
-/** Resolves after `ms`, or when `signal` aborts. */
-async function quietDelay(ms: number, signal?: AbortSignal): Promise<void> {
-  await delay(ms, undefined, signal && { signal }).catch(() => undefined);
-}
-
-/** Our log, as children's runner writes to it. */
-function eventLog(log: Logger) {
-  const at = (level: 'error' | 'warn' | 'info' | 'debug') => (event: string, fields?: object) =>
-    log[level]({ ...fields }, event);
-  return { error: at('error'), warn: at('warn'), info: at('info'), debug: at('debug') };
 }
 
 /** Whether the endpoint that a token is for would let it in, asked as the gateway asks. */
