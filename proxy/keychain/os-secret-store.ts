@@ -10,6 +10,7 @@ const service = 'latchkey';
 /** 1,280 UTF-16 characters fit a Windows credential; some room stays for what other tools add. */
 const windowsMaxChars = 1_200;
 
+const probeNames = 1_024;
 /** Long enough for a person to type the password of a locked keyring. */
 const defaultTimeoutMs = 20_000;
 
@@ -51,10 +52,12 @@ export function osSecretStore({
 
   /** A keyring without a login collection reads as empty, so absence is believed only after this. */
   async function probe(): Promise<void> {
-    await call('probe', (entry) => entry.setPassword('probe'));
-    // Another process may have been quicker. Whoever dies before this leaves one entry, with no secret.
-    await call('probe', (entry) => entry.deletePassword()).catch(() => undefined);
-    entries.delete('probe');
+    // Many processes start at once, and one must not remove what another is writing. Whoever dies in between
+    // leaves an entry without a secret; there are never more of them than names.
+    const account = `probe ${Math.floor(Math.random() * probeNames)}`;
+    await call(account, (entry) => entry.setPassword('probe'));
+    await call(account, (entry) => entry.deletePassword()).catch(() => undefined);
+    entries.delete(account);
   }
 
   const store: SecretStore = {

@@ -18,8 +18,8 @@ const entries = z.object({
 export function ledTo(configuration: string): (account: string) => boolean {
   const all = Object.values(entries.parse(JSON.parse(configuration)).mcpServers);
   return (account) => {
-    // Whether there is a keychain is asked with this entry, which is no secret.
-    if (account === 'probe') return true;
+    // Whether there is a keychain is asked with such an entry, which is no secret.
+    if (account.startsWith('probe ')) return true;
     const [, kind = '', words = '[]'] = /^(?:prior )?([a-z ]+?) (\[.*\])/.exec(account) ?? [];
     const [url, second = '', ...rest] = z.array(z.string()).parse(JSON.parse(words));
     const here = all.filter((one) => one.url === url);
