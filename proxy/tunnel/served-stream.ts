@@ -25,12 +25,16 @@ export type ServedStreamPorts = {
   over: () => void;
 };
 
+/** A quarter of what may be sent without credit: the sender never waits for it. */
+const creditBytes = 64 * 1024;
+
 export function servedStream(opening: Opening, ports: ServedStreamPorts): ServedStream {
   const { id, send, responder, maxBodyBytes, over } = ports;
   const window = sendWindow();
   const ending = new AbortController();
   const chunks: Buffer[] = [];
   let bytes = 0;
+  let uncredited = 0;
   let isAsked = false;
   let isOver = false;
 
@@ -76,7 +80,11 @@ export function servedStream(opening: Opening, ports: ServedStreamPorts): Served
       bytes += payload.length;
       if (bytes > maxBodyBytes) return refuse('too_large', `a request over ${maxBodyBytes} bytes`);
       chunks.push(payload);
-      void send(creditFrame(id, payload.length));
+      uncredited += payload.length;
+      // A frame for every piece would wake the server once more for every call, which needs none.
+      if (uncredited < creditBytes) return;
+      void send(creditFrame(id, uncredited));
+      uncredited = 0;
     },
     gotEnd() {
       if (isAsked || isOver) return;

@@ -36,7 +36,7 @@ function kept(respond?: Responder['respond'], refused: TunnelError[] = []) {
     hello: () => hello,
     tell: (state) => states.push(state),
     bound: (bound) => bounds.push(bound),
-    maxBodyBytes: 1_000,
+    maxBodyBytes: 200_000,
     log: jsonLinesLog('error', () => undefined),
     responder: {
       async respond(request) {
@@ -79,13 +79,31 @@ test('HELLO is first; a request gets its head, its bytes and its end', async () 
   expect([first?.type, JSON.parse(String(first?.payload))]).toEqual([1, hello]);
   expect(bounds).toEqual([{ organization: 'acme', agent: 'berlin', servers: ['sales'] }]);
   expect(requests[0]?.headers).toEqual({ accept: 'text/event-stream', 'mcp-param-region': 'eu' });
-  const { credit, head, data, end } = frameType;
-  expect(typesOf(socket(0), 1)).toEqual([credit, head, data, end]);
-  expect(JSON.parse(String(socket(0).sent[2]?.payload))).toEqual({
+  const { head, data, end } = frameType;
+  expect(typesOf(socket(0), 1)).toEqual([head, data, end]);
+  expect(JSON.parse(String(socket(0).sent[1]?.payload))).toEqual({
     status: 200,
     headers: { 'content-type': 'application/json' },
   });
   expect(requests[0]?.signal.aborted).toBe(true);
+});
+
+test('a long request is given credit before it waits for it, in steps of 64 KiB', async () => {
+  const { clock, socket, requests } = kept();
+  await clock.settled();
+  const { hears } = socket(0);
+  hears.frame(jsonFrame(frameType.open, 1, opening));
+  for (let piece = 0; piece < 3; piece += 1) {
+    hears.frame(writeFrame(frameType.data, 1, Buffer.alloc(40_000, 'x')));
+  }
+  const given = socket(0)
+    .sent.filter(({ type }) => type === frameType.credit)
+    .map(({ payload }) => payload.readUInt32BE());
+  hears.frame(writeFrame(frameType.end, 1));
+  await clock.settled();
+
+  expect(given).toEqual([80_000]);
+  expect(requests[0]?.body?.length).toBe(120_000);
 });
 
 test('an answer waits for credit after 256 KiB, and goes on with what is given', async () => {
@@ -121,7 +139,7 @@ test('a reset ends the request; a failure is a reset with its reason', async () 
   await clock.settled();
   ask(socket(0), 1, 'a');
   ask(socket(0), 2, 'a', { server: 'gone' });
-  ask(socket(0), 3, 'x'.repeat(2_000));
+  ask(socket(0), 3, 'x'.repeat(200_001));
   await clock.settled();
   socket(0).hears.frame(jsonFrame(frameType.reset, 1, { code: 'cancelled' }));
   await clock.settled();
