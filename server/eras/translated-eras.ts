@@ -41,7 +41,15 @@ export class TranslatedEras implements EraFaces {
   facing(era: Era, call: FacedCall): Upstream {
     const { upstream, owner, admission } = call;
     const { scopes, server } = admission;
-    const asker = { upstream, owner, scopes, way: JSON.stringify([server, scopes]) };
+    const asker: Asker = {
+      upstream,
+      owner,
+      scopes,
+      // Nearly all calls are between two of one era, where nobody asks for it.
+      get way() {
+        return JSON.stringify([server, scopes]);
+      },
+    };
     const send =
       era === 'modern'
         ? (request: UpstreamRequest) => this.#sendModern(request, call, asker)
