@@ -44,6 +44,7 @@ import { serverGroupStore } from '#store/server-group-store';
 import { sessionStore } from '#store/session-store';
 import { signingKeyStore } from '#store/signing-key-store';
 import { openSqlite, type SqliteStore } from '#store/sqlite/open-sqlite';
+import { inQuickTransaction } from '#store/sqlite/quick-transaction';
 import { writeBackup } from '#store/sqlite/write-backup';
 import { toolDefinitionStore } from '#store/tool-definition-store';
 import { totpStore } from '#store/totp-store';
@@ -87,14 +88,14 @@ function storesOf(db: SqliteStore['db']) {
     agentDirectory: agentDirectory(db),
     clients: clientStore(db),
     keys: keyStore(db),
-    usage: usageStore(db),
+    usage: usageStore(db, inQuickTransaction),
     organizationDirectory: organizationDirectory(db),
     serverDirectory: serverDirectory(db),
     clientDirectory: clientDirectory(db),
     clientSecrets: clientSecretStore(db),
     keyDirectory: keyDirectory(db),
     definitions: toolDefinitionStore(db),
-    rollups: rollupStore(db),
+    rollups: rollupStore(db, inQuickTransaction),
     personalTokens: personalTokenStore(db),
     clientUse: clientUseStore(db),
     rollupReader: rollupReader(db),

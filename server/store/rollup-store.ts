@@ -11,11 +11,11 @@ const rowsAtOnce = 128;
 const forgottenAtOnce = 60;
 
 /** Counted calls in SQL. Every period is added to at once, so that each is complete at all times. */
-export function rollupStore(db: Kysely<Schema>): RollupStore {
+export function rollupStore(db: Kysely<Schema>, transact = inTransaction): RollupStore {
   return {
     async record(tallies) {
       if (tallies.length === 0) return;
-      await inTransaction(db, async (transaction) => {
+      await transact(db, async (transaction) => {
         const owners = await ownersOf(tallies, transaction);
         const rows = rowsOf(tallies, owners);
         while (rows.length > 0) {

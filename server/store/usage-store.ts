@@ -11,10 +11,10 @@ const tables = {
 } as const satisfies Record<CredentialUse['type'], keyof Schema>;
 
 /** Last uses in SQL, all of them in one transaction. */
-export function usageStore(db: Kysely<Schema>): UsageStore {
+export function usageStore(db: Kysely<Schema>, transact = inTransaction): UsageStore {
   return {
     async record(uses) {
-      await inTransaction(db, async (transaction) => {
+      await transact(db, async (transaction) => {
         for (const { type, id, usedAt } of uses) {
           await transaction
             .updateTable(tables[type])

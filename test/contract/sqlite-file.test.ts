@@ -4,7 +4,9 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
+import { inQuickTransaction } from '#server/store/sqlite/quick-transaction';
 import { openStores } from '#server/stores';
 import { temporaryFolder } from '#support/temporary-folder';
 
@@ -104,4 +106,25 @@ test('a transaction holds the write lock from its beginning, so that none fails 
 
   impatient.close();
   await opened.close();
+});
+
+test('only what is counted is written without waiting for the disk, also when it fails', async () => {
+  await using folder = await temporaryFolder();
+  const opened = await openStores(folder.path);
+  const level = async (db = opened.db) =>
+    (await sql<{ synchronous: number }>`pragma synchronous`.execute(db)).rows[0]?.synchronous;
+  const before = await level();
+  const meanwhile = await inQuickTransaction(opened.db, async (transaction) => level(transaction));
+  const after = await level();
+  const failing = inQuickTransaction(opened.db, () => Promise.reject(new Error('no')));
+  await expect(failing).rejects.toThrow('no');
+  const afterFailure = await level();
+  await opened.close();
+
+  expect({ before, meanwhile, after, afterFailure }).toEqual({
+    before: 2,
+    meanwhile: 1,
+    after: 2,
+    afterFailure: 2,
+  });
 });
