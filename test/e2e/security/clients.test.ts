@@ -2,7 +2,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { request } from 'node:http';
 
 import { exportJWK, SignJWT, UnsecuredJWT } from 'jose';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 
 import { createClient } from '#server/credentials/create-client';
 import { runProgram } from '#support/processes';
@@ -244,9 +244,7 @@ test('52: after a rotation old tokens count, new ones name the new key, and both
   });
   const { kid }: { kid: string } = JSON.parse(rotated.stdout);
   const published = async () => (await fetch(`${server.base}/.well-known/jwks.json`)).text();
-  for (let n = 0; n < 50 && !(await published()).includes(kid); n += 1) {
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
+  await vi.waitFor(async () => expect(await published()).toContain(kid), { timeout: 10_000 });
   const { json } = await server.refresh(refreshToken);
   const kidOf = (token: string) => {
     const header: { kid: string } = JSON.parse(
