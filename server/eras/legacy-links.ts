@@ -72,6 +72,18 @@ export class LegacyLinks {
     }
   }
 
+  /** Whose links there are. */
+  owners(): Iterable<string> {
+    return this.#byOwner.keys();
+  }
+
+  /** Ends the links of an owner, those that are being made too. */
+  endOf(owner: string): void {
+    for (const [name, kept] of this.#byOwner.get(owner) ?? []) {
+      this.#end(owner, name, kept);
+    }
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#timer);
     const links: KeptLink[] = [];
@@ -103,7 +115,7 @@ export class LegacyLinks {
   #end(owner: string, name: string, kept: KeptLink): void {
     this.#drop(owner, name, kept);
     // An upstream that cannot be told forgets by itself.
-    kept.link?.close().catch(() => undefined);
+    kept.opening.then(async (link) => link?.close()).catch(() => undefined);
   }
 
   #drop(owner: string, name: string, kept: KeptLink): void {

@@ -73,6 +73,16 @@ export class ModernFace {
     }
   }
 
+  /** For whom a link is kept; an interrupted call is one of its link's. */
+  owners(): Iterable<string> {
+    return this.#links.owners();
+  }
+
+  /** Ends the links of an owner, and the calls in them that wait for a response. */
+  endOf(owner: string): void {
+    this.#links.endOf(owner);
+  }
+
   async close(): Promise<void> {
     await this.#links.close();
   }

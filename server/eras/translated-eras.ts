@@ -57,6 +57,14 @@ export class TranslatedEras implements EraFaces {
     return { send };
   }
 
+  owners(): Iterable<string> {
+    return this.#modern.owners();
+  }
+
+  endOf(owner: string): void {
+    this.#modern.endOf(owner);
+  }
+
   async close(): Promise<void> {
     this.#legacy.close();
     await this.#modern.close();

@@ -2,6 +2,7 @@ import type { EpochSeconds } from '#clock/clock';
 import type { Scope } from '#credentials/scope';
 import type { ServerRecord } from '#organizations/server-record';
 import type { MeteredCall } from './metered-call.ts';
+import type { Standing } from './standing.ts';
 
 /** What lets a request in: who is asking, for which server, and what they may do there. */
 export interface Admission {
@@ -18,6 +19,8 @@ export interface Admission {
   readonly reference: string;
   /** Whether it would be let in again now. */
   readonly stillValid: () => Promise<boolean>;
+  /** What the same caller comes back by, with another token too. */
+  readonly standing: Standing;
 }
 
 /** The server and the credential's standing, asked anew for every request. */
@@ -50,7 +53,8 @@ export interface AdmissionStore {
     organization: string;
     server: string;
     clientId: string;
-    tokenId: string;
+    /** Absent: whether there is a token that would be let in. */
+    tokenId?: string | undefined;
     /** Of a token that a person granted: the grant, and the person. */
     grant?: { id: string; userId: string } | undefined;
   }): Promise<AdmittedClient | undefined>;
@@ -61,4 +65,7 @@ export interface AdmissionStore {
     server: string;
     userId: string;
   }): Promise<AdmittedClient | undefined>;
+
+  /** Another text than before, once anything at all was written. Costs next to nothing. */
+  written(): string;
 }

@@ -56,7 +56,7 @@ async function admitKey(
     scopes: found.scopes,
     server: found.server,
     reference: found.keyId,
-    stillValid: async () => (await ask()) !== undefined,
+    ...whileAsked(`key ${found.keyId}`, ask),
   };
 }
 
@@ -75,6 +75,7 @@ async function admitToken(
   }
   const grant = grantId === undefined ? undefined : { id: grantId, userId: subject };
   const ask = () => admissions.byClient({ ...at, clientId, tokenId, grant });
+  const askForAny = () => admissions.byClient({ ...at, clientId, grant });
   const found = await asked(ask());
   if (!found) throw new GatewayRefusal('bad_credential', { cause: 'revoked' });
   return {
@@ -85,6 +86,7 @@ async function admitToken(
     server: found.server,
     reference: tokenId,
     stillValid: async () => expiresAt > clock.now() && (await ask()) !== undefined,
+    standing: whileAsked(`client ${clientId} ${grantId ?? ''}`, askForAny).standing,
   };
 }
 
@@ -103,8 +105,17 @@ async function admitPerson(
     scopes: found.scopes,
     server: found.server,
     reference: `user:${userId}`,
-    stillValid: async () => (await ask()) !== undefined,
+    ...whileAsked('person', ask),
   };
+}
+
+/** For as long as the same question finds something. */
+function whileAsked(
+  name: string,
+  ask: () => Promise<object | undefined>,
+): Pick<Admission, 'stillValid' | 'standing'> {
+  const stillValid = async () => (await ask()) !== undefined;
+  return { stillValid, standing: { name, stands: stillValid } };
 }
 
 async function asked<Answer>(question: Promise<Answer>): Promise<Answer> {

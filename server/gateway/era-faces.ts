@@ -13,6 +13,12 @@ export interface EraFaces {
    */
   facing(era: Era, call: FacedCall): Upstream;
 
+  /** For whom something is kept at upstreams for the sake of translation. */
+  owners(): Iterable<string>;
+
+  /** Ends what is kept for an owner: links at their upstreams, calls that wait for them. */
+  endOf(owner: string): void;
+
   /** Ends what was made at upstreams for the sake of translation. */
   close(): Promise<void>;
 }

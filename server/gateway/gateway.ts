@@ -16,6 +16,7 @@ import { errorAnswer } from './errors.ts';
 import type { GatewayAnswer, GatewayRequest } from './exchange.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { scanMessage } from './json-scan.ts';
+import { KeptOwners } from './kept-owners.ts';
 import { legacyMessage, type LegacyRooms } from './legacy-message.ts';
 import { LegacySessions, sessionOf } from './legacy-sessions.ts';
 import { legacyStream } from './legacy-stream.ts';
@@ -24,6 +25,7 @@ import type { NoteCall } from './metered-call.ts';
 import { isCall, Metering } from './metering.ts';
 import { modernMessage } from './modern-message.ts';
 import { countedFor, OpenAnswers } from './open-answers.ts';
+import { ownerOf } from './owner-of.ts';
 import { PlainLinks } from './plain-links.ts';
 import { presentedUpstream, presentingMethods, type Presentation } from './presented-upstream.ts';
 import { presentedCredential } from './presented-credential.ts';
@@ -72,6 +74,7 @@ export class Gateway {
   readonly #open = new OpenAnswers();
   readonly #rooms: LegacyRooms;
   readonly #limits: CallLimits;
+  readonly #kept: KeptOwners;
 
   constructor(ports: GatewayPorts) {
     this.#ports = ports;
@@ -81,6 +84,13 @@ export class Gateway {
       links: new PlainLinks(ports.clock),
       cancellations: new Cancellations(),
     };
+    const keepers = [this.#rooms.sessions, this.#rooms.links, ports.eras];
+    this.#kept = new KeptOwners({
+      clock: ports.clock,
+      written: () => ports.admissions.written(),
+      kept: () => new Set(keepers.flatMap((keeper) => [...keeper.owners()])),
+      end: (owner) => keepers.forEach((keeper) => keeper.endOf(owner)),
+    });
   }
 
   /** Never rejects: whatever goes wrong is an answer. */
@@ -117,6 +127,7 @@ export class Gateway {
   /** Ends all that is open, and the sessions at the upstreams. */
   async close(): Promise<void> {
     this.#open.close();
+    this.#kept.close();
     await Promise.all([this.#rooms.links.close(), this.#rooms.sessions.endAll()]);
     await this.#ports.eras.close();
   }
@@ -152,7 +163,8 @@ export class Gateway {
       });
     }
     const ending = new AbortController();
-    const owner = `${principal} ${server.id}`;
+    const owner = ownerOf(principal, server.id);
+    this.#kept.note(owner, admission.standing);
     const upstream = upstreamOf(server, owner, admission);
     const { over, endless } = this.#open.add(whileStanding(admission, upstream), ending);
     const afterwards = [over];

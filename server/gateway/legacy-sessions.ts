@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import type { Call } from './call.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
+import { ownerOf } from './owner-of.ts';
 import { SessionStreams, type KeptBudget } from './session-streams.ts';
 
 const sessionIdBytes = 24;
@@ -97,6 +98,18 @@ export class LegacySessions {
     else this.#counts.delete(session.principal);
   }
 
+  /** Whose sessions there are. */
+  owners(): Iterable<string> {
+    return new Set([...this.#sessions.values()].map(ownerOfSession));
+  }
+
+  /** Ends the sessions of an owner, at their upstreams too. */
+  endOf(owner: string): void {
+    for (const session of this.#sessions.values()) {
+      if (ownerOfSession(session) === owner) this.#forget(session);
+    }
+  }
+
   /** Ends all sessions, at their upstreams too. */
   async endAll(): Promise<void> {
     clearInterval(this.#timer);
@@ -138,6 +151,10 @@ export class LegacySessions {
       else this.#forget(session);
     }
   }
+}
+
+function ownerOfSession({ principal, serverId }: LegacySession): string {
+  return ownerOf(principal, serverId);
 }
 
 /**

@@ -73,6 +73,19 @@ export class PlainLinks {
     if (known && (await known.link) === dead) this.#links.delete(key);
   }
 
+  /** Whose links there are. */
+  owners(): Iterable<string> {
+    return this.#links.keys();
+  }
+
+  /** Ends the link of an owner, at its upstream too. */
+  endOf(key: string): void {
+    const known = this.#links.get(key);
+    this.#links.delete(key);
+    // An upstream that cannot be told forgets by itself.
+    if (known) endLink(known).catch(() => undefined);
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#timer);
     const ended = [...this.#links.values()].map(endLink);
@@ -81,10 +94,9 @@ export class PlainLinks {
   }
 
   #endIdle(): void {
-    for (const [key, entry] of this.#links) {
-      if (entry.usedAt + idleSeconds >= this.#clock.now()) continue;
-      this.#links.delete(key);
-      endLink(entry).catch(() => undefined);
+    for (const [key, { usedAt }] of this.#links) {
+      if (usedAt + idleSeconds >= this.#clock.now()) continue;
+      this.endOf(key);
     }
   }
 }

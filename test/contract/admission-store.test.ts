@@ -126,6 +126,31 @@ describe.each(storeAdapters)('an AdmissionStore in $name', ({ open }) => {
     expect(await byClient(other, { tokenId: 'jti-2' })).toBeDefined();
   });
 
+  test('lets a client in whichever token it brings, until the client is revoked', async () => {
+    await using database = await open();
+    await prepared(database);
+    const other = await database.connectAgain();
+    await database.revokedTokens.revoke({ id: 'jti-1', expiresAt: now + 10 }, now);
+
+    expect(await byClient(other, { tokenId: undefined })).toBeDefined();
+
+    await database.clients.revoke('client_a', now);
+
+    expect(await byClient(other, { tokenId: undefined })).toBeUndefined();
+  });
+
+  test('tells by another text that something was written, through whatever connection', async () => {
+    await using database = await open();
+    const { admissions } = await database.connectAgain();
+    const before = admissions.written();
+
+    expect(admissions.written()).toBe(before);
+
+    await prepared(database);
+
+    expect(admissions.written()).not.toBe(before);
+  });
+
   test.each(['organization', 'mcp_server'] as const)(
     'lets nobody in while the %s is disabled, and again once it is enabled',
     async (table) => {

@@ -25,6 +25,7 @@ export function someAdmission(but: Partial<Admission> = {}): Admission {
     server: someServer(),
     reference: 'key_a',
     stillValid: () => Promise.resolve(true),
+    standing: { name: 'key key_a', stands: () => Promise.resolve(true) },
     ...but,
   };
 }

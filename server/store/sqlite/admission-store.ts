@@ -5,6 +5,7 @@ import { isRole, roleScopes } from '#people/role';
 import { readScopes } from '#store/json-column';
 import { readServer, type ServerRow } from '#store/organization-store';
 import { untilWritten } from './until-written.ts';
+import { sqliteWritten } from './written.ts';
 
 const server = `s.id, s.name, o.name as organization, s.upstream_kind, s.upstream_url,
   s.upstream_public_only, s.upstream_access_id, s.upstream_tells_callers, s.agent_id,
@@ -73,9 +74,9 @@ export function sqliteAdmissions(connection: DatabaseSync): AdmissionStore {
     },
 
     byClient({ organization, server: name, clientId, tokenId, grant }) {
-      const asked = { organization, server: name, client: clientId, token: tokenId };
+      const asked = { organization, server: name, client: clientId, token: tokenId ?? null };
       const of = grant ? `${grant.id} ${grant.userId}` : '';
-      return recalled(`client ${organization}/${name} ${clientId} ${tokenId} ${of}`, () => {
+      return recalled(`client ${organization}/${name} ${clientId} ${tokenId ?? ''} ${of}`, () => {
         if (!grant) {
           const row = client.get(asked) as (ServerRow & { scopes: string }) | undefined;
           return row && { server: readServer(row), scopes: readScopes(row.scopes) };
@@ -99,5 +100,7 @@ export function sqliteAdmissions(connection: DatabaseSync): AdmissionStore {
         return { server: readServer(row), scopes: roleScopes(row.role) };
       });
     },
+
+    written: sqliteWritten(connection),
   };
 }

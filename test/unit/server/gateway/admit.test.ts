@@ -27,7 +27,7 @@ beforeEach(async () => {
 
 const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
 const ports = () => ({
-  admissions: { byKey, byClient, byPerson: async () => undefined },
+  admissions: { byKey, byClient, byPerson: async () => undefined, written: () => '' },
   tokens,
   clock,
   endpointUrl,
@@ -147,6 +147,21 @@ describe('a token', () => {
     clock.advance(1);
 
     expect(await stillValid()).toBe(false);
+  });
+
+  test('may expire or be revoked while its client comes back with another', async () => {
+    const { standing, stillValid } = await withToken(await tokenFor());
+    clock.advance(3600);
+    byClient.mockImplementation(async ({ tokenId }) =>
+      tokenId === undefined ? admittedClient : undefined,
+    );
+
+    expect(standing.name).toBe('client client_a ');
+    expect([await stillValid(), await standing.stands()]).toEqual([false, true]);
+
+    byClient.mockResolvedValue(undefined);
+
+    expect(await standing.stands()).toBe(false);
   });
 
   test('is no longer valid once its client is gone', async () => {

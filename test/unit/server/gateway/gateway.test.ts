@@ -19,6 +19,7 @@ const base = 'https://latchkey.example.com';
 const key = mintSecret('mcp_');
 const byKey = vi.fn<AdmissionStore['byKey']>();
 const byPerson = vi.fn<AdmissionStore['byPerson']>();
+const written = vi.fn<AdmissionStore['written']>();
 const used = vi.fn();
 const refused = vi.fn();
 const note = vi.fn();
@@ -32,6 +33,7 @@ beforeEach(() => {
   byKey
     .mockReset()
     .mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes: ['mcp:tools:read'] });
+  written.mockReset().mockReturnValue('once');
   for (const spy of [byPerson, used, note, refused, readBody]) spy.mockReset();
   upstream = legacyServer();
   presentation = undefined;
@@ -41,7 +43,7 @@ beforeEach(() => {
     used,
     refused,
     note,
-    admissions: { byKey, byClient: () => Promise.resolve(undefined), byPerson },
+    admissions: { byKey, byClient: () => Promise.resolve(undefined), byPerson, written },
     tokens: {
       issue: () => Promise.reject(new Error('not here')),
       verify: () => Promise.resolve({ outcome: 'invalid', reason: 'not here' }),

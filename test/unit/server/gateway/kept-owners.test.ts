@@ -1,0 +1,165 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { KeptOwners } from '#server/gateway/kept-owners';
+import { stillClock, type StillClock } from '#support/still-clock';
+
+let clock: StillClock;
+let owners: KeptOwners;
+let revision = 0;
+const kept = new Set<string>();
+const end = vi.fn((owner: string) => void kept.delete(owner));
+const written = vi.fn(() => String(revision));
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  clock = stillClock();
+  kept.clear();
+  end.mockClear();
+  written.mockClear();
+  owners = new KeptOwners({ clock, written, kept: () => kept, end });
+});
+
+afterEach(() => {
+  owners.close();
+  vi.useRealTimers();
+});
+
+/** What lets somebody in until it is revoked. */
+function standing(name: string) {
+  const stands = vi.fn(() => Promise.resolve(true));
+  const revoke = () => {
+    revision += 1;
+    stands.mockResolvedValue(false);
+  };
+  return { name, stands, revoke };
+}
+
+async function known(owner: string, ...lets: readonly ReturnType<typeof standing>[]) {
+  kept.add(owner);
+  for (const one of lets) owners.note(owner, one);
+  await owners.look();
+}
+
+test('what is kept for an owner ends once what let them in is revoked, and nothing of others', async () => {
+  const [one, other] = [standing('key a'), standing('key b')];
+  await known('a', one);
+  await known('b', other);
+
+  expect(end).not.toHaveBeenCalled();
+
+  one.revoke();
+  await owners.look();
+
+  expect(end).toHaveBeenCalledExactlyOnceWith('a');
+});
+
+test('it looks by itself, within a second', async () => {
+  const one = standing('key a');
+  await known('a', one);
+  one.revoke();
+  vi.advanceTimersByTime(1000);
+
+  await vi.waitFor(() => expect(end).toHaveBeenCalledExactlyOnceWith('a'));
+});
+
+test('who may come back by another grant loses nothing, until the last is revoked', async () => {
+  const [first, second] = [standing('client c grant 1'), standing('client c grant 2')];
+  await known('a', first, second);
+  first.revoke();
+  await owners.look();
+
+  expect(end).not.toHaveBeenCalled();
+
+  second.revoke();
+  await owners.look();
+
+  expect(end).toHaveBeenCalledExactlyOnceWith('a');
+});
+
+test('nothing is looked up while nothing was written, but for once a minute, as keys expire', async () => {
+  const one = standing('key a');
+  await known('a', one);
+  one.stands.mockClear().mockResolvedValue(false);
+  await owners.look();
+
+  expect(one.stands).not.toHaveBeenCalled();
+
+  clock.advance(60);
+  await owners.look();
+
+  expect(end).toHaveBeenCalledExactlyOnceWith('a');
+});
+
+test('who is new is looked up even when nothing was written since', async () => {
+  await known('a', standing('key a'));
+  const late = standing('key b');
+  late.stands.mockResolvedValue(false);
+  await known('b', late);
+
+  expect(end).toHaveBeenCalledExactlyOnceWith('b');
+});
+
+test('what a request of theirs leaves behind after the revocation ends too', async () => {
+  const one = standing('key a');
+  await known('a', one);
+  one.revoke();
+  await owners.look();
+  kept.add('a');
+  await owners.look();
+
+  expect(end).toHaveBeenCalledTimes(2);
+});
+
+test('who is let in again is not ended again', async () => {
+  const one = standing('key a');
+  await known('a', one);
+  one.revoke();
+  await owners.look();
+  await known('a', standing('key a'));
+
+  expect(end).toHaveBeenCalledTimes(1);
+  expect(kept).toEqual(new Set(['a']));
+});
+
+test('a store that cannot be asked ends nothing, and is asked again', async () => {
+  const one = standing('key a');
+  await known('a', one);
+  one.revoke();
+  one.stands.mockRejectedValueOnce(new Error('disk full'));
+  await owners.look();
+  written.mockImplementationOnce(() => {
+    throw new Error('disk full');
+  });
+  await owners.look();
+
+  expect(end).not.toHaveBeenCalled();
+
+  await owners.look();
+
+  expect(end).toHaveBeenCalledExactlyOnceWith('a');
+});
+
+test('owners for whom nothing is kept are forgotten, the others not', async () => {
+  await known('a', standing('key a'));
+  await known('b', standing('key b'));
+  kept.delete('b');
+  clock.advance(901);
+  await owners.look();
+
+  expect(owners.size).toBe(1);
+
+  kept.delete('a');
+  clock.advance(60);
+  await owners.look();
+
+  expect(owners.size).toBe(0);
+});
+
+test('a thousand owners are all looked up', async () => {
+  const all = Array.from({ length: 1000 }, (_, n) => standing(`key ${n}`));
+  all.forEach((one, n) => owners.note(`owner ${n}`, one));
+  kept.add('owner 999');
+  all.forEach((one) => one.revoke());
+  await owners.look();
+
+  expect(end).toHaveBeenCalledExactlyOnceWith('owner 999');
+});
