@@ -1,4 +1,5 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
+import { upstreamPlace } from '#gateway/upstream-place';
 import type { ServerRecord } from '#organizations/server-record';
 
 /** How an upstream turned out to want to be spoken to by callers of the modern era; `neither`: as they do. */
@@ -63,14 +64,6 @@ export class KnownEras {
   }
 }
 
-function nameOf({ id, upstream }: ServerRecord): string {
-  switch (upstream.kind) {
-    case 'http':
-      return `${id} ${upstream.url}`;
-    case 'agent':
-      return `${id} ${upstream.agentId}`;
-    case 'stdio':
-    case 'demo':
-      return `${id} ${upstream.kind}`;
-  }
+function nameOf(server: ServerRecord): string {
+  return `${server.id} ${upstreamPlace(server)}`;
 }

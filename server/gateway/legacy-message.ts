@@ -16,6 +16,7 @@ import type { UpstreamAnswer } from './upstream.ts';
 import { followed } from './event-stream.ts';
 import { endUpstreamSession } from './end-upstream-session.ts';
 import { discard, relay, send } from './relay.ts';
+import { upstreamPlace } from './upstream-place.ts';
 
 export interface LegacyRooms {
   readonly sessions: LegacySessions;
@@ -51,7 +52,9 @@ export async function legacyMessage(
     call.afterwards.push(cancellations.expect(owner, envelope.id, ending));
     if (isPlain(envelope, request)) {
       const { hiddenTools } = admission.server;
-      const plain = { body, envelope, upstream, key: owner, hiddenTools, signal: ending.signal };
+      const { signal } = ending;
+      const place = upstreamPlace(admission.server);
+      const plain = { body, envelope, upstream, key: owner, place, hiddenTools, signal };
       return plainRequest(plain, links);
     }
   }
@@ -85,9 +88,10 @@ async function inSession(
     return relay(answer, accepts, session && following(session));
   }
   const { sessionId } = answer;
-  const opened = sessions.open(admission.principal, serverId, sessionId, () =>
-    endUpstreamSession(upstream, legacyHeaders(request.headers, sessionId)),
-  );
+  const opened = sessions.open(admission.principal, serverId, sessionId, {
+    place: upstreamPlace(admission.server),
+    end: () => endUpstreamSession(upstream, legacyHeaders(request.headers, sessionId)),
+  });
   opened.showsUrls = saysItShowsUrls(body);
   const relayed = await relay(answer, accepts, following(opened));
   return { ...relayed, headers: { ...relayed.headers, 'Mcp-Session-Id': opened.id } };

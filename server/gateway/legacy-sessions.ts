@@ -5,6 +5,7 @@ import type { Call } from './call.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { ownerOf } from './owner-of.ts';
 import { SessionStreams, type KeptBudget } from './session-streams.ts';
+import { upstreamPlace } from './upstream-place.ts';
 
 const sessionIdBytes = 24;
 const idleSeconds = 3600;
@@ -19,6 +20,8 @@ export interface LegacySession {
   readonly principal: string;
   readonly serverId: string;
   readonly upstreamSessionId: string;
+  /** Where its upstream is: `upstreamPlace`. */
+  readonly place: string;
   /** Ids, as JSON text, of the upstream's requests that wait for the caller's response. */
   readonly pending: Set<string>;
   /** Its streams, while they can be asked for again. */
@@ -29,8 +32,15 @@ export interface LegacySession {
 
 interface KeptSession extends LegacySession {
   usedAt: EpochSeconds;
-  /** Tells the upstream that its session is over. */
   readonly end: () => Promise<void>;
+}
+
+/** The upstream of a session. */
+export interface SessionEnd {
+  /** `upstreamPlace` */
+  readonly place?: string;
+  /** Tells it that its session is over. */
+  readonly end?: () => Promise<void>;
 }
 
 /**
@@ -57,7 +67,7 @@ export class LegacySessions {
     principal: string,
     serverId: string,
     upstreamSessionId: string,
-    end: () => Promise<void> = () => Promise.resolve(),
+    { place = '', end = () => Promise.resolve() }: SessionEnd = {},
   ): LegacySession {
     this.#forgetOld();
     if (this.#count(principal) >= maxSessionsPerPrincipal) this.#forgetOldestOf(principal);
@@ -68,6 +78,7 @@ export class LegacySessions {
       principal,
       serverId,
       upstreamSessionId,
+      place,
       pending: new Set<string>(),
       streams: new SessionStreams(this.#clock, this.#budget),
       usedAt,
@@ -96,6 +107,12 @@ export class LegacySessions {
     const left = this.#count(session.principal) - 1;
     if (left > 0) this.#counts.set(session.principal, left);
     else this.#counts.delete(session.principal);
+  }
+
+  /** Forgets a session whose upstream nobody asks any more, and tells that upstream. */
+  end(id: string): void {
+    const session = this.#sessions.get(id);
+    if (session) this.#forget(session);
   }
 
   /** Whose sessions there are. */
@@ -158,7 +175,8 @@ function ownerOfSession({ principal, serverId }: LegacySession): string {
 }
 
 /**
- * The session that a call names; `undefined` when it names none.
+ * The session that a call names; `undefined` when it names none. One from before its server was pointed
+ * elsewhere ends: what it is called at the one upstream is not for another to hear.
  *
  * @throws {GatewayRefusal} `unknown_session`
  */
@@ -170,5 +188,9 @@ export function sessionOf(
   if (id === undefined) return undefined;
   const session = sessions.find(String(id), admission.principal, admission.server.id);
   if (!session) throw new GatewayRefusal('unknown_session');
+  if (session.place !== upstreamPlace(admission.server)) {
+    sessions.end(session.id);
+    throw new GatewayRefusal('unknown_session');
+  }
   return session;
 }

@@ -30,15 +30,26 @@ export interface LegacyLink {
   readonly sessionId: string | undefined;
 }
 
+/** Whom a link is for, and where it leads. */
+export interface LinkAsked {
+  /** A principal and a server. */
+  readonly key: string;
+  readonly upstream: Upstream;
+  /** `upstreamPlace` */
+  readonly place: string;
+}
+
+interface KeptLink extends LinkAsked {
+  readonly link: Promise<PlainLink>;
+  usedAt: EpochSeconds;
+}
+
 /**
  * The handshakes that the gateway makes for plain requests: one a principal and server, kept while it
- * is used, never shared between principals.
+ * is used, never shared between principals, and ended when the server is pointed elsewhere.
  */
 export class PlainLinks {
-  readonly #links = new Map<
-    string,
-    { link: Promise<PlainLink>; upstream: Upstream; usedAt: EpochSeconds }
-  >();
+  readonly #links = new Map<string, KeptLink>();
   #lastId = 0;
   readonly #clock: Clock;
   readonly #timer: NodeJS.Timeout;
@@ -49,15 +60,17 @@ export class PlainLinks {
   }
 
   /** The link of this principal and server, made now where there is none. */
-  async link(key: string, upstream: Upstream): Promise<PlainLink> {
+  async link({ key, upstream, place }: LinkAsked): Promise<PlainLink> {
     const known = this.#links.get(key);
-    if (known) {
+    if (known?.place === place) {
       known.usedAt = this.#clock.now();
       return known.link;
     }
+    this.endOf(key);
     const link = shakeHands(upstream);
-    this.#links.set(key, { link, upstream, usedAt: this.#clock.now() });
-    link.catch(() => this.#links.delete(key));
+    const made = { key, upstream, place, link, usedAt: this.#clock.now() };
+    this.#links.set(key, made);
+    link.catch(() => this.#links.get(key) === made && this.#links.delete(key));
     return link;
   }
 
@@ -154,13 +167,7 @@ export function linkHeaders(link: LegacyLink): Record<string, string> {
   };
 }
 
-async function endLink({
-  link,
-  upstream,
-}: {
-  link: Promise<PlainLink>;
-  upstream: Upstream;
-}): Promise<void> {
+async function endLink({ link, upstream }: KeptLink): Promise<void> {
   const made = await link;
   if (made.era === 'modern' || made.sessionId === undefined) return;
   await endUpstreamSession(upstream, linkHeaders(made));

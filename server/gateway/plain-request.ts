@@ -5,17 +5,20 @@ import { modernHeaders, postHeaders } from './forwarded-headers.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { withoutTools } from './hidden-tools.ts';
 import { scanMessage, type Envelope } from './json-scan.ts';
-import { linkHeaders, plainMeta, type LegacyLink, type PlainLinks } from './plain-links.ts';
+import {
+  linkHeaders,
+  plainMeta,
+  type LegacyLink,
+  type LinkAsked,
+  type PlainLinks,
+} from './plain-links.ts';
 import { discard, failure, relay, send } from './relay.ts';
 import { withId, withMeta } from './splice.ts';
-import type { Upstream, UpstreamAnswer } from './upstream.ts';
+import type { UpstreamAnswer } from './upstream.ts';
 
-interface PlainRequest {
+interface PlainRequest extends LinkAsked {
   readonly body: Buffer;
   readonly envelope: Envelope;
-  readonly upstream: Upstream;
-  /** Whose link it is: a principal and a server. */
-  readonly key: string;
   readonly hiddenTools: readonly string[];
   readonly signal: AbortSignal;
 }
@@ -31,7 +34,7 @@ export async function plainRequest(
   links: PlainLinks,
 ): Promise<GatewayAnswer> {
   const { body, envelope, upstream, signal, key } = request;
-  const link = await links.link(key, upstream);
+  const link = await links.link(request);
   if (link.era === 'modern') {
     const carried = withMeta(body, envelope, plainMeta);
     const headers = modernHeaders(envelope);
@@ -51,7 +54,7 @@ export async function plainRequest(
   // The upstream forgot the session, so it did not run the request: once more with a new one.
   await discard(answer.body);
   await links.forget(key, link);
-  const renewed = await links.link(key, upstream);
+  const renewed = await links.link(request);
   if (renewed.era === 'modern') throw failure(answer);
   return underId(await finish(request, await forward(renewed)), envelope);
 }

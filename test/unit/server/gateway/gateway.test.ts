@@ -293,3 +293,55 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
     Object.entries(own).map(([name, value]) => [name.toLowerCase(), value] as const),
   );
 }
+
+describe('a server that is pointed elsewhere', () => {
+  /** From now on calls go to `next`. */
+  function pointTo(url: string, next: Upstream) {
+    upstream = next;
+    const server = someServer({ upstream: { kind: 'http', url } });
+    byKey.mockResolvedValue({ server, keyId: 'key_a', scopes: ['mcp:tools:read'] });
+  }
+  const [first, second] = [legacyServer(), legacyServer()];
+  const sent = ({ sent: requests }: typeof first) =>
+    requests.splice(0).map(({ method, headers }) => [method, headers['mcp-session-id']]);
+
+  beforeEach(() => {
+    pointTo('https://first.example.com/mcp', first);
+    for (const { sent: requests } of [first, second]) requests.splice(0);
+  });
+
+  test('hears nothing of the session that a plain request has at the upstream before', async () => {
+    await bodyText(await ask());
+    const [, session] = sent(first).at(-1) ?? [];
+    pointTo('https://second.example.com/mcp', second);
+
+    expect((await ask()).status).toBe(200);
+    expect(sent(second)).toEqual([
+      ['POST', undefined],
+      ['POST', undefined],
+      ['POST', expect.any(String)],
+      ['POST', expect.any(String)],
+    ]);
+    await vi.waitFor(() => expect(sent(first)).toEqual([['DELETE', session]]));
+  });
+
+  test('hears nothing of a session that was opened before, which is over', async () => {
+    const opened = await ask('{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}');
+    await bodyText(opened);
+    const headers = {
+      'content-type': 'application/json',
+      'mcp-session-id': opened.headers['Mcp-Session-Id'],
+    };
+    expect((await ask(list, { headers })).status).toBe(200);
+    const [, session] = sent(first).at(-1) ?? [];
+    pointTo('https://second.example.com/mcp', second);
+
+    expect((await ask(list, { headers })).status).toBe(404);
+    expect(sent(second)).toEqual([]);
+    await vi.waitFor(() => expect(sent(first)).toEqual([['DELETE', session]]));
+
+    pointTo('https://first.example.com/mcp', first);
+
+    expect((await ask(list, { headers })).status).toBe(404);
+  });
+});

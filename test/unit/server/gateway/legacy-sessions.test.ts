@@ -77,7 +77,7 @@ describe('the upstream is told of a session', () => {
     const clock = stillClock();
     const sessions = new LegacySessions(clock);
     const end = vi.fn(() => Promise.reject(new Error('gone')));
-    sessions.open('key:a', 'srv_1', 'upstream-1', end);
+    sessions.open('key:a', 'srv_1', 'upstream-1', { end });
     clock.advance(3601);
     sessions.open('key:b', 'srv_1', 'upstream-2');
 
@@ -87,7 +87,7 @@ describe('the upstream is told of a session', () => {
   test('that its principal loses to a newer one', () => {
     const sessions = new LegacySessions(stillClock());
     const end = vi.fn(() => Promise.resolve());
-    sessions.open('key:a', 'srv_1', 'upstream-0', end);
+    sessions.open('key:a', 'srv_1', 'upstream-0', { end });
     for (let n = 0; n < 1000; n++) sessions.open('key:a', 'srv_1', 'another');
 
     expect(end).toHaveBeenCalledOnce();
@@ -97,8 +97,8 @@ describe('the upstream is told of a session', () => {
     const sessions = new LegacySessions(stillClock());
     const open = vi.fn(() => Promise.resolve());
     const closed = vi.fn(() => Promise.resolve());
-    sessions.open('key:a', 'srv_1', 'upstream-1', open);
-    sessions.close(sessions.open('key:a', 'srv_1', 'upstream-2', closed).id);
+    sessions.open('key:a', 'srv_1', 'upstream-1', { end: open });
+    sessions.close(sessions.open('key:a', 'srv_1', 'upstream-2', { end: closed }).id);
     await sessions.endAll();
 
     expect(open).toHaveBeenCalledOnce();

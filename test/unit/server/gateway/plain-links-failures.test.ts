@@ -5,6 +5,7 @@ import { stillClock } from '#support/still-clock';
 import { brokenOff, eventStream, fakeUpstream, type ScriptedAnswer } from '#support/fake-upstream';
 import { messageOf } from '#support/mcp-servers';
 
+const place = 'https://mcp.example.com/';
 let links: PlainLinks;
 
 beforeEach(() => {
@@ -42,7 +43,9 @@ describe('a handshake fails as the upstream’s fault when', () => {
     ],
     ['its answer breaks off', 'upstream_failed', refusing({ text: brokenOff('{') })],
   ])('%s', async (_, code, script) => {
-    await expect(links.link('key:a srv_1', fakeUpstream(script))).rejects.toMatchObject({
+    await expect(
+      links.link({ key: 'key:a srv_1', place, upstream: fakeUpstream(script) }),
+    ).rejects.toMatchObject({
       name: 'GatewayRefusal',
       code,
     });
@@ -53,7 +56,7 @@ describe('a handshake fails as the upstream’s fault when', () => {
     vi.spyOn(AbortSignal, 'timeout').mockReturnValue(late);
     const upstream = fakeUpstream(({ signal }) => Promise.reject(signal.reason));
 
-    await expect(links.link('key:a srv_1', upstream)).rejects.toMatchObject({
+    await expect(links.link({ key: 'key:a srv_1', place, upstream })).rejects.toMatchObject({
       name: 'GatewayRefusal',
       code: 'upstream_failed',
       details: { detail: 'it did not answer in time' },
@@ -68,11 +71,11 @@ test('a handshake that failed is made again at the next request', async () => {
     return { text: '{"jsonrpc":"2.0","id":"discover","result":{}}' };
   });
 
-  await expect(links.link('key:a srv_1', upstream)).rejects.toMatchObject({
+  await expect(links.link({ key: 'key:a srv_1', place, upstream })).rejects.toMatchObject({
     code: 'upstream_unreachable',
   });
 
   up = true;
 
-  expect(await links.link('key:a srv_1', upstream)).toEqual({ era: 'modern' });
+  expect(await links.link({ key: 'key:a srv_1', place, upstream })).toEqual({ era: 'modern' });
 });

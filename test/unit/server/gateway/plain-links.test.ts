@@ -5,6 +5,7 @@ import { stillClock, type StillClock } from '#support/still-clock';
 import { fakeUpstream, type FakeUpstream, type ScriptedAnswer } from '#support/fake-upstream';
 import { legacyServer, messageOf, modernServer } from '#support/mcp-servers';
 
+const place = 'https://mcp.example.com/';
 let clock: StillClock;
 let links: PlainLinks;
 
@@ -27,7 +28,7 @@ const legacyLink = { era: 'legacy', protocolVersion: '2025-06-18', sessionId: 's
 test('a modern upstream is asked once what it is, in the headers and _meta of its era', async () => {
   const upstream = modernServer();
 
-  expect(await links.link('key:a srv_1', upstream)).toEqual({ era: 'modern' });
+  expect(await links.link({ key: 'key:a srv_1', place, upstream })).toEqual({ era: 'modern' });
   expect(methods(upstream)).toEqual(['server/discover']);
   expect(upstream.sent[0]?.headers).toEqual({
     'content-type': 'application/json',
@@ -51,7 +52,7 @@ test.each([false, true])(
   async (events) => {
     const upstream = legacyServer({ events });
 
-    expect(await links.link('key:a srv_1', upstream)).toEqual(legacyLink);
+    expect(await links.link({ key: 'key:a srv_1', place, upstream })).toEqual(legacyLink);
     expect(methods(upstream)).toEqual([
       'server/discover',
       'initialize',
@@ -65,7 +66,11 @@ test.each([false, true])(
 );
 
 test('a legacy upstream without sessions gives a link without one', async () => {
-  const link = await links.link('key:a srv_1', legacyServer({ withSessions: false }));
+  const link = await links.link({
+    key: 'key:a srv_1',
+    place,
+    upstream: legacyServer({ withSessions: false }),
+  });
 
   expect(link).toEqual({ ...legacyLink, sessionId: undefined });
   expect(
@@ -86,17 +91,17 @@ test.each([400, 404, 405])(
         .then(({ body, ...rest }) => ({ ...rest, text: body }));
     });
 
-    expect(await links.link('key:a srv_1', upstream)).toEqual(legacyLink);
+    expect(await links.link({ key: 'key:a srv_1', place, upstream })).toEqual(legacyLink);
   },
 );
 
 test('requests at once share one handshake, and one principal never uses that of another', async () => {
   const upstream = legacyServer();
   const [one, two] = await Promise.all([
-    links.link('key:a srv_1', upstream),
-    links.link('key:a srv_1', upstream),
+    links.link({ key: 'key:a srv_1', place, upstream }),
+    links.link({ key: 'key:a srv_1', place, upstream }),
   ]);
-  const other = await links.link('key:b srv_1', upstream);
+  const other = await links.link({ key: 'key:b srv_1', place, upstream });
 
   expect(one).toBe(two);
   expect(other).toMatchObject({ sessionId: 'session-2' });
@@ -104,7 +109,7 @@ test('requests at once share one handshake, and one principal never uses that of
 
 test('a link that nobody used for five minutes ends, its session upstream too', async () => {
   const upstream = legacyServer();
-  await links.link('key:a srv_1', upstream);
+  await links.link({ key: 'key:a srv_1', place, upstream });
   clock.advance(300);
   await vi.advanceTimersByTimeAsync(30_000);
 
@@ -117,31 +122,31 @@ test('a link that nobody used for five minutes ends, its session upstream too', 
     method: 'DELETE',
     headers: { 'mcp-session-id': 'session-1' },
   });
-  expect(await links.link('key:a srv_1', upstream)).toMatchObject({ sessionId: 'session-2' });
+  expect(await links.link({ key: 'key:a srv_1', place, upstream })).toMatchObject({
+    sessionId: 'session-2',
+  });
 });
 
 test('a link is forgotten only while it is the one that was found dead', async () => {
   const upstream = legacyServer();
-  const dead = await links.link('key:a srv_1', upstream);
+  const dead = await links.link({ key: 'key:a srv_1', place, upstream });
   await links.forget('key:a srv_1', dead);
-  const renewed = await links.link('key:a srv_1', upstream);
+  const renewed = await links.link({ key: 'key:a srv_1', place, upstream });
   await links.forget('key:a srv_1', dead);
 
   expect(renewed).toMatchObject({ sessionId: 'session-2' });
-  expect(await links.link('key:a srv_1', upstream)).toBe(renewed);
+  expect(await links.link({ key: 'key:a srv_1', place, upstream })).toBe(renewed);
 });
 
 test('closing ends every session, past one that cannot be ended', async () => {
   const upstream = legacyServer();
-  await links.link('key:a srv_1', upstream);
-  await links.link('key:b srv_1', upstream);
-  await links.link(
-    'key:c srv_1',
-    fakeUpstream((request) => {
-      if (request.method === 'DELETE') throw new UpstreamError('unreachable', 'DELETE');
-      return { text: '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}' };
-    }),
-  );
+  await links.link({ key: 'key:a srv_1', place, upstream });
+  await links.link({ key: 'key:b srv_1', place, upstream });
+  const untold = fakeUpstream((request) => {
+    if (request.method === 'DELETE') throw new UpstreamError('unreachable', 'DELETE');
+    return { text: '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}' };
+  });
+  await links.link({ key: 'key:c srv_1', place, upstream: untold });
   await links.close();
 
   expect(methods(upstream).filter((method) => method === 'DELETE')).toHaveLength(2);

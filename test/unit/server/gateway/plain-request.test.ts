@@ -9,6 +9,7 @@ import { legacyServer, messageOf, modernServer } from '#support/mcp-servers';
 import { scannedMessage } from '#support/scanned-message';
 
 let links: PlainLinks;
+const place = 'https://mcp.example.com/';
 const signal = new AbortController().signal;
 
 beforeEach(() => {
@@ -22,7 +23,10 @@ function ask(
   message: string,
   { key = 'key:a srv_1', hiddenTools = [] as string[] } = {},
 ) {
-  return plainRequest({ ...scannedMessage(message), upstream, key, hiddenTools, signal }, links);
+  return plainRequest(
+    { ...scannedMessage(message), upstream, key, place, hiddenTools, signal },
+    links,
+  );
 }
 
 const list = '{"jsonrpc":"2.0","id":"mine","method":"tools/list"}';
