@@ -11,8 +11,14 @@ function limit(name: keyof ServerLimits, doc: string) {
 
 const limitFields = z
   .strictObject({
-    callsPerMinute: limit('callsPerMinute', 'Requests of one caller in any minute'),
-    concurrentCalls: limit('concurrentCalls', 'Requests of one caller under way at once'),
+    callsPerMinute: limit(
+      'callsPerMinute',
+      'Requests of one caller in any minute; notifications, and streams to listen by, twice as many each',
+    ),
+    concurrentCalls: limit(
+      'concurrentCalls',
+      'Requests of one caller under way at once; streams by which it listens four times as many',
+    ),
     requestBytes: limit('requestBytes', 'The largest body of a request'),
     answerBytes: limit('answerBytes', 'The largest answer'),
     callSeconds: limit('callSeconds', 'The longest that a request and its answer may take'),

@@ -16,8 +16,12 @@ const shownUpstream = z.discriminatedUnion('kind', [
 const maybeLimit = z.int().nullable();
 const shownLimits = z
   .object({
-    callsPerMinute: maybeLimit.describe('Requests of one caller in any minute'),
-    concurrentCalls: maybeLimit.describe('Requests of one caller under way at once'),
+    callsPerMinute: maybeLimit.describe(
+      'Requests of one caller in any minute; notifications, and streams to listen by, twice as many each',
+    ),
+    concurrentCalls: maybeLimit.describe(
+      'Requests of one caller under way at once; streams by which it listens four times as many',
+    ),
     requestBytes: maybeLimit.describe('The largest body of a request'),
     answerBytes: maybeLimit.describe('The largest answer'),
     callSeconds: maybeLimit.describe('The longest that a request and its answer may take'),

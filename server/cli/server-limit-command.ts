@@ -16,8 +16,8 @@ const optionNames = {
 } as const;
 
 const docs = {
-  callsPerMinute: 'requests of one caller in any minute',
-  concurrentCalls: 'requests of one caller under way at once',
+  callsPerMinute: 'requests of one caller in any minute; notifications twice as many',
+  concurrentCalls: 'requests of one caller under way at once; open streams four times as many',
   requestBytes: 'the largest body of a request',
   answerBytes: 'the largest answer',
   callSeconds: 'the longest that a request and its answer may take',

@@ -75,8 +75,8 @@ export const serverFormPage: Page<ServerFormData> = {
 <p class="help">Empty: only what holds for every server. Who goes beyond one is told which, and when to come back.</p>
 <% const limit = (name, label, help) => include('@field', { name, label, help, value: it.typed.limits[name] || '', error: wrong(name), optional: true, unmarked: true, focus: false,
   attributes: 'inputmode="numeric" autocomplete="off" spellcheck="false" maxlength="12"' }) %>
-<%~ limit('callsPerMinute', 'Calls a minute', 'Of one caller: a key, or what an application does for one person.') %>
-<%~ limit('concurrentCalls', 'Calls at once', 'Of one caller.') %>
+<%~ limit('callsPerMinute', 'Calls a minute', 'Of one caller: a key, or what an application does for one person. Twice as many notifications.') %>
+<%~ limit('concurrentCalls', 'Calls at once', 'Of one caller. It may listen by four times as many streams.') %>
 <%~ limit('callSeconds', 'Seconds a call', 'From its arrival to the end of its answer.') %>
 <%~ limit('requestBytes', 'Bytes of a request', '') %>
 <%~ limit('answerBytes', 'Bytes of an answer', '') %>

@@ -8,15 +8,27 @@ import { isCall } from './metering.ts';
 import { countedFor } from './open-answers.ts';
 
 const sweepEvery = 1024;
+/** Every call may be cancelled, and there must be room for a handshake. */
+const noticesACall = 2;
+/** Who calls once at a time may have several assistants that listen. */
+const streamsACall = 4;
 
 /** A request that was counted. */
 export interface CountedCall {
   readonly over: () => void;
 }
 
+/** What one kind of message is held to, and what it is called. */
+interface Bounds {
+  readonly kind: 'calls' | 'notifications' | 'streams';
+  readonly perMinute: number | undefined;
+  readonly atOnce: number | undefined;
+}
+
 /**
- * Holds callers to the limits of the servers that have some: how often, how many at once, how long. Counted
- * are requests that end, and not what only listens. Each process counts for itself.
+ * Holds callers to the limits of the servers that have some: how often, how many at once, how long. Calls are
+ * counted, and beside them, so that a caller can cancel what it called, notifications and the streams by which it
+ * listens. Each process counts for itself.
  */
 export class CallLimits {
   readonly #clock: Clock;
@@ -39,8 +51,16 @@ export class CallLimits {
     limits: ServerLimits,
   ): CountedCall {
     checkSize(body.length, limits);
-    if (!isCounted(envelope)) return nothing;
-    const release = this.#count(`${countedFor(admission)} ${admission.server.id}`, limits);
+    // It was asked for: nobody sends more of them than there are requests.
+    if (envelope.kind === 'response') return nothing;
+    if (envelope.method === 'subscriptions/listen') return this.listen(admission, limits);
+    const { callsPerMinute, concurrentCalls: atOnce } = limits;
+    if (!isCounted(envelope)) {
+      const perMinute = callsPerMinute && callsPerMinute * noticesACall;
+      const over = this.#count(admission, { kind: 'notifications', perMinute, atOnce: undefined });
+      return { over };
+    }
+    const release = this.#count(admission, { kind: 'calls', perMinute: callsPerMinute, atOnce });
     const stop = endLater(ending, limits);
     const over = () => {
       stop();
@@ -49,20 +69,30 @@ export class CallLimits {
     return { over };
   }
 
-  #count(caller: string, limits: ServerLimits): () => void {
-    const { callsPerMinute, concurrentCalls } = limits;
-    if (callsPerMinute === undefined && concurrentCalls === undefined) return () => undefined;
-    const rate = this.#rateOf(caller);
-    if (concurrentCalls !== undefined && rate.open >= concurrentCalls) {
+  /**
+   * Lets a stream begin by which its caller listens, for as long as it likes. `over` must be called at its end.
+   *
+   * @throws {GatewayRefusal} `too_many_requests`
+   */
+  listen(admission: Admission, { callsPerMinute, concurrentCalls }: ServerLimits): CountedCall {
+    const perMinute = callsPerMinute && callsPerMinute * noticesACall;
+    const atOnce = concurrentCalls && concurrentCalls * streamsACall;
+    return { over: this.#count(admission, { kind: 'streams', perMinute, atOnce }) };
+  }
+
+  #count(admission: Admission, { kind, perMinute, atOnce }: Bounds): () => void {
+    if (perMinute === undefined && atOnce === undefined) return () => undefined;
+    const rate = this.#rateOf(`${countedFor(admission)} ${admission.server.id} ${kind}`);
+    if (atOnce !== undefined && rate.open >= atOnce) {
       throw new GatewayRefusal('too_many_requests', {
-        detail: `${concurrentCalls} calls of yours are under way, as many as this server takes at once`,
+        detail: `${atOnce} ${kind} of yours are under way, as many as this server takes at once`,
         retryAfterSeconds: 1,
       });
     }
-    const wait = callsPerMinute === undefined ? 0 : rate.take(callsPerMinute, this.#clock.now());
+    const wait = perMinute === undefined ? 0 : rate.take(perMinute, this.#clock.now());
     if (wait > 0) {
       throw new GatewayRefusal('too_many_requests', {
-        detail: `this server takes ${callsPerMinute} calls a minute from one caller`,
+        detail: `this server takes ${perMinute} ${kind} a minute from one caller`,
         retryAfterSeconds: wait,
       });
     }

@@ -198,6 +198,10 @@ export class Gateway {
   async #route(call: Call, seen: Seen): Promise<GatewayAnswer> {
     const { eras } = this.#ports;
     if (call.request.method !== 'POST') {
+      const { limits } = call.admission.server;
+      if (limits && call.request.method === 'GET') {
+        call.afterwards.push(this.#limits.listen(call.admission, limits).over);
+      }
       const upstream = eras.facing('legacy', call);
       return legacyStream({ ...call, upstream }, this.#rooms.sessions);
     }

@@ -1,6 +1,9 @@
 import type { Admission } from './admission.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
 
 const checkEveryMs = 500;
+/** Of one whom `countedFor` names: what only listens leaves room for calls. */
+const maxEndless = 512;
 
 interface OpenAnswer {
   readonly admission: Admission;
@@ -18,7 +21,7 @@ export function countedFor({ credential, principal }: Admission): string {
 
 /** What an exchange tells of itself. */
 export interface OpenAnswerHandle {
-  /** It listens: its answer has no end of its own. */
+  /** It listens: its answer has no end of its own. @throws {GatewayRefusal} `too_many_requests` */
   readonly endless: () => void;
   readonly over: () => void;
 }
@@ -49,6 +52,7 @@ export class OpenAnswers {
     answers.add(answer);
     return {
       endless: () => {
+        checkEndless(answers);
         answer.endless = true;
       },
       over: () => {
@@ -80,6 +84,15 @@ export class OpenAnswers {
   async #check(): Promise<void> {
     await Promise.all([...this.#open.values()].map((answers) => checkAll(answers)));
   }
+}
+
+function checkEndless(answers: ReadonlySet<OpenAnswer>): void {
+  const listening = [...answers].filter(({ endless }) => endless).length;
+  if (listening < maxEndless) return;
+  throw new GatewayRefusal('too_many_requests', {
+    detail: `this credential listens by ${maxEndless} streams already`,
+    retryAfterSeconds: 1,
+  });
 }
 
 async function checkAll(answers: ReadonlySet<OpenAnswer>): Promise<void> {

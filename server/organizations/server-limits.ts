@@ -1,8 +1,8 @@
 /** How much a server takes and gives; what is not there is bounded by what holds for every server alone. */
 export interface ServerLimits {
-  /** Requests that one caller may send in any minute. */
+  /** Requests that one caller may send in any minute; of notifications, and of streams to listen by, twice as many each. */
   readonly callsPerMinute?: number;
-  /** Requests of one caller that may be under way at once. */
+  /** Requests of one caller that may be under way at once; of streams by which it listens, four times as many. */
   readonly concurrentCalls?: number;
   /** Of the body of a request. */
   readonly requestBytes?: number;

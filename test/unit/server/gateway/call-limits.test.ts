@@ -48,7 +48,7 @@ test('who calls too often is told when to come back, and nobody else is', () => 
   begin(limits);
 });
 
-test('a call without an id counts as one, and what only notifies does not', () => {
+test('a call without an id counts as one, and what only notifies counts apart', () => {
   const { begin } = limiter();
   const limits = { callsPerMinute: 1 };
   const notice = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}';
@@ -89,18 +89,57 @@ test('a refused call takes nothing of what is left', () => {
   begin(limits).over();
 });
 
+const notice = '{"jsonrpc":"2.0","method":"notifications/cancelled"}';
+const listening = '{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen"}';
+const response = '{"jsonrpc":"2.0","id":1,"result":{}}';
+
 test.each([
-  ['a notification', '{"jsonrpc":"2.0","method":"notifications/cancelled"}'],
-  ['a response', '{"jsonrpc":"2.0","id":1,"result":{}}'],
-  ['listening', '{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen"}'],
-])('%s counts for nothing and has all the time there is', (_, text) => {
+  ['a notification', notice, 2],
+  ['a response', response, 5],
+  ['listening', listening, 2],
+])('%s has all the time there is', (_, text, many) => {
   const { begin } = limiter();
   const ending = new AbortController();
   const limits = { callsPerMinute: 1, concurrentCalls: 1, callSeconds: 1 };
-  for (let times = 0; times < 5; times++) begin(limits, { text, ending });
+  for (let times = 0; times < many; times++) begin(limits, { text, ending });
   vi.advanceTimersByTime(60_000);
 
   expect(ending.signal.aborted).toBe(false);
+});
+
+test.each([
+  ['notifications', notice],
+  ['streams', listening],
+])('of %s twice as many a minute are taken as of calls, whatever is called', (kind, text) => {
+  const { begin, clock } = limiter();
+  const limits = { callsPerMinute: 2 };
+  for (let times = 0; times < 2; times++) begin(limits);
+  for (let times = 0; times < 4; times++) begin(limits, { text }).over();
+  const refused = {
+    code: 'too_many_requests',
+    message: `this server takes 4 ${kind} a minute from one caller`,
+    details: expect.objectContaining({ retryAfterSeconds: 60 }),
+  };
+
+  expect(() => begin(limits, { text })).toThrow(expect.objectContaining(refused));
+  begin(limits, { text, admission: another });
+  clock.advance(60);
+  begin(limits, { text });
+});
+
+test('four streams of a caller are open for each call at once, and calls go on beside them', () => {
+  const { begin } = limiter();
+  const limits = { concurrentCalls: 1 };
+  const [first] = Array.from({ length: 4 }, () => begin(limits, { text: listening }));
+
+  expect(() => begin(limits, { text: listening })).toThrow(
+    '4 streams of yours are under way, as many as this server takes at once',
+  );
+  begin(limits).over();
+  begin(limits, { text: notice });
+  begin(limits, { text: listening, admission: another });
+  first?.over();
+  begin(limits, { text: listening });
 });
 
 test('a body that is a byte too long is refused, of whatever kind', () => {

@@ -294,6 +294,22 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
   );
 }
 
+test('at a server with limits a GET stream counts to those that its caller listens by', async () => {
+  const server = someServer({ limits: { concurrentCalls: 1 } });
+  byKey.mockResolvedValue({ server, keyId: 'key_a', scopes: ['mcp:tools:read'] });
+  upstream = fakeUpstream(({ method }) => {
+    if (method === 'GET') return { mediaType: 'text/event-stream', text: new ReadableStream() };
+    return { text: '{"jsonrpc":"2.0","id":7,"result":{}}', sessionId: 'theirs' };
+  });
+  const opened = await ask('{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}');
+  await bodyText(opened);
+  const headers = { 'mcp-session-id': opened.headers['Mcp-Session-Id'] };
+  const listen = () => ask(list, { method: 'GET', headers });
+  const answers = [await listen(), await listen(), await listen(), await listen(), await listen()];
+
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 429]);
+});
+
 describe('a server that is pointed elsewhere', () => {
   /** From now on calls go to `next`. */
   function pointTo(url: string, next: Upstream) {

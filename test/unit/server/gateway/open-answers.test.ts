@@ -128,6 +128,21 @@ test('a server that drains ends what listens and lets the rest finish', () => {
   expect([listening.signal.aborted, answering.signal.aborted]).toEqual([true, false]);
 });
 
+test('of one caller 512 listen, and the next is refused until one is over', () => {
+  const listen = (id: string) => {
+    const answer = open.add(credential(id).admission, new AbortController());
+    answer.endless();
+    return answer;
+  };
+  const [first] = Array.from({ length: 512 }, () => listen('key_a'));
+
+  expect(() => listen('key_a')).toThrow(expect.objectContaining({ code: 'too_many_requests' }));
+  listen('key_b');
+  open.add(credential('key_a').admission, new AbortController());
+  first?.over();
+  listen('key_a');
+});
+
 test('closing ends everything and asks about nothing afterwards', async () => {
   const { admission, standing } = credential('key_a');
   const controller = new AbortController();
