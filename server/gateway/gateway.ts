@@ -16,6 +16,7 @@ import { errorAnswer } from './errors.ts';
 import type { GatewayAnswer, GatewayRequest } from './exchange.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { scanMessage } from './json-scan.ts';
+import { heardUpstream } from './heard-upstream.ts';
 import { KeptOwners } from './kept-owners.ts';
 import { legacyMessage, type LegacyRooms } from './legacy-message.ts';
 import { LegacySessions, sessionOf } from './legacy-sessions.ts';
@@ -202,7 +203,7 @@ export class Gateway {
       if (limits && call.request.method === 'GET') {
         call.afterwards.push(this.#limits.listen(call.admission, limits).over);
       }
-      const upstream = eras.facing('legacy', call);
+      const upstream = heardUpstream(eras.facing('legacy', call), call.admission.scopes);
       return legacyStream({ ...call, upstream }, this.#rooms.sessions);
     }
     let message = await readMessage(call);
@@ -221,7 +222,7 @@ export class Gateway {
       const { over } = this.#limits.begin(call, message.envelope, message.body, limits);
       call.afterwards.push(over);
     }
-    const upstream = eras.facing(seen.era, call);
+    const upstream = heardUpstream(eras.facing(seen.era, call), call.admission.scopes);
     message = { ...message, ...unsealMessage(message, call.seal), upstream };
     if (presentingMethods.has(message.envelope.method ?? ''))
       message = await this.#presented(message);

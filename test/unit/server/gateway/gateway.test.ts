@@ -9,7 +9,7 @@ import type { Presentation } from '#server/gateway/presented-upstream';
 import type { Upstream } from '#server/gateway/upstream';
 import { stillClock } from '#support/still-clock';
 import { fakeMac } from '#support/fake-mac';
-import { fakeUpstream } from '#support/fake-upstream';
+import { eventStream, fakeUpstream } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
 import { modern } from '#support/mcp-call';
 import { legacyServer, messageOf } from '#support/mcp-servers';
@@ -308,6 +308,31 @@ test('at a server with limits a GET stream counts to those that its caller liste
   const answers = [await listen(), await listen(), await listen(), await listen(), await listen()];
 
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 429]);
+});
+
+test('who may not read resources hears in neither era that they changed', async () => {
+  const notices = ['resources', 'prompts', 'tools'].map(
+    (of) => `{"jsonrpc":"2.0","method":"notifications/${of}/list_changed"}`,
+  );
+  upstream = fakeUpstream(({ method, text }) => {
+    const isStream = method === 'GET' || text.includes('subscriptions/listen');
+    if (isStream) return { mediaType: 'text/event-stream', text: eventStream(...notices) };
+    const result = '{"supportedVersions":["2026-07-28"],"protocolVersion":"2025-06-18"}';
+    return { text: `{"jsonrpc":"2.0","id":7,"result":${result}}`, sessionId: 'theirs' };
+  });
+  const opened = await ask('{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}');
+  await bodyText(opened);
+  const headers = { 'mcp-session-id': opened.headers['Mcp-Session-Id'] };
+  const older = await ask(list, { method: 'GET', headers });
+  const listen = modern('subscriptions/listen', { notifications: { toolsListChanged: true } });
+  const newer = await ask(listen.body, {
+    headers: { 'content-type': 'application/json', ...listen.headers },
+  });
+
+  for (const answer of [older, newer]) {
+    const told = (await bodyText(answer)).match(/notifications\/\w+/g);
+    expect(told).toEqual(['notifications/tools']);
+  }
 });
 
 describe('a server that is pointed elsewhere', () => {

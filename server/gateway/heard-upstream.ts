@@ -1,0 +1,53 @@
+import type { Scope } from '#credentials/scope';
+import { scanMessage } from './json-scan.ts';
+import { SseEvents } from './sse-events.ts';
+import type { Upstream, UpstreamAnswer } from './upstream.ts';
+
+/** Nothing that is told of a change is as long. */
+const maxBytes = 1024 * 1024;
+
+/** What is told of, by the scope without which nobody hears of it. */
+const scopeByPrefix: ReadonlyArray<readonly [string, Scope]> = [
+  ['notifications/tools/', 'mcp:tools:read'],
+  ['notifications/tasks/', 'mcp:tools:execute'],
+  ['notifications/resources/', 'mcp:resources:read'],
+  ['notifications/prompts/', 'mcp:resources:read'],
+];
+
+/**
+ * An upstream of whose notifications a caller hears those that its `scopes` cover; of what it may not list or
+ * read it does not hear that it changed. Itself where that is all of them.
+ */
+export function heardUpstream(upstream: Upstream, scopes: readonly Scope[]): Upstream {
+  const unheard = scopeByPrefix.flatMap(([prefix, scope]) =>
+    scopes.includes(scope) ? [] : [prefix],
+  );
+  if (unheard.length === 0) return upstream;
+  return {
+    async send(request) {
+      const answer = await upstream.send(request);
+      if (answer.mediaType !== 'text/event-stream') return answer;
+      return { ...answer, body: without(answer.body, unheard) };
+    },
+  };
+}
+
+async function* without(
+  body: UpstreamAnswer['body'],
+  unheard: readonly string[],
+): AsyncGenerator<Uint8Array> {
+  const splitter = new SseEvents({ maxBytes, passLarge: true });
+  for await (const chunk of body instanceof Uint8Array ? [body] : body) {
+    for (const { raw, data } of splitter.push(chunk)) if (!isUnheard(data, unheard)) yield raw;
+  }
+}
+
+function isUnheard(data: Uint8Array, unheard: readonly string[]): boolean {
+  const text = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  // Only a text with an escape in it can hide the words.
+  if (!text.includes('notifications/') && !text.includes('\\')) return false;
+  const scan = scanMessage(data);
+  if (scan.outcome === 'refused') return false;
+  const { method = '' } = scan.envelope;
+  return unheard.some((prefix) => method.startsWith(prefix));
+}
