@@ -12,6 +12,8 @@ const patienceMs = 30_000;
 /** What all its tunnels together may make this process keep of requests, and of answers. */
 const maxRequestBytes = 64 * 1024 * 1024;
 const maxAnswerBytes = 64 * 1024 * 1024;
+/** What holds no more than this is not worth giving up for others. */
+const shortBytes = 64 * 1024;
 
 export interface ConnectedAgentPorts {
   readonly nowMs: () => number;
@@ -119,16 +121,22 @@ export class ConnectedAgent {
 
   async #send(request: TunnelRequest): Promise<UpstreamAnswer> {
     this.#calls += 1;
-    const sent = this.#requests.hold(request.caller, request.body?.length ?? 0);
+    const { caller, body, signal } = request;
+    const bytes = body?.length ?? 0;
+    const given = bytes > shortBytes ? new AbortController() : undefined;
+    const sent = this.#requests.hold(caller, bytes, given && (() => given.abort()));
     if (!sent) return busyAnswer;
     try {
-      const asked = { ...request, sent };
+      const both = given && AbortSignal.any([signal, given.signal]);
+      const asked = { ...request, sent, ...(both && { signal: both }) };
       const tunnel = this.#find(asked);
       const answer = await (tunnel ? this.#through(tunnel, asked) : this.#wait(asked));
       if (answer === busyAnswer) sent();
       return answer;
     } catch (error) {
       sent();
+      // The agent has not heard all of it, so it did nothing.
+      if (given?.signal.aborted && !signal.aborted) return busyAnswer;
       if (error instanceof UpstreamError) this.#failed += 1;
       throw error;
     }

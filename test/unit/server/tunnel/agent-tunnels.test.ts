@@ -273,14 +273,36 @@ test('requests that cannot be sent yet hold 64 MiB and no more, and less than th
 
   expect(await greedy.at(-1)).toMatchObject({ status: 503, retryAfterSeconds: 1 });
   expect(agent.opened()).toHaveLength(16);
-  expect(await send('e')).toMatchObject({ status: 503 });
-  agent.say(credit(1, body.length));
   void send('e').catch(() => undefined);
+  // The latest of who has most gives way.
+  expect(await greedy[11]).toMatchObject({ status: 503, retryAfterSeconds: 1 });
   expect(agent.opened()).toHaveLength(17);
   server.tunnels.remove(agent.tunnel);
   const again = server.connect();
   for (let count = 0; count < 16; count += 1) void send(`n${count}`).catch(() => undefined);
   expect(again.opened()).toHaveLength(16);
+  expect(await send('one too many')).toMatchObject({ status: 503 });
+  again.say(credit(1, body.length));
+  void send('one more').catch(() => undefined);
+  expect(again.opened()).toHaveLength(17);
+});
+
+test('a caller who waits for a tunnel gives way too, and a call that ends is not taken for one', async () => {
+  using server = handTunnels();
+  server.connect();
+  const body = new Uint8Array(4 * 1024 * 1024);
+  const ended = new AbortController();
+  const small = Array.from({ length: 96 }, () => server.send({ caller: 'greedy' }));
+  const waiting = Array.from({ length: 12 }, () => server.send({ caller: 'greedy', body }));
+  const gone = server.send({ caller: 'other', body, signal: ended.signal });
+  for (const answer of [...small, ...waiting, gone]) answer.catch(() => undefined);
+  ended.abort();
+
+  await expect(gone).rejects.toMatchObject({ name: 'AbortError' });
+  for (let count = 0; count < 5; count += 1)
+    server.send({ caller: `n${count}`, body }).catch(() => undefined);
+  expect(await waiting.at(-1)).toMatchObject({ status: 503, retryAfterSeconds: 1 });
+  expect(server.tunnels.presenceOf('agent_a').waiting).toBe(11);
 });
 
 test('the pages are told when an agent comes, says something new and leaves', () => {
