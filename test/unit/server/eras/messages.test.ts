@@ -124,6 +124,18 @@ describe('the handshake', () => {
       }),
     );
 
+  test('announces skills, and no extension that may be words of its own era', () => {
+    const skills = { 'io.modelcontextprotocol/skills': { directoryRead: true } };
+    const extensions = { ...skills, 'io.modelcontextprotocol/tasks': {} };
+    const result = { supportedVersions: ['2026-07-28'], capabilities: { extensions } };
+    const extended = messageOf(JSON.stringify({ jsonrpc: '2.0', id: 1, result }));
+
+    expect(json(initializeAnswer(initialize('2025-11-25'), extended))).toMatchObject({
+      result: { capabilities: { extensions: skills } },
+    });
+    expect(text(initializeAnswer(initialize('2025-11-25'), extended))).not.toContain('tasks');
+  });
+
   test.each([
     ['2025-06-18', '2025-06-18'],
     ['2026-07-28', '2025-11-25'],
