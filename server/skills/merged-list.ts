@@ -4,17 +4,20 @@ import { replaced } from '#gateway/splice';
 import type { Span } from '#gateway/strict-json';
 import { withMembers } from '#gateway/with-members';
 import type { ResponseMessage } from './answer-message.ts';
+import { theirCursor } from './list-cursor.ts';
 
 /** What a method lists, and the member by which two entries are the same. */
 export interface ListKind {
   readonly member: string;
   readonly key: string;
+  /** Whether the skills give it in pages themselves. */
+  readonly isPaged: boolean;
 }
 
 export const lists: Readonly<Record<string, ListKind>> = {
-  'resources/list': { member: 'resources', key: 'uri' },
-  'resources/templates/list': { member: 'resourceTemplates', key: 'uriTemplate' },
-  'skills/list': { member: 'skills', key: 'uri' },
+  'resources/list': { member: 'resources', key: 'uri', isPaged: false },
+  'resources/templates/list': { member: 'resourceTemplates', key: 'uriTemplate', isPaged: false },
+  'skills/list': { member: 'skills', key: 'uri', isPaged: true },
 };
 
 /**
@@ -42,6 +45,7 @@ export function mergedList(
   return replaced(message, [
     { span: list, text: `[${[...ours, ...kept].join(',')}]` },
     ...uncached(message, result),
+    ...told(theirs),
   ]);
 }
 
@@ -65,11 +69,6 @@ export function nextCursorOf({ message, result }: ResponseMessage): string | und
   return result && stringAt(message, membersIn(message, result).get('nextCursor'));
 }
 
-/** The same page with another cursor. */
-export function withCursor({ message, result }: ResponseMessage, cursor: string): Buffer {
-  return replaced(message, withMembers(message, result, { nextCursor: JSON.stringify(cursor) }));
-}
-
 function uncached(message: Buffer, result: Span) {
   const members = membersIn(message, result);
   const ttlMs = members.get('ttlMs');
@@ -78,6 +77,14 @@ function uncached(message: Buffer, result: Span) {
     ...(ttlMs ? [{ span: ttlMs, text: '0' }] : []),
     ...(scope ? [{ span: scope, text: '"private"' }] : []),
   ];
+}
+
+/** Its cursor as the caller is to send it back. */
+function told(theirs: ResponseMessage) {
+  const { message, result } = theirs;
+  const next = nextCursorOf(theirs);
+  if (next === undefined || theirCursor(next) === next) return [];
+  return withMembers(message, result, { nextCursor: JSON.stringify(theirCursor(next)) });
 }
 
 function unreadable(): GatewayRefusal {

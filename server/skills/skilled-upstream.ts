@@ -1,20 +1,18 @@
 import { GatewayRefusal } from '#gateway/gateway-refusal';
-import { membersIn, stringAt } from '#gateway/json-parts';
 import { scanMessage, type Envelope } from '#gateway/json-scan';
 import { replaced } from '#gateway/splice';
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from '#gateway/upstream';
-import { withMembers } from '#gateway/with-members';
-import { isUnknownMethod, responseOf, whole, type ResponseMessage } from './answer-message.ts';
+import { isUnknownMethod, responseOf, whole } from './answer-message.ts';
+import { askSkills } from './ask-skills.ts';
+import { listWithSkills } from './list-with-skills.ts';
 import { listenWithSkills } from './listen-with-skills.ts';
 import { mergedObject, type WantedMembers } from './merged-object.ts';
-import { entriesOf, lists, mergedList, nextCursorOf, withCursor } from './merged-list.ts';
+import { lists } from './merged-list.ts';
 import { OwnSession } from './own-session.ts';
 import { sessionNotices } from './session-notices.ts';
 import type { SkillFolder } from './skill-folder.ts';
 import type { SkillSession, SkillSessions } from './skill-sessions.ts';
 import { isSkillUri, skillUriProblem } from './skill-uri.ts';
-
-const ourCursor = 'latchkey-skills:';
 
 /** What a server with skills offers besides. */
 const capabilities: WantedMembers = {
@@ -73,7 +71,7 @@ export class SkilledUpstream implements Upstream {
     const { method = '', uri } = envelope;
     if (envelope.kind !== 'request') return this.#upstream.send(request);
     const kind = Object.hasOwn(lists, method) ? lists[method] : undefined;
-    if (kind) return this.#list(passed, kind);
+    if (kind) return listWithSkills(this.#upstream, request, { envelope, kind }, this.#folder);
     switch (method) {
       case 'initialize':
         return this.#initialize(request);
@@ -112,38 +110,9 @@ export class SkilledUpstream implements Upstream {
     return { ...answer, sessionId: this.#sessions.open(this.#owner, sessionId, version) };
   }
 
-  /** Our pages first, then the upstream's; the last of ours and the first of theirs are one. */
-  async #list(
-    { request, envelope }: Passed,
-    kind: NonNullable<(typeof lists)[string]>,
-  ): Promise<UpstreamAnswer> {
-    const body = Buffer.from(request.body ?? []);
-    const cursor = envelope.params && membersIn(body, envelope.params).get('cursor');
-    const asked = stringAt(body, cursor);
-    const isTheirs = asked !== undefined && !asked.startsWith(ourCursor);
-    const ownCursor = asked?.slice(ourCursor.length) ?? '';
-    const at = (text: string) =>
-      replaced(body, [...(envelope.params && cursor ? cursorEdit(body, envelope, text) : [])]);
-    const ours = await this.#ours(request, isTheirs ? at('') : at(ownCursor));
-    if (!isTheirs && !ours.result) return whole(ours.message);
-    const next = nextCursorOf(ours);
-    if (!isTheirs && next !== undefined) return whole(withCursor(ours, ourCursor + next));
-
-    const forwarded = isTheirs ? request : { ...request, body: at('') };
-    const answer = await this.#upstream.send(forwarded);
-    const theirs = await responseOf(answer);
-    if (!theirs) return answer;
-    if (isUnknownMethod(theirs))
-      return isTheirs ? whole(theirs.message, answer) : whole(ours.message);
-    const entries = entriesOf(ours, kind);
-    const isOurs = (key: string) => entries.has(key) || this.#folder.serves(key);
-    const added = isTheirs ? [] : [...entries.values()];
-    return whole(mergedList(theirs, added, isOurs, kind), answer);
-  }
-
   async #read({ request }: Passed, uri: string): Promise<UpstreamAnswer> {
     checkUri(uri);
-    const ours = await this.#ours(request);
+    const ours = await askSkills(this.#folder, request);
     if (ours.result) return whole(ours.message);
     const answer = await this.#upstream.send(request);
     const theirs = await responseOf(answer);
@@ -167,30 +136,6 @@ export class SkilledUpstream implements Upstream {
       session.isOwn ? undefined : this.#upstream.send({ ...request, signal });
     return sessionNotices(listen, request, session, this.#folder);
   }
-
-  /** What the skills alone answer. */
-  async #ours(request: UpstreamRequest, body = request.body): Promise<ResponseMessage> {
-    const { 'mcp-session-id': _, ...headers } = request.headers;
-    const bytes = new Uint8Array(body ?? []);
-    const response = await this.#folder.fetch(
-      new Request('http://skills.invalid/mcp', {
-        method: 'POST',
-        headers,
-        body: bytes,
-        signal: request.signal,
-      }),
-    );
-    const answer = {
-      status: response.status,
-      mediaType: response.headers.get('content-type')?.split(';')[0]?.toLowerCase() ?? '',
-      sessionId: undefined,
-      retryAfterSeconds: undefined,
-      body: new Uint8Array(await response.arrayBuffer()),
-    };
-    const read = await responseOf(answer);
-    if (read) return read;
-    throw new GatewayRefusal('fault', { cause: new Error(`skills answered ${response.status}`) });
-  }
 }
 
 /** @throws {GatewayRefusal} `bad_params` */
@@ -208,14 +153,4 @@ function withoutSession(request: UpstreamRequest): UpstreamRequest {
 function nothing(status: number): UpstreamAnswer {
   const body = new Uint8Array();
   return { status, mediaType: '', sessionId: undefined, retryAfterSeconds: undefined, body };
-}
-
-/** The change that asks for the page of a cursor; of the first, where it is empty. */
-function cursorEdit(body: Buffer, { params }: Envelope, cursor: string) {
-  if (!params) return [];
-  if (cursor !== '') return withMembers(body, params, { cursor: JSON.stringify(cursor) });
-  const { cursor: _, ...others }: Record<string, unknown> = {
-    ...Object(JSON.parse(body.toString('utf8', params.start, params.end))),
-  };
-  return [{ span: params, text: JSON.stringify(others) }];
 }

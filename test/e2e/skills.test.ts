@@ -71,6 +71,10 @@ const manifest = 'skill://orders/SKILL.md';
 const skillsAnswer = z.object({
   result: z.looseObject({ skills: z.array(z.looseObject({ uri: z.string() })) }),
 });
+const entries = z.array(z.looseObject({ uri: z.string() })).optional();
+const listAnswer = z.object({
+  result: z.object({ skills: entries, resources: entries, nextCursor: z.string().optional() }),
+});
 const uris = (resources: readonly { uri: string }[]) => resources.map(({ uri }) => uri);
 
 test.for([
@@ -260,7 +264,7 @@ test('a modern client that listens is told of what changes, its upstream’s new
   expect(heard.match(/acknowledged/g)).toHaveLength(1);
 });
 
-test('a list of many skills comes in pages, each entry once, the upstream’s behind ours', async () => {
+test('lists of many skills come in pages, each entry once, the upstream’s behind ours', async () => {
   const names = Array.from(
     { length: 230 },
     (_, number) => `many-${String(number).padStart(3, '0')}`,
@@ -270,24 +274,28 @@ test('a list of many skills comes in pages, each entry once, the upstream’s be
     Object.fromEntries(names.map((name) => [`${name}/SKILL.md`, skillText(name)])),
   );
   const { endpoint, key } = at('demo/library');
-  const page = async (cursor?: string) => {
+  const page = async (member: 'skills' | 'resources', cursor?: string) => {
     const params = cursor === undefined ? {} : { cursor };
-    const { text } = await mcpCall(endpoint, { key, body: rpc('skills/list', params) });
-    const { result } = skillsAnswer.parse(JSON.parse(text));
-    return { skills: uris(result.skills), next: result['nextCursor'] };
+    const { text } = await mcpCall(endpoint, { key, body: rpc(`${member}/list`, params) });
+    const { result } = listAnswer.parse(JSON.parse(text));
+    return { listed: uris(result[member] ?? []), next: result.nextCursor };
   };
-  await vi.waitFor(async () => expect((await page()).skills).toHaveLength(100), 20_000);
-  const all: string[] = [];
-  let pages = 0;
-  for (let next: unknown = undefined; pages === 0 || typeof next === 'string'; pages++) {
-    const { skills, next: behind } = await page(typeof next === 'string' ? next : undefined);
-    all.push(...skills);
-    next = behind;
-  }
+  const pages = async (member: 'skills' | 'resources') => {
+    const all = [await page(member)];
+    for (let next = all[0]?.next; next !== undefined; next = all.at(-1)?.next) {
+      all.push(await page(member, next));
+    }
+    return all.map(({ listed }) => listed);
+  };
+  await vi.waitFor(async () => expect((await page('skills')).listed).toHaveLength(100), 20_000);
+  const lists = [await pages('skills'), await pages('resources')];
   for (const name of names) await rm(join(folder.path, name), { recursive: true });
 
-  expect(pages).toBe(3);
-  expect(all).toHaveLength(new Set(all).size);
-  for (const name of names) expect(all).toContain(`skill://${name}/SKILL.md`);
-  expect(all.at(-1)).toBe('skill://reading-the-library/SKILL.md');
+  for (const list of lists) {
+    const all = list.flat();
+    expect(list).toHaveLength(3);
+    expect(all).toHaveLength(new Set(all).size);
+    for (const name of names) expect(all).toContain(`skill://${name}/SKILL.md`);
+    expect(all.at(-1)).toBe('skill://reading-the-library/SKILL.md');
+  }
 });
