@@ -29,7 +29,7 @@ export interface SeenCall {
 
 /**
  * An MCP server that wants a token of its own authorization server, which is nobody of ours: oidc-provider. Its tool
- * `whoami` says whose token came along, `write` takes a scope that nobody has.
+ * `whoami` says whose token came along, `write` takes a scope that nobody has; its one resource is that account's.
  */
 export interface TokenUpstream extends AsyncDisposable {
   /** `http://127.0.0.1:PORT/mcp` */
@@ -185,13 +185,17 @@ function resultOf(method: string, subject: string): object | undefined {
     case 'initialize':
       return {
         protocolVersion: '2025-11-25',
-        capabilities: { tools: {} },
+        capabilities: { tools: {}, resources: {} },
         serverInfo: { name: 'token-upstream', version: '1' },
       };
     case 'tools/list':
       return {
         tools: ['whoami', 'write'].map((name) => ({ name, inputSchema: { type: 'object' } })),
       };
+    case 'resources/list':
+      return { resources: [{ uri: `account://${subject}`, name: subject }] };
+    case 'resources/read':
+      return { contents: [{ uri: `account://${subject}`, text: `of ${subject}` }] };
     case 'tools/call':
       return { content: [{ type: 'text', text: `you are ${subject}` }] };
     default:
