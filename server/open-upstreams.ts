@@ -17,6 +17,7 @@ import { callerNames } from '#tunnel/caller-names';
 import { demoUpstream } from '#upstream/demo-upstream';
 import { StdioCommands, type StdioCommandSettings } from '#upstream/stdio-commands';
 import { Upstreams } from '#upstream/upstreams';
+import type { EndedTokens } from '#upstream-access/ended-tokens';
 import { UpstreamAuthorizations } from '#upstream-access/upstream-authorizations';
 import type { OpenStores } from './stores.ts';
 
@@ -50,6 +51,8 @@ export interface OpenUpstreams {
   readonly directory: ReturnType<typeof sqliteAgentDirectory>;
   readonly tunnels: AgentTunnels;
   readonly upstreamOf: GatewayPorts['upstreamOf'];
+  /** Tokens of ours that upstreams do not get any more. */
+  readonly endedTokens: () => Promise<readonly EndedTokens[]>;
 }
 
 /** Opens the ways to all upstreams; what is to be closed again goes on top of `closers`. */
@@ -110,6 +113,7 @@ export async function openUpstreams(
   return {
     directory,
     tunnels,
+    endedTokens: () => authorizations.takeEnded(),
     upstreamOf(server, owner, { userId, credential, scopes }) {
       const caller = { userId, credentialId: credential.id, scopes };
       const ports = { watch, failed: notLooked };

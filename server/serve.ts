@@ -117,7 +117,7 @@ async function open(
     allowedHosts: options.outboundHosts ?? [],
     resolve: (host: string) => lookup(host, { all: true }),
   };
-  const { directory, tunnels, upstreamOf } = await openUpstreams(
+  const { directory, tunnels, upstreamOf, endedTokens } = await openUpstreams(
     options,
     { stores, masterKey, tokens, guard, endpointUrl },
     closers,
@@ -132,6 +132,8 @@ async function open(
     accesses: stores.upstreamAccesses,
     sealing: masterKey,
     clientOf,
+    serverTokens: endedTokens,
+    audit: stores.audit,
     clock,
     failed: (err) => log.error({ err }, 'an authorization server was not told of an end'),
   });
@@ -229,6 +231,7 @@ async function open(
             ...administration,
             sealing: masterKey,
             authorizationClientOf: clientOf,
+            tellEnds: () => endConnections.tellNow(),
             changes: changesWithAgents(sqliteChanges(stores.connection), tunnels),
             presenceOf: (agentId) => tunnels.presenceOf(agentId),
             callServer: consoleCalls(gateway),

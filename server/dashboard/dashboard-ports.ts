@@ -30,6 +30,8 @@ export interface DashboardPorts
   /** Seals what people's accounts elsewhere are used by. */
   readonly sealing: Pick<Sealing, 'seal'>;
   readonly authorizationClientOf: (access: UpstreamAccess) => AuthorizationClient;
+  /** Tells authorization servers of the connections that have ended, for a few seconds at most; never rejects. */
+  readonly tellEnds: () => Promise<void>;
 }
 
 export interface DashboardOptions {

@@ -38,6 +38,7 @@ export const ownConnectionPage: Page<OwnConnectionData> = {
 <ul class="consequences">
 <% if (it.state === 'connected') { %>
 <li>Calls that you make to this server, or let applications make for you, use it. Nobody else’s do.</li>
+<li>Connecting another account disconnects this one first.</li>
 <% } else { %>
 <% if (it.state === 'ended') { %><li><%= it.host %> takes the former consent no longer.</li><% } %>
 <li>You sign in at <%= it.host %> and consent there. This server never sees your password.</li>

@@ -39,7 +39,8 @@ const problems: Readonly<Record<string, string>> = {
 
 /** `/servers/{server}/account`: a person's own account at the upstream, connected by their consent there. */
 export function ownConnectionRoutes(door: DashboardDoor, { base, ports }: DashboardOptions): void {
-  const { authorizationClientOf, challenges, clock, upstreamConnections, sealing } = ports;
+  const { authorizationClientOf, challenges, clock, upstreamConnections, sealing, tellEnds } =
+    ports;
 
   /** The access that people connect to. @throws {AdministrationRefusal} `not_found`, `forbidden` */
   const accessFor = async (visit: DashboardVisit, request: DashboardRequest) => {
@@ -117,6 +118,13 @@ export function ownConnectionRoutes(door: DashboardDoor, { base, ports }: Dashbo
     const access = await accessFor(visit, request);
     const page = here(visit, request);
     if (!access) return reply.redirect(page, 303);
+    const { organization, person, actor } = visit;
+    if (await upstreamConnections.of(access.id, person.user.id)) {
+      // Some servers end all that a person ever consented to with one token: so before the new consent, not behind it.
+      const at = { organization, server: request.params['server'] ?? '' };
+      await perform(ownConnectionEnd, at, actor, ports);
+      await tellEnds();
+    }
     const redirectUri = `${base}${page}/callback`;
     const client = authorizationClientOf(access);
     const { href } = await beginConnecting(connectingOf(access, visit), redirectUri, {

@@ -18,6 +18,15 @@ export function upstreamAccessStore(db: Kysely<Schema>): UpstreamAccessStore {
       return row && readAccess(row);
     },
 
+    async isInForce(id) {
+      const row = await db
+        .selectFrom('mcp_server')
+        .select('id')
+        .where('upstream_access_id', '=', id)
+        .executeTakeFirst();
+      return row !== undefined;
+    },
+
     async set(access) {
       const { id, serverId, url } = access;
       const columns = accessColumns(access);

@@ -39,20 +39,13 @@ export function upstreamConnectionStore(db: Kysely<Schema>): UpstreamConnectionS
           .where('membership.organization_id', '=', organizationId)
           .executeTakeFirst();
         if (!stands) return false;
-        const fresh = {
-          id,
-          sealed_tokens: sealedTokens,
-          version: 0,
-          claimed_until: 0,
-          created_at: createdAt,
-          renewed_at: createdAt,
-          failed_at: null,
-        };
+        await upstreamConnectionDirectory(transaction).end(accessId, userId);
         const of = { access_id: accessId, server_id: serverId, subject: userId };
+        const person = { person_id: userId, organization_id: organizationId };
+        const times = { created_at: createdAt, renewed_at: createdAt };
         await transaction
           .insertInto('upstream_connection')
-          .values({ ...of, person_id: userId, organization_id: organizationId, ...fresh })
-          .onConflict((conflict) => conflict.columns(['access_id', 'person_id']).doUpdateSet(fresh))
+          .values({ id, ...of, ...person, sealed_tokens: sealedTokens, ...times })
           .execute();
         return true;
       });
@@ -122,7 +115,18 @@ export function endedConnectionStore(db: Kysely<Schema>): EndedConnectionStore {
       const rows = await db
         .selectFrom('upstream_connection')
         .leftJoin('mcp_server', 'mcp_server.upstream_access_id', 'upstream_connection.access_id')
+        .leftJoin('mcp_server as place', 'place.id', 'upstream_connection.server_id')
+        .leftJoin('organization', (join) =>
+          join.on((on) =>
+            on(
+              'organization.id',
+              '=',
+              on.fn.coalesce('place.organization_id', 'upstream_connection.organization_id'),
+            ),
+          ),
+        )
         .selectAll('upstream_connection')
+        .select(['place.name as server_name', 'organization.name as organization_name'])
         .where((where) =>
           where.or([
             where('upstream_connection.person_id', 'is', null),
@@ -137,6 +141,8 @@ export function endedConnectionStore(db: Kysely<Schema>): EndedConnectionStore {
         accessId: row.access_id,
         serverId: row.server_id,
         userId: row.subject,
+        organization: row.organization_name ?? undefined,
+        server: row.server_name ?? row.server_id,
         sealedTokens: row.sealed_tokens,
         attempts: row.attempts,
       }));

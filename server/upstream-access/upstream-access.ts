@@ -26,6 +26,9 @@ export interface UpstreamAccess extends Discovered {
 export interface UpstreamAccessStore {
   byId(id: string): Promise<UpstreamAccess | undefined>;
 
+  /** Whether a server's calls are asked for by it now. */
+  isInForce(id: string): Promise<boolean>;
+
   /**
    * Counts for its server from the next call on. One with another id takes the place of what was there, whose
    * connections end with it. `false` when the server's calls do not go to its `url`.

@@ -10,6 +10,7 @@ import { accountPath } from './account-path.ts';
 import { authorizationClient, type AuthorizationClient } from './authorization-client.ts';
 import { authorizedUpstream, type UpstreamCredentials } from './authorized-upstream.ts';
 import { callerAssertion } from './caller-assertion.ts';
+import type { EndedTokens } from './ended-tokens.ts';
 import { PersonTokens } from './person-tokens.ts';
 import { ServerTokens } from './server-tokens.ts';
 import { secretPurpose, type UpstreamAccess, type UpstreamAccessStore } from './upstream-access.ts';
@@ -56,6 +57,13 @@ export function clientsOf({
   };
 }
 
+interface AccessOfServer {
+  readonly accessId: string;
+  readonly url: string;
+  readonly page: string;
+  readonly server: ServerRecord;
+}
+
 /** Gives upstreams the credentials that they want, of the caller's own account or of ours. */
 export class UpstreamAuthorizations {
   readonly #ports: UpstreamAuthorizationsPorts;
@@ -78,12 +86,17 @@ export class UpstreamAuthorizations {
     return authorizedUpstream(upstream, {
       page,
       ...(tellsCallers && { assertion: () => this.#assertion(url, server, caller) }),
-      ...(accessId !== undefined && this.#tokensOf({ accessId, url, page }, caller)),
+      ...(accessId !== undefined && this.#tokensOf({ accessId, url, page, server }, caller)),
     });
   }
 
+  /** Tokens of ours for accesses that are not in force any more; they are forgotten here. */
+  takeEnded(): Promise<readonly EndedTokens[]> {
+    return this.#servers.takeEnded();
+  }
+
   #tokensOf(
-    { accessId, url, page }: { accessId: string; url: string; page: string },
+    { accessId, url, page, server }: AccessOfServer,
     { userId }: UpstreamCaller,
   ): Omit<UpstreamCredentials, 'page'> {
     return {
@@ -91,7 +104,8 @@ export class UpstreamAuthorizations {
         const access = await this.#ports.accesses.byId(accessId);
         // A token goes to the URL that it was given for, and to no other, whatever the server's is now.
         if (access?.url !== url) throw new UpstreamRefusal('no_token', page);
-        if (access.kind === 'client_credentials') return this.#servers.token(access, rejected);
+        if (access.kind === 'client_credentials')
+          return this.#servers.token(access, server, rejected);
         if (userId === undefined) throw new UpstreamRefusal('no_person', page);
         return this.#persons.token(access, userId, rejected);
       },

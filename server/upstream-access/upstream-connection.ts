@@ -24,7 +24,7 @@ export type NewUpstreamConnection = Omit<UpstreamConnection, 'version' | 'renewe
 export interface UpstreamConnectionStore {
   of(accessId: string, userId: string): Promise<UpstreamConnection | undefined>;
 
-  /** Takes the place of the person's earlier one. `false` when the person or the access is gone meanwhile. */
+  /** Takes the place of the person's earlier one, which ends. `false` when the person or the access is gone meanwhile. */
   put(connection: NewUpstreamConnection): Promise<boolean>;
 
   /** `true` for the one of many, in any process, who may renew this version's tokens until `until`. */
@@ -69,6 +69,10 @@ export interface EndedConnection {
   readonly accessId: string;
   readonly serverId: string;
   readonly userId: string;
+  /** `undefined` once it is gone. */
+  readonly organization: string | undefined;
+  /** The server's name; its id, once it is gone. */
+  readonly server: string;
   readonly sealedTokens: string;
   readonly attempts: number;
 }

@@ -113,7 +113,7 @@ describe.each([['SQLite', openDatabase]])('accesses to upstreams in %s', (_, ope
 
     expect(kept).toMatchObject({ id: second.id, userId: dana, sealedTokens: 'second', version: 0 });
     expect(await stores.upstreamConnections.of(access.id, eve)).toBeUndefined();
-    expect(await due()).toEqual([]);
+    expect(await due()).toMatchObject([{ userId: dana, sealedTokens: 'first' }]);
   });
 
   test('nobody is connected who is no member, or to what is not in force', async () => {
@@ -180,6 +180,13 @@ describe.each([['SQLite', openDatabase]])('accesses to upstreams in %s', (_, ope
     ['the person is removed', (_access, who) => stores.users.remove(who)],
     ['the server is removed', () => stores.serverDirectory.remove(serverId)],
     ['another access is set', () => accessInForce()],
+    [
+      'the server is pointed elsewhere',
+      () =>
+        stores.serverDirectory.update(serverId, {
+          upstream: { kind: 'http', url: 'https://other.example/mcp' },
+        }),
+    ],
     ['the access is cleared', () => stores.upstreamAccesses.clear(serverId)],
     [
       'the organization is removed',
@@ -195,7 +202,32 @@ describe.each([['SQLite', openDatabase]])('accesses to upstreams in %s', (_, ope
     expect(await stores.upstreamConnections.of(access.id, userId)).toBeUndefined();
     expect(await stores.upstreamConnectionDirectory.list(access.id)).toEqual([]);
     const ended = { id, accessId: access.id, serverId, userId, sealedTokens: 'tokens' };
-    expect(await due()).toEqual([{ ...ended, attempts: 0 }]);
+    expect(await due()).toMatchObject([{ ...ended, attempts: 0 }]);
+  });
+
+  test('an end names its server and organization as long as they are there', async () => {
+    const access = await accessInForce();
+    const [dana, eve] = [await member(), await member()];
+    await connected(access, dana);
+    await connected(access, eve);
+    await stores.upstreamConnectionDirectory.end(access.id, dana);
+    const organization = org.replace('_', '-');
+    const disconnected = await due();
+    await stores.serverDirectory.remove(serverId);
+    const removed = (await due()).filter(({ userId }) => userId === eve);
+
+    expect(disconnected).toMatchObject([{ userId: dana, organization, server: 'web' }]);
+    expect(removed).toMatchObject([{ organization, server: serverId }]);
+  });
+
+  test('an access is in force while its server names it', async () => {
+    const access = await accessInForce();
+    const before = await stores.upstreamAccesses.isInForce(access.id);
+    const next = await accessInForce();
+
+    expect(before).toBe(true);
+    expect(await stores.upstreamAccesses.isInForce(access.id)).toBe(false);
+    expect(await stores.upstreamAccesses.isInForce(next.id)).toBe(true);
   });
 
   test('an end is told by one of many at a time, and the access is kept until then', async () => {

@@ -54,6 +54,12 @@ async function setAccess(...words: string[]) {
   return command('server', 'set-access', 'acme/sales', ...client, ...issuer, ...words);
 }
 
+/** The same client with other scopes, and a call that takes them. */
+async function askedAnew() {
+  await setAccess('--client-credentials', '--scope', 'write');
+  await whoami({ key: await keyOf() });
+}
+
 const keyOf = async () => {
   const owner = { type: 'server', serverId: 'srv_sales' } as const;
   const made = { name: 'key', scopes: [...ordinaryScopes], expiresAt: undefined, owner };
@@ -90,6 +96,20 @@ const connect = async (browser: Browser, login: string) => {
   return (await page(browser, back.pathname + back.search)).headers.get('location');
 };
 
+const patience = { timeout: 10_000, interval: 100 };
+/** The tokens that the authorization server was told are used no longer. */
+const revocations = () =>
+  upstream.asked
+    .filter((one) => one.path.includes('revocation'))
+    .map(({ body }) => new URLSearchParams(body).get('token'));
+/** Waits for the record to say of a target's tokens that its authorization server was told, or not reached. */
+const audited = (target: string, outcome: 'done' | 'refused') =>
+  vi.waitFor(async () => {
+    const asked = { organization: 'acme', action: 'upstream-token.revoke', target, limit: 100 };
+    const [newest] = await server.stores.auditReader.read(asked);
+    expect(newest).toMatchObject({ actor: 'nobody', outcome });
+  }, patience);
+
 describe('one token for all callers', () => {
   test('the operator sets it up by discovery, and callers are served by one token', async () => {
     const set = await setAccess('--client-credentials');
@@ -124,6 +144,22 @@ describe('one token for all callers', () => {
     expect(write.status).toBe(200);
     expect(write.text).toContain('does not let this account do that');
     expect(write.headers.get('www-authenticate')).toBeNull();
+  });
+
+  test.each<[string, () => Promise<unknown>]>([
+    ['its access is removed', () => command('server', 'set-access', 'acme/sales', '--none')],
+    ['another access takes its place', () => setAccess('--per-person')],
+    ['other scopes are asked for', () => askedAnew()],
+    ['the server is pointed elsewhere', () => pointAt('http://127.0.0.1:9/mcp')],
+  ])('a token is revoked there when %s', async (_title, end) => {
+    await setAccess('--client-credentials');
+    await whoami({ key: await keyOf() });
+    const [token] = upstream.issued;
+
+    await end();
+
+    await vi.waitFor(() => expect(revocations()).toEqual([token]), patience);
+    await audited('server:acme/sales', 'done');
   });
 
   test('an authorization server that is down is told as the upstream’s absence', async () => {
@@ -296,14 +332,37 @@ describe('each person’s own account', () => {
     const after = await whoami({ token });
     expect(led.headers.get('location')).toBe(`${path}?done=disconnected`);
     expect(after.text).toContain('connect your account');
-    await vi.waitFor(
-      () => {
-        const revoked = upstream.asked.filter((one) => one.path.includes('revocation'));
-        const tokens = revoked.map(({ body }) => new URLSearchParams(body).get('token'));
-        expect(new Set(tokens)).toEqual(new Set(given));
-      },
-      { timeout: 10_000, interval: 100 },
-    );
+    await vi.waitFor(() => expect(new Set(revocations())).toEqual(new Set(given)), patience);
+    await audited(`connection:${dana.userId} server:acme/sales`, 'done');
+  });
+
+  test('an authorization server that is down holds up nobody who disconnects', async () => {
+    const dana = await server.browser();
+    const token = await tokenOf(dana);
+    await connect(dana, 'dana-there');
+    upstream.breakTokens(true);
+
+    const led = await press(dana, `${path}/disconnect`);
+
+    expect(led.headers.get('location')).toBe(`${path}?done=disconnected`);
+    expect((await whoami({ token })).text).toContain('connect your account');
+    await audited(`connection:${dana.userId} server:acme/sales`, 'refused');
+  });
+
+  test('connecting another account ends the first there, before its consent is asked for', async () => {
+    const dana = await server.browser();
+    const token = await tokenOf(dana);
+    await connect(dana, 'dana-there');
+    const given = [...upstream.issued];
+
+    const asked = await begun(dana);
+    const told = new Set(revocations());
+    const back = await upstream.consent(asked, 'dana-elsewhere');
+    await page(dana, back.pathname + back.search);
+
+    expect(told).toEqual(new Set(given));
+    expect((await whoami({ token })).text).toContain('you are dana-elsewhere');
+    expect(revocations()).toHaveLength(2);
   });
 
   test('somebody who leaves the organization leaves no tokens behind', async () => {

@@ -166,6 +166,7 @@ export async function pageApp(): Promise<PageApp> {
             authorizationClientOf: () => {
               throw new Error('no test comes here');
             },
+            tellEnds: async () => undefined,
             presenceOf: () => absent,
             changes: sqliteChanges(stores.connection),
             callServer: consoleCalls(gateway),

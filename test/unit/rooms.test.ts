@@ -288,7 +288,16 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/upstream': { enters: ['gateway', 'organizations', 'outbound'], packages: ['undici'] },
   'server/tools': { enters: ['audit', 'clock', 'gateway', 'organizations'] },
   'server/upstream-access': {
-    enters: ['clock', 'credentials', 'gateway', 'organizations', 'outbound', 'people', 'signing'],
+    enters: [
+      'audit',
+      'clock',
+      'credentials',
+      'gateway',
+      'organizations',
+      'outbound',
+      'people',
+      'signing',
+    ],
     packages: ['openid-client', 'zod'],
   },
   'server/tunnel': { enters: ['clock', 'credentials', 'gateway'], packages: ['ws', 'zod'] },
