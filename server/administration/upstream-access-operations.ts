@@ -4,6 +4,7 @@ import { z } from 'zod';
 
 import { randomBase62 } from '#credentials/secret-format';
 import type { ServerRecord } from '#organizations/server-record';
+import { hostAndPort } from '#outbound/checked-addresses';
 import type { DiscoverWish, Found } from '#upstream-access/discover';
 import { accountPath } from '#upstream-access/account-path';
 import type { UpstreamAccess } from '#upstream-access/upstream-access';
@@ -130,10 +131,10 @@ async function wishOf(
   const vouchedHosts = [
     // What the operator vouched for stays so, for the same upstream, whoever saves it again.
     ...(now?.url === url ? now.vouchedHosts : []),
-    ...(publicOnly ? [] : [new URL(url).hostname]),
+    ...(publicOnly ? [] : [hostAndPort(new URL(url))]),
     // The operator may name a server inside the network, and nobody else.
     ...(actor.type === 'operator' && issuer && URL.canParse(issuer)
-      ? [new URL(issuer).hostname]
+      ? [hostAndPort(new URL(issuer))]
       : []),
   ];
   const wish: DiscoverWish = { url, kind, issuer: issuer || undefined };

@@ -86,7 +86,7 @@ export const startOptions: readonly Option[] = [
   },
   {
     name: 'outbound-host',
-    value: 'HOST',
+    value: 'HOST[:PORT]',
     repeated: true,
     doc: 'a host inside this network that administrators may name as an upstream, and metadata come from',
   },

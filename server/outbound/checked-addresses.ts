@@ -5,35 +5,42 @@ import { OutboundError } from './outbound-error.ts';
 import { isPublicAddress } from './public-address.ts';
 
 export interface OutboundGuard {
-  /** Hosts, without a port, that may be anywhere: those that the operator named. */
+  /** What may be anywhere, as the operator named it: `host:port`, or `host` for every port of it. */
   readonly allowedHosts: readonly string[];
   /** Every address of a name. */
   readonly resolve: (host: string) => Promise<readonly LookupAddress[]>;
 }
 
+/** A URL's host and port as `allowedHosts` has them; an IPv6 address is in brackets. */
+export function hostAndPort({ hostname, port, protocol }: URL): string {
+  return `${hostname}:${port || (protocol === 'https:' ? '443' : '80')}`;
+}
+
 /**
- * The addresses of a host that somebody else chose, all of them on the public internet. `hostname` is as a URL spells
- * it, an IPv6 address in brackets.
+ * The addresses of a URL's host that somebody else chose, all of them on the public internet unless the operator named
+ * that host, or that port of it.
  *
  * @throws {OutboundError} `forbidden`, `unreachable`
  */
 export async function checkedAddresses(
-  hostname: string,
+  url: URL,
   { allowedHosts, resolve }: OutboundGuard,
 ): Promise<LookupAddress[]> {
+  const { hostname } = url;
   const literal = hostname.replace(/^\[(.*)\]$/, '$1');
   const family = isIP(literal);
   const addresses =
     family === 0 ? await resolved(hostname, resolve) : [{ address: literal, family }];
   const isReachable = ({ address }: LookupAddress) => isPublicAddress(address);
-  if (allowedHosts.includes(hostname) || addresses.every(isReachable)) return addresses;
+  const isNamed = allowedHosts.includes(hostname) || allowedHosts.includes(hostAndPort(url));
+  if (isNamed || addresses.every(isReachable)) return addresses;
   throw new OutboundError('forbidden', `${hostname} is not on the public internet`);
 }
 
-/** Looks names up for a connection, and refuses what is not public, so that what was checked is what is dialled. */
-export function checkedLookup(guard: OutboundGuard): LookupFunction {
-  return (host, { all }, found) => {
-    checkedAddresses(host, guard).then(
+/** Looks the name of a URL up for a connection, and refuses what is not public: what was checked is what is dialled. */
+export function checkedLookup(url: URL, guard: OutboundGuard): LookupFunction {
+  return (_host, { all }, found) => {
+    checkedAddresses(url, guard).then(
       (addresses) => answerLookup(addresses, all === true, found),
       (error: unknown) => found(error instanceof Error ? error : new Error(String(error)), ''),
     );

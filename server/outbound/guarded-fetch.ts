@@ -30,12 +30,13 @@ export type GuardedFetch = (url: string, asked?: GuardedRequest) => Promise<Resp
  */
 export function guardedFetch({ timeoutMs, maxBytes, ...guard }: OutboundOptions): GuardedFetch {
   return async (url, { method = 'GET', headers = {}, body } = {}) => {
-    const { hostname, protocol } = new URL(url);
+    const asked = new URL(url);
+    const { hostname, protocol } = asked;
     if (protocol !== 'https:' && protocol !== 'http:') {
       throw new OutboundError('forbidden', `${protocol} is not asked`);
     }
     const signal = AbortSignal.timeout(timeoutMs);
-    const addresses = await inTime(checkedAddresses(hostname, guard), signal);
+    const addresses = await inTime(checkedAddresses(asked, guard), signal);
     const dispatcher = new Agent({ connect: { lookup: pinned(addresses) }, pipelining: 0 });
     try {
       const answer = await request(url, {

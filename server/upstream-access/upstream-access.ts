@@ -17,7 +17,7 @@ export interface UpstreamAccess extends Discovered {
   readonly sealedClientSecret: string | undefined;
   /** What is asked for; none leaves it to the authorization server. */
   readonly scopes: readonly string[];
-  /** Hosts that the operator named, which need not be on the public internet. */
+  /** What the operator named, `host:port`, which need not be on the public internet. */
   readonly vouchedHosts: readonly string[];
   readonly createdAt: EpochSeconds;
 }

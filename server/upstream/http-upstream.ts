@@ -22,10 +22,11 @@ export interface HttpUpstream extends Upstream {
  * whatever its name resolves to.
  */
 export function httpUpstream(url: string, guard?: OutboundGuard): HttpUpstream {
-  const { origin, hostname, pathname, search } = new URL(url);
+  const asked = new URL(url);
+  const { origin, hostname, pathname, search } = asked;
   const pool = new Pool(origin, {
     connections: maxConnections,
-    connect: { timeout: connectTimeoutMs, ...(guard && { lookup: checkedLookup(guard) }) },
+    connect: { timeout: connectTimeoutMs, ...(guard && { lookup: checkedLookup(asked, guard) }) },
     headersTimeout: answerTimeoutMs,
     bodyTimeout: 0,
   });
@@ -39,7 +40,7 @@ export function httpUpstream(url: string, guard?: OutboundGuard): HttpUpstream {
       };
       try {
         // An address that is written out is dialled without being looked up.
-        if (guard && isLiteral(hostname)) await checkedAddresses(hostname, guard);
+        if (guard && isLiteral(hostname)) await checkedAddresses(asked, guard);
         return readAnswer(await dispatch(pool, options, signal));
       } catch (cause) {
         if (signal.aborted || cause instanceof UpstreamError) throw cause;

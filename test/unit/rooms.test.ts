@@ -261,6 +261,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'log',
       'oauth',
       'organizations',
+      'outbound',
       'people',
       'tools',
       'upstream-access',

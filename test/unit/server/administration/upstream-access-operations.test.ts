@@ -45,6 +45,24 @@ test('76: an administrator reaches no server inside the network, and none hears 
   expect(upstream.seen).toEqual([]);
 });
 
+test('76: who the operator vouches for is that port of a host, and no other', async () => {
+  await point();
+
+  // Its MCP server is at a port that the operator named, and the authorization server at another one.
+  await expect(perform(accessSet, wish, operator, guarded())).rejects.toMatchObject({
+    code: 'invalid',
+    fields: [{ problem: expect.stringContaining(`${new URL(upstream.issuer).host} is not on`) }],
+  });
+  const named = { ...wish, issuer: upstream.issuer };
+  await perform(accessSet, named, operator, guarded());
+  const { upstream: kept } = (await place.stores.organizations.serverByName('acme', 'web')) ?? {};
+  const access = await place.stores.upstreamAccesses.byId(
+    kept?.kind === 'http' ? (kept.accessId ?? '') : '',
+  );
+  const places = [upstream.url, upstream.issuer].map((url) => new URL(url).host);
+  expect(access?.vouchedHosts).toEqual(places);
+});
+
 test('what the operator vouched for can be saved again by an administrator', async () => {
   await point();
   await perform(accessSet, { ...wish, issuer: upstream.issuer }, operator, guarded());

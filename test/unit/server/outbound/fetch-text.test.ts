@@ -48,6 +48,19 @@ test('a document of an allowed host is read at the address that its name resolve
   expect(await get(`http://docs.test:${port}/document`, allowed)).toBe('{"a":1}');
 });
 
+test('a host that is allowed with a port is allowed at that port alone', async () => {
+  const at = (place: string) => get(`http://docs.test:${port}/`, { allowedHosts: [place] });
+  const withoutPort = { resolve: resolvingTo('127.0.0.1'), allowedHosts: ['docs.test:443'] };
+
+  expect(await at(`docs.test:${port}`)).toBe('{"a":1}');
+  await expect(at('docs.test:443')).rejects.toMatchObject({ code: 'forbidden' });
+  await expect(at(`other.test:${port}`)).rejects.toMatchObject({ code: 'forbidden' });
+  await expect(get('http://docs.test/', withoutPort)).rejects.toMatchObject({ code: 'forbidden' });
+  await expect(get('https://docs.test/', withoutPort)).rejects.not.toMatchObject({
+    code: 'forbidden',
+  });
+});
+
 test('the address that was checked is dialled, whatever the name resolves to afterwards', async () => {
   const resolve = vi
     .fn<() => Promise<{ address: string; family: number }[]>>()

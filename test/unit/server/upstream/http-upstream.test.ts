@@ -191,13 +191,14 @@ test('a long answer streams, all of it, however it is cut', async () => {
 
 describe('an upstream that somebody else than the operator named', () => {
   const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
-  const guarded = async (host: string, allowedHosts: string[]) => {
+  const guarded = async (host: string, allowed: readonly string[]) => {
     let calls = 0;
     const server = createServer((_request, response) => {
       calls += 1;
       response.end('{}');
     });
     const port = await listen(server);
+    const allowedHosts = allowed.map((place) => place.replace('PORT', String(port)));
     const upstream = httpUpstream(`http://${host}:${port}/mcp`, { allowedHosts, resolve });
     closing.push(
       () => upstream.close(),
@@ -217,10 +218,24 @@ describe('an upstream that somebody else than the operator named', () => {
     },
   );
 
-  test('is reached there once the operator named the host', async () => {
-    const { upstream, calls } = await guarded('inside.example.com', ['inside.example.com']);
+  test.each([
+    ['inside.example.com', 'inside.example.com'],
+    ['inside.example.com', 'inside.example.com:PORT'],
+    ['127.0.0.1', '127.0.0.1:PORT'],
+  ])('is reached at %s once the operator named %s', async (host, place) => {
+    const { upstream, calls } = await guarded(host, [place]);
 
     expect(await upstream.send(post())).toMatchObject({ status: 200 });
     expect(calls()).toBe(1);
+  });
+
+  test.each([
+    ['inside.example.com', 'inside.example.com:80'],
+    ['127.0.0.1', '127.0.0.1:80'],
+  ])('is not reached at another port of %s than the operator named', async (host, place) => {
+    const { upstream, calls } = await guarded(host, [place]);
+
+    await expect(upstream.send(post())).rejects.toMatchObject({ code: 'unreachable' });
+    expect(calls()).toBe(0);
   });
 });
