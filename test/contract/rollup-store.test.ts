@@ -134,6 +134,40 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
     expect(await ofServers({})).toEqual([]);
   });
 
+  test('counts the things that are asked for over time, however many, and none of their neighbours', async () => {
+    await using database = await open();
+    await makeServer(database);
+    await makeServer(database, 'support');
+    const tool = (serverId: string, subject: string) =>
+      ({ kind: 'tool', serverId, subject }) as const;
+    await database.rollups.record([
+      tally({ ...tool('srv_sales', 'query'), calls: 3 }),
+      tally({ ...tool('srv_sales', 'query'), calls: 2, at: day + 7200, bucket: 8, refused: 1 }),
+      tally({ ...tool('srv_sales', 'list'), calls: 5 }),
+      tally({ ...tool('srv_support', 'query'), calls: 6 }),
+      tally({ ...tool('srv_support', 'list'), calls: 4, at: day + 3600 }),
+      tally({ ...tool('srv_support', 'list'), calls: 9, at: day + 86_400 }),
+    ]);
+    const counts = async (but: Partial<RollupSpan>, ...of: [string, string][]) => {
+      const subjects = of.map(([serverId, subject]) => ({ serverId, subject }));
+      const found = await database.rollupReader.counts(span(but), 'tool', subjects);
+      return found.map(({ at, serverId, subject, calls }) => {
+        return `${(at - day) / 3600} ${serverId} ${subject} ${calls}`;
+      });
+    };
+
+    expect(await counts({}, ['srv_sales', 'query'], ['srv_support', 'list'])).toEqual([
+      '0 srv_sales query 3',
+      '1 srv_support list 4',
+      '2 srv_sales query 2',
+    ]);
+    expect(await counts({}, ['srv_support', 'list'])).toEqual(['1 srv_support list 4']);
+    expect(await counts({ stepSeconds: 10_800 }, ['srv_sales', 'query'])).toEqual([
+      '0 srv_sales query 5',
+    ]);
+    expect(await counts({})).toEqual([]);
+  });
+
   test('shows an organization nothing of another', async () => {
     await using database = await open();
     await makeServer(database);
