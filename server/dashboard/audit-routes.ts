@@ -87,11 +87,8 @@ export function auditRoutes(door: DashboardDoor, { ports }: DashboardOptions): v
     const filter = await asked(request);
     const input = { organization, ...filter, ...(after && { after }) };
     const { items, next, actions } = await perform(auditRead, input, actor, ports);
-    const emails = new Map<string, string>();
-    for (const id of new Set(items.map((event) => event.actor))) {
-      const user = id.startsWith('user:') ? await ports.users.byId(id.slice(5)) : undefined;
-      if (user) emails.set(id, user.email);
-    }
+    const people = new Set(items.map((event) => personIn(event.actor)).filter(Boolean));
+    const emails = await ports.subjectNames.of('person', [...people]);
     const typed = (name: string) => queryText(request, name) ?? '';
     const query = (more: Record<string, string>) => {
       const names = ['actor', 'action', 'target', 'outcome', 'from', 'until'];
@@ -109,7 +106,7 @@ export function auditRoutes(door: DashboardDoor, { ports }: DashboardOptions): v
             text: event.times > 1 ? `${event.action} × ${event.times}` : event.action,
             badges: event.outcome === 'refused' ? [{ text: 'refused', tone: 'bad' }] : [],
           },
-          { kind: 'text', text: emails.get(event.actor) ?? event.actor },
+          { kind: 'text', text: emails.get(personIn(event.actor)) ?? event.actor },
           { kind: 'text', text: event.target ?? '' },
           { kind: 'text', text: event.address ?? '' },
           { kind: 'time', at: event.at, otherwise: '' },
@@ -162,4 +159,9 @@ export function auditRoutes(door: DashboardDoor, { ports }: DashboardOptions): v
       })
       .send(Readable.from(exportAudit({ ...filter, organization }, format, ports)));
   });
+}
+
+/** The id of the person that an actor is; empty for another. */
+function personIn(actor: string): string {
+  return actor.startsWith('user:') ? actor.slice('user:'.length) : '';
 }

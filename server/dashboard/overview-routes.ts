@@ -5,7 +5,7 @@ import { notFound } from '#administration/administration-refusal';
 import type { AuditEvent, AuditReader } from '#audit/audit-log';
 import { dashboardPath } from '#pages/dashboard-frame';
 import { overviewPage } from '#pages/overview-page';
-import { usagePlots } from '#pages/usage-plots';
+import { callPlots } from '#pages/usage-plots';
 import { callWords } from '#pages/usage-words';
 import { readServerUsage } from '#usage/read-usage';
 import type { DashboardDoor, DashboardVisit } from './dashboard-door.ts';
@@ -75,7 +75,7 @@ export function overviewRoutes(door: DashboardDoor, { base, ports }: DashboardOp
       heading: organization,
       lead: `${total} ${total === 1 ? 'server' : 'servers'}, ${callWords(calls)} ${calls === 1 ? 'call' : 'calls'} in the last day.`,
       action,
-      plots: calls === 0 ? [] : usagePlots(whole).slice(0, 2),
+      plots: calls === 0 ? [] : callPlots(whole),
       usage: usagePath(organization, shown),
       endpoints: endpointTable(items, reading.servers, { base, now, action }),
       servers:

@@ -65,8 +65,9 @@ export function peopleRoutes(door: DashboardDoor, { ports }: DashboardOptions): 
 
   const invitationsOf = async ({ organization, actor }: DashboardVisit): Promise<Table> => {
     const { items } = await perform(invitationList, { organization }, actor, ports);
-    const { items: groups } = await perform(groupList, { organization }, actor, ports);
-    const nameOf = new Map(groups.map(({ id, name }) => [id, name]));
+    const isGrouped = items.some(({ groupIds }) => groupIds.length > 0);
+    const groups = isGrouped ? await perform(groupList, { organization }, actor, ports) : undefined;
+    const nameOf = new Map(groups?.items.map(({ id, name }) => [id, name]));
     const path = `${dashboardPath(organization)}/people/invitations`;
     return {
       caption: 'Pending invitations',

@@ -39,6 +39,22 @@ export interface PlottedUsage {
 
 /** The plots of usage, ready for a template: calls, errors, and how long calls took. */
 export function usagePlots(usage: PlottedUsage): readonly string[] {
+  const { whole, from, until, stepSeconds } = usage;
+  const latencies = ['p50', 'p90', 'p99'] as const;
+  const times = linePlot({
+    from,
+    until,
+    stepSeconds,
+    title: 'How long calls took',
+    summary: `How long calls took: ${latencies.map((name) => `${name} ${msWords(whole.total[name])}`).join(', ')}`,
+    lines: latencies.map((name) => lineOf(name, whole.points, (point) => point[name])),
+    format: msWords,
+  });
+  return [...callPlots(usage), times];
+}
+
+/** Of them those of calls and errors. */
+export function callPlots(usage: PlottedUsage): readonly string[] {
   const { whole, lines, from, until, stepSeconds } = usage;
   const shown = lines.length > 0 ? lines : [whole];
   const step = stepWords(stepSeconds);
@@ -51,18 +67,7 @@ export function usagePlots(usage: PlottedUsage): readonly string[] {
       lines: shown.map((one) => lineOf(one.name, one.points, of)),
       format: (value) => (Number.isInteger(value) ? callWords(value) : ''),
     });
-  const latencies = ['p50', 'p90', 'p99'] as const;
-  return [
-    counts('Calls', ({ calls }) => calls),
-    counts('Errors', ({ errors }) => errors),
-    linePlot({
-      ...at,
-      title: 'How long calls took',
-      summary: `How long calls took: ${latencies.map((name) => `${name} ${msWords(whole.total[name])}`).join(', ')}`,
-      lines: latencies.map((name) => lineOf(name, whole.points, (point) => point[name])),
-      format: msWords,
-    }),
-  ];
+  return [counts('Calls', ({ calls }) => calls), counts('Errors', ({ errors }) => errors)];
 }
 
 function lineOf<Values>(

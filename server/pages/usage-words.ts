@@ -1,9 +1,9 @@
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
-const whole = new Intl.NumberFormat('en');
 
-/** A number of calls: exact below ten thousand, then `12.3K`. */
+/** A number of calls: exact below ten thousand, as `1,234`, then `12.3K`. */
 export function callWords(calls: number): string {
-  return calls < 10_000 ? whole.format(calls) : compact.format(calls);
+  if (calls >= 10_000) return compact.format(calls);
+  return calls < 1000 ? String(calls) : String(calls).replace(/^./, '$&,');
 }
 
 /** A latency: `0.8 ms`, `12 ms`, `1.4 s`, as exact as it was measured. */

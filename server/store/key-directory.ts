@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
 
 import type { KeyDirectory, PlacedApiKey } from '#credentials/key-directory';
+import { compiledQuery } from './compiled-query.ts';
 import { isServerOf } from './is-server-of.ts';
 import { readKey } from './key-store.ts';
 import type { Schema } from './schema.ts';
@@ -26,6 +27,8 @@ export function keyDirectory(db: Kysely<Schema>): KeyDirectory {
       'mcp_server.name as server',
       'agent.name as agent',
     ]);
+
+  const ofIds = compiledQuery(db, (ids: readonly string[]) => keys.where('api_key.id', 'in', ids));
 
   return {
     async page(query) {
@@ -83,7 +86,7 @@ export function keyDirectory(db: Kysely<Schema>): KeyDirectory {
         .executeTakeFirstOrThrow();
       if (ids.length === 0) return { items: [], total: Number(total) };
       const wanted = ids.map(({ id }) => id);
-      const rows = await keys.where('api_key.id', 'in', wanted).execute();
+      const rows = await ofIds(wanted);
       const found = new Map(rows.map((row) => [row.id, placed(row)]));
       const items = wanted.flatMap((id) => found.get(id) ?? []);
       return { items, total: Number(total) };

@@ -2,6 +2,7 @@ import { sql, type Kysely, type Selectable } from 'kysely';
 
 import type { Member, MembershipChange, MembershipStore } from '#people/membership-store';
 import { isRole, type Role } from '#people/role';
+import { compiledQuery } from './compiled-query.ts';
 import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
 import { holdsText } from './search-text.ts';
@@ -23,20 +24,26 @@ export function membershipStore(db: Kysely<Schema>): MembershipStore {
         or exists (select 1 from passkey p where p.person_id = person.id)`.as('second_factor'),
     ]);
 
+  const ofPeople = compiledQuery(db, (organizationId: string, people: readonly string[]) =>
+    members
+      .where('membership.organization_id', '=', organizationId)
+      .where('person.id', 'in', people)
+      .orderBy('person.email_key'),
+  );
+  const groupsOf = compiledQuery(db, (organizationId: string, people: readonly string[]) =>
+    db
+      .selectFrom('group_person')
+      .innerJoin('person_group', 'person_group.id', 'group_person.group_id')
+      .select(['group_person.person_id', 'person_group.id', 'person_group.name'])
+      .where('group_person.organization_id', '=', organizationId)
+      .where('group_person.person_id', 'in', people)
+      .distinct()
+      .orderBy('person_group.name'),
+  );
+
   const withGroups = async (organizationId: string, rows: MemberRow[]): Promise<Member[]> => {
     const people = rows.map(({ id }) => id);
-    const groups =
-      people.length === 0
-        ? []
-        : await db
-            .selectFrom('group_person')
-            .innerJoin('person_group', 'person_group.id', 'group_person.group_id')
-            .select(['group_person.person_id', 'person_group.id', 'person_group.name'])
-            .where('group_person.organization_id', '=', organizationId)
-            .where('group_person.person_id', 'in', people)
-            .distinct()
-            .orderBy('person_group.name')
-            .execute();
+    const groups = people.length === 0 ? [] : await groupsOf(organizationId, people);
     const ofPerson = new Map<string, { id: string; name: string }[]>();
     for (const { person_id: personId, id, name } of groups) {
       const mine = ofPerson.get(personId);
@@ -63,11 +70,7 @@ export function membershipStore(db: Kysely<Schema>): MembershipStore {
         .execute();
       if (page.length === 0) return [];
       const ids = page.map(({ id }) => id);
-      const rows = await members
-        .where('membership.organization_id', '=', organizationId)
-        .where('person.id', 'in', ids)
-        .orderBy('person.email_key')
-        .execute();
+      const rows = await ofPeople(organizationId, ids);
       return withGroups(organizationId, rows);
     },
 
