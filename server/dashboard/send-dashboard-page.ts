@@ -24,11 +24,11 @@ export function sendDashboardPage<Data extends object>(
   data: Data,
   { crumbs, status = 200, live }: DashboardPageOptions,
 ): FastifyReply {
-  const { htmx, dashboard: script } = pageAssets();
+  const { htmx, copy, dashboard: script } = pageAssets();
   return sendPage(reply, page, data, {
     person,
     status,
-    scripts: [htmx.path, script.path],
+    scripts: [htmx.path, copy.path, script.path],
     dashboard: { organization, others, section, crumbs, live },
   });
 }

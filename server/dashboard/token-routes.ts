@@ -31,8 +31,8 @@ const labels = {
 export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOptions): void {
   const { clock } = ports;
   const currentPerson = currentPersonOf(base, ports);
-  const { htmx, dashboard } = pageAssets();
-  const scripts = [htmx.path, dashboard.path];
+  const { htmx, copy, dashboard } = pageAssets();
+  const scripts = [htmx.path, copy.path, dashboard.path];
   const listed = async (person: CurrentPerson, request: FastifyRequest) =>
     (await perform(tokenList, {}, personActor(person, request), ports)).items;
 

@@ -1,9 +1,10 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { encodeQR } from 'qr';
 
+import { pageAssets } from '#pages/assets';
 import { enrolPage } from '#pages/enrol-page';
 import type { FieldError } from '#pages/page';
-import { recoveryCodesPage } from '#pages/recovery-codes-page';
+import { recoveryCodesPage, type RecoveryCodesPageData } from '#pages/recovery-codes-page';
 import { checkSecondFactorFirst } from '#people/check-second-factor-first';
 import {
   beginTotp,
@@ -36,6 +37,12 @@ export function secondFactorRoutes(app: FastifyInstance, options: PeopleRoutesOp
     return sendPage(reply, enrolPage, data, { person, status: errors.length > 0 ? 422 : 200 });
   };
 
+  const showCodes = (
+    reply: FastifyReply,
+    person: Pick<CurrentPerson, 'user' | 'csrfToken'>,
+    data: RecoveryCodesPageData,
+  ) => sendPage(reply, recoveryCodesPage, data, { person, scripts: [pageAssets().copy.path] });
+
   app.post('/account/second-factor', async (request, reply) => {
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
@@ -61,12 +68,7 @@ export function secondFactorRoutes(app: FastifyInstance, options: PeopleRoutesOp
       options,
     );
     const { codes } = confirmed;
-    return sendPage(
-      reply,
-      recoveryCodesPage,
-      { codes, isNew: true },
-      { person: { ...person, ...renewed } },
-    );
+    return showCodes(reply, { ...person, ...renewed }, { codes, isNew: true });
   });
 
   app.post('/account/second-factor/recovery-codes', async (request, reply) => {
@@ -74,7 +76,7 @@ export function secondFactorRoutes(app: FastifyInstance, options: PeopleRoutesOp
     if (!person) return reply;
     readPageForm(request, base, person);
     const codes = await renewRecoveryCodes(person, visitOf(request), people);
-    return sendPage(reply, recoveryCodesPage, { codes, isNew: false }, { person });
+    return showCodes(reply, person, { codes, isNew: false });
   });
 
   app.post('/account/second-factor/remove', async (request, reply) => {

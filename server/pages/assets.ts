@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 
+import { copyScript } from './copy-script.ts';
 import { dashboardScript } from './dashboard-script.ts';
 import { htmxScript } from './htmx-script.ts';
 import { passkeysScript } from './passkeys-script.ts';
@@ -14,7 +15,9 @@ export interface Asset {
   readonly integrity: string;
 }
 
-export type Assets = Readonly<Record<'stylesheet' | 'passkeys' | 'htmx' | 'dashboard', Asset>>;
+export type Assets = Readonly<
+  Record<'stylesheet' | 'passkeys' | 'copy' | 'htmx' | 'dashboard', Asset>
+>;
 
 let made: Assets | undefined;
 
@@ -23,6 +26,7 @@ export function pageAssets(): Assets {
   made ??= {
     stylesheet: asset('latchkey', 'css', 'text/css; charset=utf-8', stylesheet),
     passkeys: asset('passkeys', 'js', 'text/javascript; charset=utf-8', passkeysScript),
+    copy: asset('copy', 'js', 'text/javascript; charset=utf-8', copyScript),
     htmx: asset('htmx', 'js', 'text/javascript; charset=utf-8', htmxScript()),
     dashboard: asset('dashboard', 'js', 'text/javascript; charset=utf-8', dashboardScript),
   };

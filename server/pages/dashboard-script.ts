@@ -1,30 +1,13 @@
 /**
  * The ES module behind the dashboard, as browsers get it; every page works without it. It opens questions
- * as dialogs, copies, and renews what is live when the server says that something was written. htmx does
- * the fetching and the swapping.
+ * as dialogs, and renews what is live when the server says that something was written. htmx does the
+ * fetching and the swapping.
  */
 export const dashboardScript = `const htmx = window.htmx;
 const say = document.createElement('p');
 say.className = 'unseen';
 say.setAttribute('role', 'status');
 document.body.append(say);
-
-function reveal(root) {
-  if (!navigator.clipboard) return;
-  for (const button of root.querySelectorAll('[data-copy][hidden]')) button.hidden = false;
-}
-reveal(document);
-
-document.addEventListener('click', async ({ target }) => {
-  const button = target.closest?.('[data-copy]');
-  if (!button) return;
-  await navigator.clipboard.writeText(button.dataset.copy);
-  const text = button.textContent;
-  if (text === 'Copied') return;
-  button.textContent = 'Copied';
-  say.textContent = 'Copied';
-  setTimeout(() => { button.textContent = text; say.textContent = ''; }, 2000);
-});
 
 // What was shown once is not shown again by a reload or by going back.
 const secret = document.querySelector('[data-secret]');
@@ -74,8 +57,7 @@ const withoutTimes = (text) => text.replace(/just now|\\d+ \\w+ ago|in \\d+ \\w+
 document.addEventListener('htmx:before:swap', ({ detail }) => {
   if (detail.ctx.sourceElement?.matches?.('[data-renew]')) before = rowsOf(document);
 });
-document.addEventListener('htmx:after:swap', ({ detail }) => {
-  reveal(document);
+document.addEventListener('htmx:after:swap', () => {
   if (!before) return;
   let changed = 0;
   for (const [id, text] of rowsOf(document)) {

@@ -120,7 +120,8 @@ form.inline:not([hidden]) { gap: var(--space-3); }
 .group { display: flex; flex-direction: column; gap: var(--space-3); }
 .qr { margin: 0; width: min(240px, 100%); padding: var(--space-2); border: 1px solid var(--line); border-radius: var(--radius); background: #fff; color: #000; }
 .qr svg { display: block; width: 100%; height: auto; }
-.codes { display: grid; grid-template-columns: repeat(auto-fill, minmax(190px, 1fr)); gap: var(--space-2) var(--space-4); padding: var(--space-4); border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); list-style: none; }
+.codes { display: flex; flex-direction: column; gap: var(--space-3); align-items: flex-start; padding: var(--space-4); border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); }
+.codes ul { display: grid; grid-template-columns: repeat(auto-fill, minmax(190px, 1fr)); gap: var(--space-2) var(--space-4); width: 100%; padding: 0; list-style: none; }
 .actions { display: flex; flex-wrap: wrap; gap: var(--space-3); }
 .actions.even button { flex: 1; min-height: max(40px, var(--target)); font-size: var(--size-3); }
 ${dashboardStyle}${plotStyle}${tryStyle}

@@ -149,8 +149,13 @@ await suite('browser', 'people, groups and the record in a real browser', () => 
         });
       await owner.getByLabel('Code from the app').fill(code(0));
       await owner.getByRole('button', { name: 'Turn it on' }).click();
-      const [recovery = ''] = await owner.locator('.codes code').allTextContents();
+      const codes = await owner.locator('.codes code').allTextContents();
+      const [recovery = ''] = codes;
       await inspect(owner, 'recovery-codes');
+      await owner.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+      await owner.getByRole('button', { name: 'Copy the recovery codes' }).click();
+      await owner.locator('button[data-copy]', { hasText: 'Copied' }).waitFor();
+      expect(await owner.evaluate('navigator.clipboard.readText()')).toBe(codes.join('\n'));
       await owner.getByRole('button', { name: 'I have stored them' }).click();
       await inspect(owner, 'account-second-factor');
 
