@@ -9,11 +9,10 @@ import { readPageForm } from '#http/page-form';
 import { signedIn } from '#http/signed-in';
 import { visitOf } from '#http/visit';
 import type { Form } from '#oauth/form';
-import type { OrganizationSettingsStore } from '#organizations/organization-settings';
 import type { DashboardSection } from '#pages/dashboard-frame';
 import { PeopleRefusal } from '#people/people-refusal';
 import type { Role } from '#people/role';
-import type { UserStore } from '#people/user';
+import { membershipOf, type MembershipPorts } from './membership-of.ts';
 
 /** Who looks at a page of which organization, and as what. All of it was true a moment ago. */
 export interface DashboardVisit {
@@ -58,15 +57,13 @@ export interface DashboardDoor {
       reply: FastifyReply,
     ) => Answer,
   ): void;
+  /** The entry of the navigation that a route of these stands under. */
+  readonly sectionOf: (route: string) => DashboardSection | undefined;
 }
 
 export interface DashboardDoorOptions {
   readonly base: string;
-  readonly ports: CurrentPersonPorts & {
-    readonly users: Pick<UserStore, 'byId' | 'memberships'>;
-    readonly settings: Pick<OrganizationSettingsStore, 'of'>;
-    readonly refusals: RefusalLog;
-  };
+  readonly ports: CurrentPersonPorts & MembershipPorts & { readonly refusals: RefusalLog };
 }
 
 /**
@@ -78,7 +75,8 @@ export function dashboardDoor(
   app: FastifyInstance,
   { base, ports }: DashboardDoorOptions,
 ): DashboardDoor {
-  const { users, settings, refusals } = ports;
+  const { refusals } = ports;
+  const sections = new Map<string, DashboardSection>();
   const currentPerson = currentPersonOf(base, ports);
 
   const enter = async (
@@ -87,13 +85,10 @@ export function dashboardDoor(
     request: DashboardRequest,
   ): Promise<DashboardVisit> => {
     const { organization = '' } = request.params;
-    const memberships = await users.memberships(person.user.id);
-    const role = memberships.find((membership) => membership.organization === organization)?.role;
-    if (!role) throw notFound('organization');
-    const rules = await settings.of(organization);
-    if (rules?.secondFactorRequired && person.session.factors < 2) {
-      throw new PeopleRefusal('second_factor');
-    }
+    const membership = await membershipOf(person, organization, ports);
+    if (!membership) throw notFound('organization');
+    if (!membership.isProved) throw new PeopleRefusal('second_factor');
+    const { role, others } = membership;
     const { address, requestId } = visitOf(request);
     if (!mayDo(role, permission)) {
       const actor = `user:${person.user.id}`;
@@ -105,13 +100,12 @@ export function dashboardDoor(
         `as ${role} of ${organization} you may not do this`,
       );
     }
-    const others = memberships.map((membership) => membership.organization);
     return {
       person,
       organization,
       role,
       section,
-      others: others.filter((name) => name !== organization).toSorted(),
+      others,
       actor: {
         type: 'person',
         userId: person.user.id,
@@ -124,21 +118,28 @@ export function dashboardDoor(
     };
   };
 
+  const routeOf = (path: string, { section }: PageNeeds) => {
+    const route = `/dashboard/:organization${path}`;
+    sections.set(route, section);
+    return route;
+  };
+
   return {
     get(path, needs, show) {
-      app.get<{ Params: Params }>(`/dashboard/:organization${path}`, async (request, reply) => {
+      app.get<{ Params: Params }>(routeOf(path, needs), async (request, reply) => {
         const person = await signedIn(request, reply, currentPerson);
         if (!person) return reply;
         return show(await enter(person, needs, request), request, reply);
       });
     },
     post(path, needs, decide) {
-      app.post<{ Params: Params }>(`/dashboard/:organization${path}`, async (request, reply) => {
+      app.post<{ Params: Params }>(routeOf(path, needs), async (request, reply) => {
         const person = await signedIn(request, reply, currentPerson);
         if (!person) return reply;
         const form = readPageForm(request, base, person);
         return decide(await enter(person, needs, request), form, request, reply);
       });
     },
+    sectionOf: (route) => sections.get(route),
   };
 }

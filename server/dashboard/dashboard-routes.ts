@@ -16,6 +16,7 @@ import { keyRoutes } from './key-routes.ts';
 import { keyRotationRoutes } from './key-rotation-routes.ts';
 import { auditRoutes } from './audit-routes.ts';
 import { consentListRoutes } from './consent-list-routes.ts';
+import { errorSurroundings } from './error-surroundings.ts';
 import { groupRoutes } from './group-routes.ts';
 import { inviteRoutes } from './invite-routes.ts';
 import { liveRoutes } from './live-routes.ts';
@@ -41,8 +42,8 @@ const maxFormBytes = 128 * 1024;
 export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions): void {
   const { base, ports } = options;
   takeForms(app, maxFormBytes);
-  app.setErrorHandler(pageErrors(base, ports));
   const door = dashboardDoor(app, options);
+  app.setErrorHandler(pageErrors(base, ports, errorSurroundings(base, door.sectionOf, ports)));
   const streams = new LiveStreams({
     changes: ports.changes,
     clock: ports.clock,

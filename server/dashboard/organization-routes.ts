@@ -6,10 +6,10 @@ import { currentPersonOf, type CurrentPerson } from '#http/current-person';
 import { readPageForm } from '#http/page-form';
 import { sendPage } from '#http/send-page';
 import { signedIn } from '#http/signed-in';
-import { pageAssets } from '#pages/assets';
 import { dashboardPath } from '#pages/dashboard-frame';
 import type { FieldError } from '#pages/page';
 import type { DashboardOptions } from './dashboard-ports.ts';
+import { dashboardScripts } from './dashboard-scripts.ts';
 import { organizationFormPage } from './organization-form-page.ts';
 import { organizationsPage } from './organizations-page.ts';
 import { personActor } from './person-actor.ts';
@@ -62,7 +62,7 @@ export function organizationRoutes(app: FastifyInstance, { base, ports }: Dashbo
     errors: FieldError[],
   ) => {
     const status = errors.length > 0 ? 422 : 200;
-    const scripts = [pageAssets().htmx.path, pageAssets().dashboard.path];
+    const scripts = dashboardScripts();
     return sendPage(reply, organizationFormPage, { typed, errors }, { person, status, scripts });
   };
 

@@ -1,10 +1,10 @@
 import type { FastifyReply } from 'fastify';
 
 import { sendPage } from '#http/send-page';
-import { pageAssets } from '#pages/assets';
 import type { Crumb } from '#pages/dashboard-frame';
 import type { Page } from '#pages/page';
 import type { DashboardVisit } from './dashboard-door.ts';
+import { dashboardScripts } from './dashboard-scripts.ts';
 
 /** What differs between pages of the dashboard. */
 export interface DashboardPageOptions {
@@ -24,11 +24,10 @@ export function sendDashboardPage<Data extends object>(
   data: Data,
   { crumbs, status = 200, live }: DashboardPageOptions,
 ): FastifyReply {
-  const { htmx, copy, dashboard: script } = pageAssets();
   return sendPage(reply, page, data, {
     person,
     status,
-    scripts: [htmx.path, copy.path, script.path],
+    scripts: dashboardScripts(),
     dashboard: { organization, others, section, crumbs, live },
   });
 }

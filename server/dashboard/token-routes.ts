@@ -8,12 +8,12 @@ import { readPageForm } from '#http/page-form';
 import { queryText } from '#http/query-text';
 import { sendPage } from '#http/send-page';
 import { signedIn } from '#http/signed-in';
-import { pageAssets } from '#pages/assets';
 import type { FieldError } from '#pages/page';
 import { questionPage } from '#pages/question-page';
 import type { Table } from '#pages/table';
 import { isRecentProof } from '#people/recent-proof';
 import type { DashboardOptions } from './dashboard-ports.ts';
+import { dashboardScripts } from './dashboard-scripts.ts';
 import { personActor } from './person-actor.ts';
 import { refusedForm } from './refused-form.ts';
 import { shownOncePage } from './shown-once-page.ts';
@@ -31,8 +31,7 @@ const labels = {
 export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOptions): void {
   const { clock } = ports;
   const currentPerson = currentPersonOf(base, ports);
-  const { htmx, copy, dashboard } = pageAssets();
-  const scripts = [htmx.path, copy.path, dashboard.path];
+  const scripts = dashboardScripts();
   const listed = async (person: CurrentPerson, request: FastifyRequest) =>
     (await perform(tokenList, {}, personActor(person, request), ports)).items;
 

@@ -6,6 +6,9 @@ import { oauthStatus } from './oauth-error-answer.ts';
 import { peopleErrorPage } from './people-error-page.ts';
 import { plainErrorPage, type ErrorPageAnswer } from './plain-error-page.ts';
 
+/** Where to start anew. */
+export const toDashboard = { text: 'To the dashboard', href: '/dashboard' };
+
 /** What a page says about a failure. */
 export function pageErrorAnswer(error: unknown): ErrorPageAnswer {
   if (error instanceof PeopleRefusal) return peopleErrorPage(error.code);
@@ -31,22 +34,21 @@ export function pageErrorAnswer(error: unknown): ErrorPageAnswer {
 }
 
 function administrationPage({ code, message }: AdministrationRefusal): ErrorPageAnswer {
-  const home = { text: 'To the dashboard', href: '/dashboard' };
   const sentence = `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
   switch (code) {
     case 'not_found': {
       const text =
         'It does not exist, it was removed, or this account may not see it. Follow the dashboard from its start.';
-      return plainErrorPage(404, 'There is nothing here', text, home);
+      return plainErrorPage(404, 'There is nothing here', text, toDashboard);
     }
     case 'forbidden': {
       const text = `${sentence} Ask an owner or an admin of the organization to do it, or to change your role.`;
-      return plainErrorPage(403, 'Your role does not allow this', text, home);
+      return plainErrorPage(403, 'Your role does not allow this', text, toDashboard);
     }
     case 'conflict':
-      return plainErrorPage(409, 'Nothing was changed', sentence, home);
+      return plainErrorPage(409, 'Nothing was changed', sentence, toDashboard);
     case 'invalid':
-      return plainErrorPage(422, 'Nothing was changed', sentence, home);
+      return plainErrorPage(422, 'Nothing was changed', sentence, toDashboard);
     case 'proof_old':
       return plainErrorPage(403, 'Sign in again first', sentence, {
         text: 'Sign in again',

@@ -1,21 +1,33 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import type { AuditLog } from '#audit/audit-log';
-import { errorPage } from '#pages/error-page';
+import { dashboardPath } from '#pages/dashboard-frame';
+import { errorPage, type ErrorPageData } from '#pages/error-page';
 import { PeopleRefusal } from '#people/people-refusal';
 import { currentPersonOf, type CurrentPersonPorts } from './current-person.ts';
-import { pageErrorAnswer } from './page-error-answer.ts';
-import { sendPage } from './send-page.ts';
+import { pageErrorAnswer, toDashboard } from './page-error-answer.ts';
+import { sendPage, type PageOptions } from './send-page.ts';
 import { visitOf } from './visit.ts';
+
+/** Who looks at a page, and where it is. */
+export type Surroundings = Pick<PageOptions, 'person' | 'scripts' | 'dashboard'>;
+
+/** What stands around the page that says what went wrong; `undefined` where that is all. */
+export type SurroundingsOf = (request: FastifyRequest) => Promise<Surroundings | undefined>;
 
 export type PageErrorsPorts = CurrentPersonPorts & { readonly audit: Pick<AuditLog, 'append'> };
 
 /**
  * Answers what went wrong on a page by a page, and to our scripts by its one sentence. A forged form is
  * noted for whom it was meant to harm; without anybody signed in it harms nobody, and could be sent
- * without end to fill the log.
+ * without end to fill the log. Nothing stands around the page unless `surroundingsOf` says so, which is not asked
+ * about a fault of ours.
  */
-export function pageErrors(base: string, ports: PageErrorsPorts) {
+export function pageErrors(
+  base: string,
+  ports: PageErrorsPorts,
+  surroundingsOf: SurroundingsOf = () => Promise.resolve(undefined),
+) {
   const { audit, clock } = ports;
   const currentPerson = currentPersonOf(base, ports);
   return async (
@@ -45,6 +57,17 @@ export function pageErrors(base: string, ports: PageErrorsPorts) {
     if (request.headers['content-type']?.startsWith('application/json')) {
       return reply.code(status).header('Cache-Control', 'no-store').send({ message: page.text });
     }
-    return sendPage(reply, errorPage, page, { status });
+    const around = status < 500 ? await surroundingsOf(request) : undefined;
+    const data = { ...page, next: nextFrom(page.next, around) };
+    return sendPage(reply, errorPage, data, { ...around, status });
   };
+}
+
+/** Whoever is in an organization starts anew there, rather than in the first of theirs. */
+function nextFrom(
+  next: ErrorPageData['next'],
+  around: Surroundings | undefined,
+): ErrorPageData['next'] {
+  if (next !== toDashboard || !around?.dashboard) return next;
+  return { ...next, href: dashboardPath(around.dashboard.organization) };
 }

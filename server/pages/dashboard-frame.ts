@@ -12,8 +12,8 @@ export interface DashboardFrame {
   readonly organization: string;
   /** The person's other organizations, for the switcher. */
   readonly others: readonly string[];
-  /** Which entry of the navigation the page belongs to. */
-  readonly section: DashboardSection;
+  /** Which entry of the navigation the page belongs to, if one. */
+  readonly section: DashboardSection | undefined;
   /** What follows the organization in the breadcrumb, as server and thing. */
   readonly crumbs: readonly Crumb[];
   /** Path of the server-sent events that say when something of this page changed, if it is live. */
