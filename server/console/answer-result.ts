@@ -7,10 +7,19 @@ const answerSchema = z.union([
   z.object({ error: z.object({ code: z.number(), message: z.string() }) }),
 ]);
 
-/** The result of a call, or a sentence that says why there is none. */
+/** Why there is no result. */
+export interface AnswerError {
+  readonly outcome: 'error';
+  /** A sentence. */
+  readonly message: string;
+  /** Of the JSON-RPC error that says so, where one does. JSON-RPC 2.0 §5.1 */
+  readonly code?: number;
+}
+
+/** The result of a call, or why there is none. */
 export type AnswerResult =
   | { readonly outcome: 'result'; readonly result: Readonly<Record<string, unknown>> }
-  | { readonly outcome: 'error'; readonly message: string };
+  | AnswerError;
 
 /** Reads an answer of the gateway. */
 export function answerResult(answer: ConsoleAnswer): AnswerResult {
@@ -36,9 +45,18 @@ function parsed(text: string): AnswerResult {
   const { data } = answerSchema.safeParse(value);
   if (!data) return error('The answer is not a JSON-RPC response.');
   if ('result' in data) return { outcome: 'result', result: data.result };
-  return error(`The server answered with error ${data.error.code}: ${data.error.message}`);
+  const { code, message } = data.error;
+  return { ...error(sentence(message)), code };
 }
 
-function error(message: string): AnswerResult {
+function error(message: string): AnswerError {
   return { outcome: 'error', message };
+}
+
+/** What the gateway or the MCP server says, as one: they begin small and end without a period, or say nothing. */
+function sentence(said: string): string {
+  const text = said.trim();
+  if (text === '') return 'The server answered with an error, and says no more.';
+  const begun = `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+  return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-import { answerResult } from './answer-result.ts';
+import { answerResult, type AnswerError } from './answer-result.ts';
 import type { CallServer, ConsoleCall } from './call-server.ts';
 
 const mostPages = 10;
@@ -20,9 +20,7 @@ const listSchema = z.object({
 /** A tool as its MCP server describes it. MCP 2025-11-25 tools, "Tool" */
 export type Tool = z.output<typeof toolSchema>;
 
-export type ToolList =
-  | { readonly outcome: 'tools'; readonly tools: readonly Tool[] }
-  | { readonly outcome: 'error'; readonly message: string };
+export type ToolList = { readonly outcome: 'tools'; readonly tools: readonly Tool[] } | AnswerError;
 
 /** The tools that this person may call, of at most ten pages. */
 export async function listTools(

@@ -17,6 +17,8 @@ export interface ShownResult {
   readonly isError: boolean;
   /** In one sentence. */
   readonly summary: string;
+  /** Of the JSON-RPC error that came in place of a result. */
+  readonly code: number | undefined;
   readonly parts: readonly ResultPart[];
 }
 
@@ -30,7 +32,9 @@ const resultSchema = z.object({
 
 /** The answer of a tool in words and parts. MCP 2025-11-25 tools, "Tool Result" */
 export function shownResult(answer: AnswerResult): ShownResult {
-  if (answer.outcome === 'error') return { isError: true, summary: answer.message, parts: [] };
+  if (answer.outcome === 'error') {
+    return { isError: true, summary: answer.message, code: answer.code, parts: [] };
+  }
   const { isError, structuredContent, content } = resultSchema.parse(answer.result);
   const texts = content
     .slice(0, mostParts)
@@ -44,7 +48,7 @@ export function shownResult(answer: AnswerResult): ShownResult {
   const whole = content.length === 0 && structured.length === 0;
   const parts = whole ? [shown('Result', pretty(answer.result))] : [...texts, ...structured];
   const summary = isError ? 'The tool says that it failed.' : 'The tool has answered.';
-  return { isError, summary, parts };
+  return { isError, summary, code: undefined, parts };
 }
 
 function shown(title: string, text: string): ResultPart {

@@ -74,7 +74,7 @@ export function tryRoutes(
       server,
       heading,
       tabs: serverTabs(visit, server, 'try'),
-      problem: list.outcome === 'error' ? list.message : undefined,
+      problem: list.outcome === 'error' ? list : undefined,
       keptTo:
         list === outsideItsGroups ? `${serverPath(visit.organization, server)}/access` : undefined,
       tools: tools.slice(0, mostTools).map((one) => ({

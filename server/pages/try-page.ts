@@ -9,7 +9,7 @@ export interface TryPageData {
     readonly entries: readonly { text: string; href: string; isHere: boolean }[];
   };
   /** Why no tools can be shown. */
-  readonly problem: string | undefined;
+  readonly problem: { readonly message: string; readonly code?: number } | undefined;
   /** Where it stands which groups the server is kept to; `undefined` for whoever may use it. */
   readonly keptTo: string | undefined;
   readonly tools: readonly {
@@ -32,10 +32,16 @@ export interface TryPageData {
     | {
         readonly isError: boolean;
         readonly summary: string;
+        /** Of a JSON-RPC error. */
+        readonly code: number | undefined;
         readonly parts: readonly { title: string; text: string; isCut: boolean }[];
       }
     | undefined;
 }
+
+/** For whoever looks after the MCP server, below what everybody understands. */
+const errorCode = (of: string) =>
+  `<% if (${of}.code !== undefined) { %><p class="help fine">Error code <code><%= ${of}.code %></code></p><% } %>`;
 
 /** Tries the tools of a server as oneself. */
 export const tryPage: Page<TryPageData> = {
@@ -46,7 +52,7 @@ export const tryPage: Page<TryPageData> = {
 <%~ include('@subnav', it.tabs) %>
 <% if (it.keptTo) { %><div class="empty"><p>This server is kept to groups, and you are in none of them. Owners and admins choose the groups under Access.</p>
 <p><a class="button" href="<%= it.keptTo %>">To its access</a></p></div>
-<% } else if (it.problem) { %><p class="notice warning" role="status"><%= it.problem %></p>
+<% } else if (it.problem) { %><div class="notice warning" role="status"><p dir="auto"><%= it.problem.message %></p>${errorCode('it.problem')}</div>
 <% } else if (it.tools.length === 0) { %><div class="empty"><p>This server has no tools that you may call.</p></div>
 <% } else { %>
 <div class="trying">
@@ -61,6 +67,7 @@ export const tryPage: Page<TryPageData> = {
 <% if (it.result) { %>
 <section class="result group" aria-labelledby="result-heading">
 <h3 id="result-heading" class="notice<%= it.result.isError ? ' failed' : '' %>" tabindex="-1" autofocus><%= it.result.summary %></h3>
+${errorCode('it.result')}
 <% for (const { title, text, isCut } of it.result.parts) { %>
 <div><p class="label"><%= title %></p><pre tabindex="0" dir="auto"><%= text %></pre><% if (isCut) { %><p class="help">Only the beginning is shown.</p><% } %></div>
 <% } %>

@@ -9,6 +9,7 @@ export const tryStyle = `
 .described { max-width: 640px; white-space: pre-line; color: var(--ink-soft); max-height: 320px; overflow-y: auto; }
 .result h3 { margin: 0; font-size: var(--size-2); }
 .result .failed { border-left-color: var(--bad); }
+.fine { font-size: var(--size-1); }
 .result pre { max-height: 420px; overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
 @media (min-width: 900px) {
   .trying { grid-template-columns: 220px minmax(0, 1fr); }

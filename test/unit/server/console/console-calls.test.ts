@@ -98,7 +98,17 @@ test('a list that never ends is read no further than ten pages', async () => {
 });
 
 test.each([
-  ['{"error":{"code":-32602,"message":"unknown tool: x"}}', 'error -32602: unknown tool: x'],
+  ['the agent is offline', 'The agent is offline.'],
+  ['Wait a minute!', 'Wait a minute!'],
+  [' ', 'The server answered with an error, and says no more.'],
+])('an error that says “%s” is a sentence, with its code apart', (message, sentence) => {
+  const text = JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: -32000, message } });
+  const result = answerResult({ outcome: 'answered', text });
+
+  expect(result).toEqual({ outcome: 'error', message: sentence, code: -32000 });
+});
+
+test.each([
   ['no JSON', 'not JSON'],
   ['[]', 'not a JSON-RPC response'],
 ])('the answer %s is an error in words', (text, words) => {

@@ -29,3 +29,13 @@ test('an owner outside the groups of a server learns that, and where the groups 
   expect(outside.text).not.toContain('credential');
   expect([open.text, inside.text].join('\n')).not.toContain('kept to groups');
 });
+
+test('what went wrong is a sentence, and the code of the error small print below it', async () => {
+  const member = await app.browser('una', { organizationId: 'org_acme', role: 'owner' });
+  await app.server.stores.serverGroups.set('srv_sales', []);
+
+  const { text } = await app.get(page, member.cookie);
+
+  expect(text).toMatch(/role="status"><p dir="auto">[A-Z](?:(?!-32)[^<])+\.<\/p>/);
+  expect(text).toMatch(/<p class="help fine">Error code <code>-32\d{3}<\/code><\/p>/);
+});
