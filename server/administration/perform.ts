@@ -6,7 +6,7 @@ import type { Role } from '#people/role';
 import { actorName, type Actor } from './actor.ts';
 import type { AdministrationPorts } from './administration-ports.ts';
 import { AdministrationRefusal, notFound } from './administration-refusal.ts';
-import { invalidInput } from './invalid-input.ts';
+import { checkedInput } from './checked-input.ts';
 import type { Operation } from './operation.ts';
 import { mayDo, type Permission } from './permission.ts';
 
@@ -27,8 +27,7 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
   actor: Actor,
   ports: AdministrationPorts,
 ): Promise<z.output<Output>> {
-  const { success, data, error } = operation.input.safeParse(input);
-  if (!success) throw invalidInput(error);
+  const data = checkedInput(operation.input, input);
   const named: unknown = Reflect.get(data, 'organization');
   const name = typeof named === 'string' ? named : undefined;
   let place: Place | undefined;

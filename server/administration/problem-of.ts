@@ -9,9 +9,9 @@ export function problemOf(issue: z.core.$ZodIssue): string {
     case 'too_small':
       return issue.origin === 'string' && Number(issue.minimum) === 1
         ? 'is empty'
-        : `must have at least ${amount(issue.minimum, issue.origin)}`;
+        : bound('at least', issue.minimum, issue.origin);
     case 'too_big':
-      return `must have at most ${amount(issue.maximum, issue.origin)}`;
+      return bound('at most', issue.maximum, issue.origin);
     case 'invalid_value':
       return `must be ${issue.values
         .map(String)
@@ -34,8 +34,8 @@ function withArticle(type: string): string {
   return `${/^[aeiou]/.test(type) ? 'an' : 'a'} ${type}`;
 }
 
-function amount(bound: number | bigint, origin: string): string {
-  if (origin === 'string') return `${bound} characters`;
-  if (origin === 'array') return `${bound} of them`;
-  return String(bound);
+function bound(words: 'at least' | 'at most', limit: number | bigint, origin: string): string {
+  if (origin === 'string') return `must have ${words} ${limit} characters`;
+  if (origin === 'array') return `must have ${words} ${limit} of them`;
+  return `must be ${words} ${limit}`;
 }

@@ -3,8 +3,8 @@ import { z } from 'zod';
 
 import type { ServerRecord } from '#organizations/server-record';
 import type { AdministrationPorts } from './administration-ports.ts';
-import { invalidInput } from './invalid-input.ts';
 import { changeServer } from './change-server.ts';
+import { checkedInput } from './checked-input.ts';
 import { settingsChange } from './server-change.ts';
 import { serverSettingFields } from './server-setting-fields.ts';
 import { showLimits } from './shown-server.ts';
@@ -54,8 +54,7 @@ export async function changeServerSettings(
   by: SettingsCaller,
   { together, clock }: Pick<AdministrationPorts, 'together' | 'clock'>,
 ): Promise<ServerRecord | undefined> {
-  const { success, data, error: problems } = changeSchema.safeParse(given);
-  if (!success) throw invalidInput(problems);
+  const data = checkedInput(changeSchema, given);
   const stale = new Error('another version');
   const change = (now: ServerRecord) => {
     if (!isExpected(serverSettings(now).version)) throw stale;

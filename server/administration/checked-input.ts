@@ -3,8 +3,18 @@ import type { z } from 'zod';
 import { AdministrationRefusal } from './administration-refusal.ts';
 import { problemOf } from './problem-of.ts';
 
-/** The refusal of an input, naming each field that is wrong. */
-export function invalidInput(error: z.ZodError): AdministrationRefusal {
+/**
+ * An input as its schema makes it.
+ *
+ * @throws {AdministrationRefusal} `invalid`, naming each field that is wrong
+ */
+export function checkedInput<Schema extends z.ZodType>(
+  schema: Schema,
+  input: object,
+): z.output<Schema> {
+  // Without the input, a problem cannot tell what is of another type from what is not there.
+  const { success, data, error } = schema.safeParse(input, { reportInput: true });
+  if (success) return data;
   const fields = error.issues.flatMap((issue) => {
     const field = issue.path.join('.');
     if (issue.code !== 'unrecognized_keys') return { field, problem: problemOf(issue) };
@@ -15,5 +25,5 @@ export function invalidInput(error: z.ZodError): AdministrationRefusal {
   });
   const [first] = fields;
   const words = first ? `${first.field} ${first.problem}`.trim() : 'the input is not understood';
-  return new AdministrationRefusal('invalid', words, { fields });
+  throw new AdministrationRefusal('invalid', words, { fields });
 }
