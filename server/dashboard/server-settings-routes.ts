@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify';
 
+import { AdministrationRefusal } from '#administration/administration-refusal';
 import { perform } from '#administration/perform';
 import {
   serverDelete,
@@ -25,6 +26,21 @@ import { serverAsTyped, serverInput, serverLabels, typedServer } from './typed-s
 
 const needs = { permission: 'server.manage', section: 'servers' } as const;
 
+const stale = {
+  field: '',
+  message:
+    'Somebody else saved this server meanwhile, and nothing was changed. What you typed is kept here: save again to put it in place of theirs, or open the settings anew to see theirs.',
+};
+
+/** What was typed, or stands, and what is said about it. */
+interface Shown {
+  readonly typed: TypedServer;
+  readonly errors: readonly FieldError[];
+  readonly notice: string | undefined;
+  /** 200 unless given. */
+  readonly status?: number;
+}
+
 /** `/servers/{server}/settings`, and taking a server out of use: `/disable`, `/enable`, `/delete`. */
 export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOptions): void {
   const read = ({ organization, actor }: DashboardVisit, { params }: DashboardRequest) =>
@@ -34,7 +50,7 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
     reply: FastifyReply,
     visit: DashboardVisit,
     server: Awaited<ReturnType<typeof read>>,
-    shown: { typed: TypedServer; errors: FieldError[]; notice: string | undefined },
+    { status = 200, ...shown }: Shown,
   ) => {
     const { organization } = visit;
     const { name, disabledAt } = server;
@@ -71,7 +87,6 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
       ],
     };
     const crumbs = serverCrumbs(organization, name, { text: 'Settings' });
-    const status = shown.errors.length > 0 ? 422 : 200;
     return sendDashboardPage(reply, visit, serverFormPage, data, { crumbs, status });
   };
 
@@ -90,11 +105,14 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
       const change = { organization, server: server.name, ...serverInput(typed).changed };
       await perform(serverUpdate, change, actor, ports);
     } catch (refusal) {
-      const errors = refusedForm(refusal, serverLabels, '');
-      // What was typed is kept, and counts against what the server is now.
-      const { revision } = await read(visit, request);
-      const retyped = { ...typed, revision: String(revision) };
-      return form(reply, visit, server, { typed: retyped, errors, notice: undefined });
+      const now = await read(visit, request);
+      const revision = String(now.revision);
+      const isStale = isConflict(refusal) && typed.revision !== revision;
+      // Only who was told that others changed it may put what they typed in place of that.
+      const shown = isStale
+        ? { typed: { ...typed, revision }, errors: [stale], status: 409 }
+        : { typed, errors: refusedForm(refusal, serverLabels, ''), status: 422 };
+      return form(reply, visit, now, { ...shown, notice: undefined });
     }
     const next = `${serverPath(organization, server.name)}/settings?done=saved`;
     return reply.header('Cache-Control', 'no-store').redirect(next, 303);
@@ -160,4 +178,8 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
       return `${dashboardPath(organization)}/servers?done=deleted`;
     },
   });
+}
+
+function isConflict(refusal: unknown): boolean {
+  return refusal instanceof AdministrationRefusal && refusal.code === 'conflict';
 }
