@@ -79,8 +79,8 @@ export async function addConnection(
     await noteStored(connection, secrets, options, machine);
     if (found?.token) await keepToken(connection, found.token, options, machine);
     await setRegistered(name, connectionEntry(connection), options, machine);
-    if (before) await forgetSecrets(before, options, machine, connection);
-    await loose.settled(noted);
+    const unknown = before ? await forgetSecrets(before, options, machine, connection) : [];
+    await loose.settled(noted.filter(({ account }) => !unknown.includes(account)));
   });
   if (!found) return undefined;
   const { token: _, ...checked } = found;

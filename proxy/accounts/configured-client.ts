@@ -17,6 +17,11 @@ export type ConfiguredClient = OAuthClient & { boundIssuer?: string };
 export const secretAccount = (url: string, clientId: string) =>
   `client secret ${JSON.stringify([url, clientId])}`.slice(0, 400);
 
+/** Whether the secret of a client stands there, which every connection by that client shares. */
+export function isClientSecretAccount(account: string): boolean {
+  return account.startsWith('client secret ');
+}
+
 /**
  * The client that the configuration names; `undefined` when it names none. A secret that was moved to
  * the keychain is there for this very URL.

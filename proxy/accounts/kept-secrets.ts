@@ -50,40 +50,15 @@ export async function keepSecrets(
     await store.set(headerAccount(connection, name), secret);
 }
 
-/**
- * Forgets them again. `shared`: another connection has the same client, and keeps its secret. What the
- * `successor` keeps in the same place stays.
- */
-export async function dropSecrets(
-  connection: Connection,
-  { shared, successor }: { shared: boolean; successor?: Connection },
-  store: SecretStore,
-): Promise<void> {
-  const kept = new Set(successor && keptAccounts(successor));
-  const { credential, headers } = secretAccounts(connection);
-  const isShared = shared && connection.credentials.kind !== 'api_key';
-  for (const account of [...(isShared ? [] : credential), ...headers]) {
-    if (kept.has(account)) continue;
-    await store.remove(account);
-    await store.remove(priorAccount(account));
-  }
-}
-
 /** Every account of the keychain that holds a secret of the connection itself. */
 export function keptAccounts(connection: Connection): string[] {
-  return Object.values(secretAccounts(connection)).flat();
-}
-
-/** Where the secrets of a connection stand, of those that are in the keychain. */
-function secretAccounts(connection: Connection): { credential: string[]; headers: string[] } {
   const { headers = {} } = connection;
-  const own = credentialAccount(connection);
-  return {
-    credential: own === undefined ? [] : [own],
-    headers: Object.entries(headers)
-      .filter(([, value]) => value === inKeychain)
-      .map(([name]) => headerAccount(connection, name)),
-  };
+  const credential = credentialAccount(connection);
+  const secretHeaders = Object.entries(headers).filter(([, value]) => value === inKeychain);
+  return [
+    ...(credential === undefined ? [] : [credential]),
+    ...secretHeaders.map(([name]) => headerAccount(connection, name)),
+  ];
 }
 
 /** Where the key or client secret stands; `undefined` where there is none of it. */

@@ -1,5 +1,5 @@
 import type { OwnMachine } from './own-machine.ts';
-import { inKeychain, type Connection } from '#config/connection';
+import type { Connection } from '#config/connection';
 import { ConfigurationError } from '#config/configuration-error';
 import { connectionNames } from '#config/connection-names';
 import type { Options } from '#config/options';
@@ -36,23 +36,6 @@ export async function registered(
   const config = registryFile(machine);
   const names = await connectionNames([config], (path) => machine.readText(path));
   return names.includes(name) ? machine.readConnection(name, { ...options, config }) : undefined;
-}
-
-/** Whether a connection of another name still needs the same client's secret. */
-export async function sharesClient(
-  { name, url, credentials }: Connection,
-  options: Options,
-  machine: OwnMachine,
-): Promise<boolean> {
-  if (credentials.kind === 'api_key') return false;
-  const names = await connectionNames([registryFile(machine)], (path) => machine.readText(path));
-  for (const other of names.filter((one) => one !== name)) {
-    const connection = await registered(other, options, machine).catch(() => undefined);
-    if (connection?.url !== url || connection.credentials.kind === 'api_key') continue;
-    const { clientId, clientSecret } = connection.credentials;
-    if (clientId === credentials.clientId && clientSecret === inKeychain) return true;
-  }
-  return false;
 }
 
 /** A name that is safe as a word of any shell and as a key of any file. */

@@ -40,8 +40,8 @@ export async function removeConnection(
     const goes = accounts.map((account) => ({ account, file: connection.source }));
     await loose.note(goes);
     await setRegistered(name, undefined, options, machine);
-    await forgetSecrets(connection, options, machine);
-    await loose.settled(goes);
+    const unknown = await forgetSecrets(connection, options, machine);
+    await loose.settled(goes.filter(({ account }) => !unknown.includes(account)));
   });
   await machine.forgetKept(connection.url, options);
   return { ...signedOut, connection };

@@ -2,9 +2,9 @@ import type { Options } from '#config/options';
 import { registryFile } from '#config/registry-file';
 import { tokenVault } from '#token/token-vault';
 import { isTokenAccount } from '#token/token-account';
+import { accountUse } from './account-use.ts';
 import { priorAccount } from './kept-secrets.ts';
 import { looseSecrets } from './loose-secrets.ts';
-import { neededAccounts } from './needed-accounts.ts';
 import type { OwnMachine } from './own-machine.ts';
 
 /** Does `work` while nobody of this machine adds, imports, removes or sweeps. */
@@ -19,7 +19,7 @@ export async function whileNobodySweeps<T>(
 /**
  * Forgets what a process that died left in the keychain for a connection that does not come to be, or is
  * no more. Where nothing was left it takes one look at a folder; where a file that may lead to it cannot
- * be read, all stays.
+ * be read, what it may lead to stays.
  *
  * @throws {SecretStoreError}
  */
@@ -29,14 +29,13 @@ export async function sweepSecrets(options: Options, machine: OwnMachine): Promi
   await whileNobodySweeps(options, machine, async () => {
     const secrets = await loose.all();
     const files = new Set([registryFile(machine), ...secrets.map(({ file }) => file)]);
-    const needed = await neededAccounts([...files], options, machine);
-    if (!needed) return;
+    const use = await accountUse([...files], options, machine);
     const store = await machine.store(options);
-    for (const { account } of secrets.filter((one) => !needed.has(one.account))) {
+    for (const { account } of secrets.filter((one) => use(one.account) === 'free')) {
       if (isTokenAccount(account)) await tokenVault(store, account).clear();
       await store.remove(account);
       await store.remove(priorAccount(account));
     }
-    await loose.settled(secrets);
+    await loose.settled(secrets.filter(({ account }) => use(account) !== 'unknown'));
   });
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { dropSecrets, keepSecrets, withKeptSecrets } from '#proxy/accounts/kept-secrets';
+import { keepSecrets, withKeptSecrets } from '#proxy/accounts/kept-secrets';
 import { ConfigurationError } from '#proxy/config/configuration-error';
 import type { Connection } from '#proxy/config/connection';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
@@ -35,22 +35,4 @@ test.each([
 
   await expect(refused).rejects.toThrow(ConfigurationError);
   await expect(refused).rejects.toThrow('is not in the keychain');
-});
-
-test('what is dropped is gone', async () => {
-  const store = memorySecretStore();
-  await keepSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
-  await dropSecrets(connection, { shared: false }, store);
-
-  await expect(withKeptSecrets(connection, store)).rejects.toThrow('is not in the keychain');
-});
-
-test('what the successor of a connection keeps in the same place stays', async () => {
-  const store = memorySecretStore();
-  await keepSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
-  await dropSecrets(connection, { shared: false, successor: connection }, store);
-
-  await expect(withKeptSecrets(connection, store)).resolves.toMatchObject({
-    credentials: { apiKeySecret },
-  });
 });
