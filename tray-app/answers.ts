@@ -1,6 +1,7 @@
 import type { AccountsDoor, AddInput } from 'latchkey/accounts';
 import type { InputOf, OperationName, Outcome, OutputOf, Overview } from '#contract';
 import { assistantFacts } from '#assistant-facts';
+import { secretWords } from '#secret-words';
 import { outcomeOf, refused } from '#outcome-of';
 import type { WindowName } from '#page-files';
 import type { SignInAsk, SignInWaits } from '#sign-in-waits';
@@ -90,11 +91,12 @@ export function answers(ports: AnswersPorts): Answers {
     reconnect: async ({ name }) =>
       outcomeOf(door.reconnect(name).then((heard) => reconnectWords(name, heard))),
     async rotate({ name, secret }) {
-      const client = connection(name)?.as === 'client';
-      const rotating = client
-        ? door.rotateSecret(name, secret, soon())
-        : door.rotateKey(name, secret, soon());
-      const what = client ? 'secret' : 'key';
+      const { as } = connection(name) ?? { as: 'api_key' };
+      const rotating =
+        as === 'api_key'
+          ? door.rotateKey(name, secret, soon())
+          : door.rotateSecret(name, secret, soon());
+      const what = secretWords({ as });
       return outcomeOf(
         rotating.then(({ onTrial }) =>
           onTrial

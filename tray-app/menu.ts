@@ -1,4 +1,5 @@
 import type { ConnectionView, Overview, SignInView } from '#contract';
+import { secretWords } from '#secret-words';
 import { stateWords } from '#state-words';
 
 /** What a click asks for. */
@@ -81,9 +82,10 @@ function connectionItem(one: ConnectionView, signIn: SignInView | undefined): Me
   };
 }
 
-function rotateWords({ state, as }: ConnectionView): string {
-  const what = as === 'client' ? 'client secret' : 'key';
-  return state === 'needs_key' ? `Enter a ${what}…` : `Rotate the ${what}…`;
+function rotateWords(one: ConnectionView): string {
+  const what = secretWords(one);
+  if (one.state !== 'needs_key') return `Rotate ${what}…`;
+  return `Enter ${what}…`;
 }
 
 /** The sign-in that is under way for a connection. */

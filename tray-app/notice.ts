@@ -1,4 +1,5 @@
 import type { ConnectionView, Overview } from '#contract';
+import { secretWords } from '#secret-words';
 
 /** A native notification. A click on it opens `window`. */
 export type Notice = {
@@ -20,8 +21,9 @@ export function notices(before: Overview | undefined, now: Overview): Notice[] {
     .flatMap((one) => noticeOf(one) ?? []);
 }
 
-function noticeOf({ name, state, as, keyDue }: ConnectionView): Notice | undefined {
-  const what = as === 'client' ? 'client secret' : 'API key';
+function noticeOf(one: ConnectionView): Notice | undefined {
+  const { name, state, keyDue } = one;
+  const what = secretWords(one);
   if (state === 'needs_sign_in')
     return {
       name,

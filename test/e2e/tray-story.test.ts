@@ -211,7 +211,7 @@ await suite(
 
     test('a key is rotated: a wrong one is refused, the new one works, the old one can be revoked', async () => {
       const next = await newKey('second');
-      await desktop.click('nightly', 'Rotate the key');
+      await desktop.click('nightly', 'Rotate API key');
       const page = await desktop.window('key');
       await page.getByLabel('New API key').fill(`mcp_${'x'.repeat(36)}`);
       await button(page, 'Check and store').click();

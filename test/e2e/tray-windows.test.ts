@@ -196,7 +196,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
   });
 
   test('a key is rotated in three steps, and the last one is at the dashboard', async () => {
-    await desktop.click('nightly', 'Rotate the key');
+    await desktop.click('nightly', 'Rotate API key');
     const page = await desktop.window('key');
     await lookAt(page, 'key');
     await page.getByLabel('New API key').fill('mcp_slow_and_wrong');
@@ -279,7 +279,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     }
 
     expect([...reached]).toEqual(
-      expect.arrayContaining(['Add connection', 'Sign in sales', 'Rotate key of nightly']),
+      expect.arrayContaining(['Add connection', 'Sign in sales', 'Rotate API key of nightly']),
     );
   });
 

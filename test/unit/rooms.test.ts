@@ -397,7 +397,14 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'tray-app/contract': { packages: ['zod'] },
   'tray-app/answered': { enters: ['answers', 'contract'] },
   'tray-app/answers': {
-    enters: ['assistant-facts', 'contract', 'outcome-of', 'page-files', 'sign-in-waits'],
+    enters: [
+      'assistant-facts',
+      'contract',
+      'outcome-of',
+      'page-files',
+      'secret-words',
+      'sign-in-waits',
+    ],
   },
   'tray-app/assistant-facts': { enters: ['contract'] },
   'tray-app/connection-facts': { enters: ['contract'] },
@@ -406,7 +413,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   },
   'tray-app/outcome-of': { enters: ['contract'] },
   'tray-app/sign-in-waits': { enters: ['contract'] },
-  'tray-app/menu': { enters: ['contract', 'state-words'] },
+  'tray-app/menu': { enters: ['contract', 'secret-words', 'state-words'] },
   'tray-app/menu-acts': { enters: ['answers', 'menu', 'page-files'] },
   'tray-app/menu-template': { enters: ['menu'] },
   'tray-app/autostart-file': { enters: ['login-start'] },
@@ -416,12 +423,16 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'tray-app/deny-permissions': {},
   'tray-app/seal-contents': {},
   'tray-app/window-look': { enters: ['page-files'] },
-  'tray-app/notice': { enters: ['contract'] },
+  'tray-app/notice': { enters: ['contract', 'secret-words'] },
+  'tray-app/secret-words': { enters: ['contract'] },
   'tray-app/state-words': { enters: ['contract'] },
   'tray-app/tray-face': { enters: ['contract'] },
   'tray-app/icon-file': { enters: ['tray-face'] },
   'tray-app/icons': { enters: ['tray-face'] },
-  'tray-app/windows': { enters: ['contract', 'state-words'], packages: ['lit-html'] },
+  'tray-app/windows': {
+    enters: ['contract', 'secret-words', 'state-words'],
+    packages: ['lit-html'],
+  },
 };
 
 /** The one door between packages. */

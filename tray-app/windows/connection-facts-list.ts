@@ -16,7 +16,7 @@ export function connectionFactsList(one: ConnectionView): TemplateResult {
     ['Signed in at', issuer && html`<span class="mono">${issuer}</span>`],
     ['May', scopes.length > 0 && html`<span class="mono">${scopes.join(' ')}</span>`],
     ['Access token', tokenExpiresAt !== undefined && tokenLife(tokenExpiresAt, renewable)],
-    [as === 'client' ? 'Secret stored' : 'Key stored', keySince !== undefined && moment(keySince)],
+    [as === 'api_key' ? 'Key stored' : 'Secret stored', keySince !== undefined && moment(keySince)],
     [
       'Last call',
       lastCall &&

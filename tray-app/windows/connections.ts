@@ -7,6 +7,7 @@ import { outcomeNotice, problemNotice } from './outcome-notice.ts';
 import { ask, onOverview } from './program.ts';
 import { announce, show } from './show.ts';
 import { stateBadge, type Mood } from './state-badge.ts';
+import { secretWords } from '#secret-words';
 import { stateWords } from '#state-words';
 
 const moods: Record<ConnectionView['state'], Mood> = {
@@ -98,15 +99,15 @@ function card(one: ConnectionView): TemplateResult {
     ${
       one.keyDue && !one.oldKeyKept
         ? html`<p class="detail">
-            Its ${secretWord(one)} is 90 days old or more. Enter a new one.
+            Its ${secretWords(one)} is 90 days old or more. Enter a new one.
           </p>`
         : nothing
     }
     ${
       one.oldKeyKept
         ? html`<p class="detail">
-            A new ${secretWord(one)} is stored. The old one is kept until a call has worked with the
-            new one.
+            A new ${secretWords(one)} is stored. The old one is kept until a call has worked with
+            the new one.
           </p>`
         : nothing
     }
@@ -180,12 +181,8 @@ function actions(one: ConnectionView, waiting: boolean): TemplateResult {
   </div>`;
 }
 
-function secretWord({ as }: ConnectionView): string {
-  return as === 'client' ? 'client secret' : 'key';
-}
-
 function keyWords(one: ConnectionView): string {
-  return one.state === 'needs_key' ? `Enter a ${secretWord(one)}` : `Rotate ${secretWord(one)}`;
+  return `${one.state === 'needs_key' ? 'Enter' : 'Rotate'} ${secretWords(one)}`;
 }
 
 onOverview((news) => {

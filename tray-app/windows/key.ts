@@ -1,5 +1,6 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { ConnectionView, Outcome } from '#contract';
+import { secretWords } from '#secret-words';
 import { moment } from './moment.ts';
 import { outcomeNotice } from './outcome-notice.ts';
 import { ask, onOverview } from './program.ts';
@@ -43,9 +44,9 @@ function draw(): void {
       html`<h1>Key</h1>
         <p>There is no connection ${name} any more.</p>`,
     );
-  const what = connection.as === 'client' ? 'client secret' : 'API key';
+  const what = secretWords(connection);
   show(html`
-    <h1>${connection.state === 'needs_key' ? 'Enter a' : 'A new'} ${what}</h1>
+    <h1>${connection.state === 'needs_key' ? 'Enter' : 'Rotate'} ${what}</h1>
     <div class="found">
       <p><strong dir="auto">${name}</strong></p>
       <p class="mono soft">${connection.url}</p>
@@ -84,7 +85,7 @@ function form(what: string, { as, dashboard }: ConnectionView): TemplateResult {
         required
         spellcheck="false"
         autocomplete="off"
-        placeholder=${as === 'client' ? 'secret_…' : 'mcp_…'}
+        placeholder=${as === 'api_key' ? 'mcp_…' : 'secret_…'}
         aria-describedby="secret-help"
         autofocus
       />

@@ -56,8 +56,15 @@ test('a sign-in under way can be cancelled, and no second one begun', () => {
 test('a connection with a key offers to rotate it, or to enter one where it is refused', () => {
   const keyed = connection({ as: 'api_key', rotates: true });
 
-  expect(below(menu(overview([keyed])))).toContain('Rotate the key…');
-  expect(below(menu(overview([{ ...keyed, state: 'needs_key' }])))).toContain('Enter a key…');
+  expect(below(menu(overview([keyed])))).toContain('Rotate API key…');
+  expect(below(menu(overview([{ ...keyed, state: 'needs_key' }])))).toContain('Enter API key…');
+});
+
+test('whoever signs in by a client with a secret can rotate that', () => {
+  const items = below(menu(overview([connection({ rotates: true })])));
+
+  expect(items).toContain('Rotate client secret…');
+  expect(items).toContain('Sign out');
 });
 
 test('more connections than a menu can show are counted', () => {
