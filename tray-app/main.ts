@@ -18,6 +18,7 @@ import {
 import { openAccounts } from 'latchkey/accounts';
 import { answered } from '#answered';
 import { answers } from '#answers';
+import { appWindows } from '#app-windows';
 import { autostartFile } from '#autostart-file';
 import { clipboardGuard } from '#clipboard-guard';
 import { channels, type Overview } from '#contract';
@@ -31,7 +32,7 @@ import { menu } from '#menu';
 import { menuActs } from '#menu-acts';
 import { menuTemplate } from '#menu-template';
 import type { Notice } from '#notice';
-import { isOurPage, pageScheme, pageUrl, type WindowName } from '#page-files';
+import { isOurPage, pageScheme, type WindowName } from '#page-files';
 import { pageResponse } from '#page-response';
 import { signInWaits } from '#sign-in-waits';
 import { sealContents } from '#seal-contents';
@@ -43,7 +44,7 @@ import { sealed, windowLook } from '#window-look';
 const here = import.meta.dirname;
 const { platform, env } = process;
 const stopping = new AbortController();
-const open = new Map<WindowName, BrowserWindow>();
+const windows = appWindows(makeWindow);
 
 const loginStart: LoginStart =
   platform === 'linux'
@@ -113,13 +114,13 @@ function start(): void {
     door,
     waits,
     overview: () => live.now(),
-    openWindow,
+    openWindow: windows.open,
     openBrowser: async (page) => openBrowser(new URL(page)),
     copyPrivately: async (text) => guard.putPrivate(text),
   });
   const act = menuActs({
     answers: all,
-    openWindow,
+    openWindow: windows.open,
     startAtLogin(on) {
       loginStart.set(on);
       live.touch();
@@ -134,14 +135,14 @@ function start(): void {
     tray.setToolTip(tooltip);
     const items = menu(overview).map((item) => menuTemplate(item, act));
     tray.setContextMenu(Menu.buildFromTemplate(items));
-    for (const window of open.values()) window.webContents.send(channels.changed, overview);
+    windows.tell(overview);
   }
 
   function notify({ name, title, body, opens }: Notice): void {
     if (!Notification.isSupported()) return;
     const notification = new Notification({ title, body });
     notification.on('click', () => {
-      if (opens === 'key') openWindow('key', name);
+      if (opens === 'key') windows.open('key', name);
       else act({ do: 'signIn', name });
     });
     notification.show();
@@ -154,8 +155,8 @@ function start(): void {
     return answered(asked, all);
   });
   nativeTheme.on('updated', () => live.touch());
-  app.on('second-instance', () => openWindow('connections'));
-  app.on('activate', () => openWindow('connections'));
+  app.on('second-instance', () => windows.open('connections'));
+  app.on('activate', () => windows.open('connections'));
   app.on('before-quit', (event) => {
     if (stopping.signal.aborted) return;
     event.preventDefault();
@@ -165,26 +166,15 @@ function start(): void {
   });
   changed(live.now());
   void live.follow(stopping.signal);
-  if (!process.argv.includes('--hidden')) openWindow('connections');
+  if (!process.argv.includes('--hidden')) windows.open('connections');
 }
 
-/** One window each; the one of a key is about one connection at a time. */
-function openWindow(name: WindowName, connection?: string): void {
-  const url = pageUrl(name, connection);
-  const known = open.get(name);
-  if (known) {
-    if (known.webContents.getURL() !== url) void known.loadURL(url);
-    known.show();
-    return known.focus();
-  }
-  const window = new BrowserWindow({
+/** A window that is not shown yet, and may do nothing but what its page asks. */
+function makeWindow(name: WindowName): BrowserWindow {
+  return new BrowserWindow({
     ...windowLook(name, nativeTheme.shouldUseDarkColors),
     webPreferences: { ...sealed, preload: join(here, 'preload.cjs'), devTools: !app.isPackaged },
   });
-  open.set(name, window);
-  window.once('ready-to-show', () => window.show());
-  window.on('closed', () => open.delete(name));
-  void window.loadURL(url);
 }
 
 /** Whether the system's browser took the page. */

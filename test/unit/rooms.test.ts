@@ -370,6 +370,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: [
       'answered',
       'answers',
+      'app-windows',
       'autostart-file',
       'clipboard-guard',
       'contract',
@@ -395,6 +396,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   },
   'tray-app/preload': { enters: ['contract'], packages: ['electron'] },
   'tray-app/contract': { packages: ['zod'] },
+  'tray-app/app-windows': { enters: ['contract', 'page-files'] },
   'tray-app/answered': { enters: ['answers', 'contract'] },
   'tray-app/answers': {
     enters: [

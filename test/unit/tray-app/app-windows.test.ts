@@ -1,0 +1,65 @@
+import { EventEmitter } from 'node:events';
+import { expect, test } from 'vitest';
+import { appWindows } from '#tray/app-windows';
+import type { WindowName } from '#tray/page-files';
+
+const overview = { connections: [], signIns: [], startAtLogin: false };
+
+/** Windows that write down what is done with them. */
+function desktop() {
+  const did: string[] = [];
+  const made: EventEmitter[] = [];
+  const windows = appWindows((name: WindowName) => {
+    let at = '';
+    did.push(`make ${name}`);
+    const window = Object.assign(new EventEmitter(), {
+      webContents: { getURL: () => at, send: () => void did.push(`tell ${name}`) },
+      async loadURL(url: string) {
+        at = url;
+        did.push(`load ${url.replace('latchkey://app/', '')}`);
+      },
+      show: () => void did.push(`show ${name}`),
+      focus: () => void did.push(`focus ${name}`),
+    });
+    made.push(window);
+    return window;
+  });
+  const since = () => did.splice(0);
+  return { windows, made, since };
+}
+
+test('a window is shown once there is something in it, and comes to the front when it is asked for again', () => {
+  const { windows, made, since } = desktop();
+  windows.open('doctor');
+  const first = since();
+  made[0]?.emit('ready-to-show');
+  const ready = since();
+  windows.open('doctor');
+
+  expect(first).toEqual(['make doctor', 'load doctor.html']);
+  expect(ready).toEqual(['show doctor']);
+  expect(since()).toEqual(['show doctor', 'focus doctor']);
+});
+
+test('the window of a key goes from one connection to another', () => {
+  const { windows, since } = desktop();
+  windows.open('key', 'sales');
+  since();
+  windows.open('key', 'wiki');
+
+  expect(since()).toEqual(['load key.html?name=wiki', 'show key', 'focus key']);
+});
+
+test('what is open hears of changes, and what was closed is made anew', () => {
+  const { windows, made, since } = desktop();
+  windows.open('doctor');
+  windows.open('add');
+  made[0]?.emit('closed');
+  since();
+  windows.tell(overview);
+  const told = since();
+  windows.open('doctor');
+
+  expect(told).toEqual(['tell add']);
+  expect(since()).toEqual(['make doctor', 'load doctor.html']);
+});
