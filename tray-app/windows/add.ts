@@ -2,6 +2,7 @@ import { html, nothing, type TemplateResult } from 'lit-html';
 import type { Outcome, Overview } from '#contract';
 import { addedView } from './added-view.ts';
 import type { Step, Way } from './add-step.ts';
+import { outcomeNotice } from './outcome-notice.ts';
 import { ask, onOverview } from './program.ts';
 import { announce, focusOn, show } from './show.ts';
 import { submittedForm } from './submitted-form.ts';
@@ -21,6 +22,8 @@ let url = '';
 let name = '';
 let pastedText = '';
 let pasted: ReadBack | undefined;
+/** What came of copying the address that waits. */
+let copied: Outcome | undefined;
 
 async function lookUp(event: SubmitEvent): Promise<void> {
   event.preventDefault();
@@ -67,6 +70,7 @@ async function add(event: SubmitEvent): Promise<void> {
   name = typedText(data, 'name');
   const credential = typedCredential(way, data, found, pastedText);
   step = { at: 'adding', name, way, found };
+  copied = undefined;
   draw();
   announce(way === 'person' ? preparing : trying);
   const outcome = await ask('add', { name, url: found.url, credential });
@@ -112,7 +116,21 @@ function whoView(now: Extract<Step, { at: 'who' | 'adding' }>): TemplateResult {
   return html`<div ?hidden=${waiting !== undefined}>
       ${whoForm({ ...now, name, pasted, doing, add, choose, back })}
     </div>
-    ${waiting ? waitingView(waiting) : nothing}`;
+    ${
+      waiting
+        ? html`${waitingView(waiting, {
+            cancel: () => void ask('cancelSignIn', { name: waiting.name }),
+            copyAddress: () => void copyAddress(waiting.name),
+          })}
+          ${outcomeNotice(copied)}`
+        : nothing
+    }`;
+}
+
+async function copyAddress(of: string): Promise<void> {
+  copied = await ask('copySignInAddress', { name: of });
+  announce(copied.ok ? copied.message : copied.problem);
+  draw();
 }
 
 function choose(way: Way): void {

@@ -7,6 +7,7 @@ import { outcomeNotice, problemNotice } from './outcome-notice.ts';
 import { ask, onOverview } from './program.ts';
 import { announce, show } from './show.ts';
 import { stateBadge, type Mood } from './state-badge.ts';
+import { waitingView } from './waiting-view.ts';
 import { secretWords } from '#secret-words';
 import { stateWords } from '#state-words';
 
@@ -92,7 +93,10 @@ function card(one: ConnectionView): TemplateResult {
     <p class="mono soft">${url}</p>
     ${
       waiting
-        ? waitNotice(name, signIn.browserOpened)
+        ? waitingView(signIn, {
+            cancel: () => void act('cancelSignIn', name),
+            copyAddress: () => void act('copySignInAddress', name),
+          })
         : html`${detail === '' ? nothing : html`<p class="detail">${detail}</p>`}
           ${signIn?.phase === 'failed' ? problemNotice(signIn.problem, signIn.remedy) : nothing}`
     }
@@ -113,27 +117,6 @@ function card(one: ConnectionView): TemplateResult {
     }
     ${connectionFactsList(one)} ${outcomeNotice(outcomes.get(name))} ${actions(one, waiting)}
   </li>`;
-}
-
-function waitNotice(name: string, browserOpened: boolean): TemplateResult {
-  return html`<div class="notice wait" role="status">
-    <p>
-      <strong
-        >${
-          browserOpened
-            ? 'Finish in your browser.'
-            : 'No browser opened. Copy the address and open it yourself.'
-        }</strong
-      >
-      This waits up to ten minutes.
-    </p>
-    <div class="actions">
-      <button type="button" @click=${() => act('cancelSignIn', name)}>Cancel</button>
-      <button type="button" class="quiet" @click=${() => act('copySignInAddress', name)}>
-        Copy the address
-      </button>
-    </div>
-  </div>`;
 }
 
 function actions(one: ConnectionView, waiting: boolean): TemplateResult {
