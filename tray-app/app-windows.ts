@@ -17,9 +17,9 @@ export interface DesktopWindow {
 /** The windows that are open: one of each name. */
 export interface AppWindows {
   /** Shows it; the window of a key is about one connection at a time. */
-  open(name: WindowName, connection?: string): void;
+  readonly open: (name: WindowName, connection?: string) => void;
   /** Tells all of them how things are now. */
-  tell(overview: Overview): void;
+  readonly tell: (overview: Overview) => void;
 }
 
 export function appWindows(make: (name: WindowName) => DesktopWindow): AppWindows {
