@@ -116,9 +116,9 @@ test('a value that JSON does not tell from others is asked anew', async () => {
 
 test('what writes and answers with rows is done each time', async () => {
   const { connection, other } = await kept();
-  const { prepare } = nodeSqlite(connection);
-  const grow = prepare("update kept set word = word || '!' where id = ? returning word");
-  const copy = prepare(
+  const database = nodeSqlite(connection);
+  const grow = database.prepare("update kept set word = word || '!' where id = ? returning word");
+  const copy = database.prepare(
     'with known as (select * from kept) insert into kept select * from known returning id',
   );
 
