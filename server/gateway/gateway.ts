@@ -16,6 +16,7 @@ import { errorAnswer } from './errors.ts';
 import type { GatewayAnswer, GatewayRequest } from './exchange.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { scanMessage } from './json-scan.ts';
+import { withHeartbeat } from './heartbeat.ts';
 import { heardUpstream } from './heard-upstream.ts';
 import { KeptOwners } from './kept-owners.ts';
 import { legacyMessage, type LegacyRooms } from './legacy-message.ts';
@@ -176,14 +177,15 @@ export class Gateway {
       const sealed = sealAnswer(await this.#route(call, seen), seal);
       const answer = whenOver(sealed, finish, seen.metering);
       // Nobody waits for the response to what only listens.
-      if (seen.id === 'null') return answer;
-      return toldEnd(answer, (cause) => {
+      if (seen.id === 'null') return withHeartbeat(answer);
+      const told = toldEnd(answer, (cause) => {
         const lost = { detail: 'its answer broke off', cause };
         const refusal =
           cause instanceof GatewayRefusal ? cause : new GatewayRefusal('upstream_failed', lost);
         const { body } = this.#refuse(refusal, request, seen);
         return typeof body === 'string' ? body : '';
       });
+      return withHeartbeat(told);
     } catch (error) {
       finish();
       const wasEnded = ending.signal.aborted;

@@ -1,9 +1,9 @@
+import { EventGap } from './event-gap.ts';
 import type { GatewayAnswer } from './exchange.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { UpstreamError } from './upstream.ts';
 
 const eventStream = 'text/event-stream';
-const longestGap = 4;
 
 /**
  * The same answer, whose stream of events does not just stop when its upstream is lost or a limit ends it: a last event says so,
@@ -24,16 +24,15 @@ async function* told(
   chunks: AsyncIterable<Uint8Array>,
   words: (error: UpstreamError | GatewayRefusal) => string,
 ): AsyncGenerator<Uint8Array> {
-  let tail = Buffer.from('\n\n');
+  const gap = new EventGap();
   try {
     for await (const chunk of chunks) {
-      tail = Buffer.concat([tail, chunk.subarray(-longestGap)]).subarray(-longestGap);
+      gap.push(chunk);
       yield chunk;
     }
   } catch (error) {
-    const isBetween = /(?:\n\n|\r\n\r\n)$/.test(tail.toString('latin1'));
     const isKnown = error instanceof UpstreamError || error instanceof GatewayRefusal;
-    if (!isKnown || !isBetween) throw error;
+    if (!isKnown || !gap.isOpen) throw error;
     yield Buffer.from(`event: message\ndata: ${words(error)}\n\n`);
   }
 }

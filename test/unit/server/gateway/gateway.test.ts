@@ -335,6 +335,31 @@ test('who may not read resources hears in neither era that they changed', async 
   }
 });
 
+test.each(['GET', 'POST'])('a stream that answers a %s is not idle for long', async (method) => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const going = new ReadableStream<Uint8Array>();
+  upstream = fakeUpstream((request) => {
+    const isStream = request.method === 'GET' || request.text.includes('tools/list');
+    if (isStream) return { mediaType: 'text/event-stream', text: going };
+    const result = '{"protocolVersion":"2025-06-18"}';
+    return { text: `{"jsonrpc":"2.0","id":7,"result":${result}}`, sessionId: 'theirs' };
+  });
+  const opened = await ask('{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}');
+  await bodyText(opened);
+  const headers = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    'mcp-session-id': opened.headers['Mcp-Session-Id'],
+  };
+  const { body } = await ask(list, { method, headers });
+  if (typeof body !== 'object' || body instanceof Uint8Array) throw new Error('no stream');
+  const first = body[Symbol.asyncIterator]().next();
+  await vi.advanceTimersByTimeAsync(25_000);
+
+  expect(Buffer.from((await first).value ?? []).toString()).toBe(': still here\n\n');
+  vi.useRealTimers();
+});
+
 describe('a server that is pointed elsewhere', () => {
   /** From now on calls go to `next`. */
   function pointTo(url: string, next: Upstream) {
