@@ -5,6 +5,8 @@ import type { LegacySession } from './legacy-session.ts';
 export type HeldSessionPorts = {
   /** Sends a message of a handshake that nobody asked for; its answer has been taken once this resolves. */
   send: (message: Message, signal: AbortSignal) => Promise<void>;
+  /** What another session is to be told once its handshake is made. */
+  wishes: () => readonly Message[];
   log: Log;
 };
 
@@ -33,7 +35,7 @@ const initialized = readMessage(
 
 const reviveTimeoutMs = 30_000;
 
-export function heldSession({ send, log }: HeldSessionPorts): HeldSession {
+export function heldSession({ send, wishes, log }: HeldSessionPorts): HeldSession {
   const life = new AbortController();
   let session: LegacySession = {};
   let revival: Promise<void> | undefined;
@@ -47,6 +49,7 @@ export function heldSession({ send, log }: HeldSessionPorts): HeldSession {
     try {
       await send(initialize, signal);
       await send(initialized, signal);
+      for (const wish of wishes()) await repeat(wish, signal);
     } catch (error) {
       // The next request meets the 404 again and tries once more.
       session = before;
@@ -54,6 +57,14 @@ export function heldSession({ send, log }: HeldSessionPorts): HeldSession {
     } finally {
       revival = undefined;
     }
+  }
+
+  /** A session that does not know of a wish is better than none. */
+  async function repeat(wish: Message, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
+    await send(wish, signal).catch((error: unknown) =>
+      log.warn('not told to the other session', { what: wish.method, reason: String(error) }),
+    );
   }
 
   return {

@@ -18,6 +18,7 @@ import { repeatableRequests } from './repeatable-requests.ts';
 import { retryAfterSeconds } from './retry-after.ts';
 import { isEventStream, streamedAnswer } from './streamed-answer.ts';
 import { mayHaveRun } from './may-have-run.ts';
+import { sessionWishes } from './session-wishes.ts';
 import { unaskedStream } from './unasked-stream.ts';
 import { UpstreamError, type Deliver, type Upstream } from './upstream.ts';
 
@@ -34,6 +35,14 @@ export type StreamableHttpOptions = {
   hasStandIn?: (message: Message) => Promise<boolean>;
 };
 
+/** How a message is sent. */
+type Asking = {
+  signal: AbortSignal;
+  patientUntil: EpochSeconds;
+  /** It is part of making another session, and nobody's but ours. */
+  isOurs?: boolean;
+};
+
 /** What an assistant waits for an answer, in all. */
 const patienceSeconds = 60;
 
@@ -45,8 +54,13 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   const { url, clock, log, maxMessageBytes } = options;
   const repeatable = repeatableRequests();
   const accepted = occasion();
+  const wishes = sessionWishes();
   const session = heldSession({
-    send: async (message, signal) => exchange(message, () => Promise.resolve(), signal, patience()),
+    send: async (message, signal) => {
+      const asking = { signal, patientUntil: patience(), isOurs: true };
+      await exchange(message, () => Promise.resolve(), asking);
+    },
+    wishes: () => wishes.all(),
     log,
   });
 
@@ -92,7 +106,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
     const revival = session.revival();
     if (revival) await revival.catch(() => undefined);
     await onceMore(
-      () => exchange(message, deliver, signal, patientUntil),
+      () => exchange(message, deliver, { signal, patientUntil }),
       () => repeatable.has(message) && !signal.aborted && clock.now() < patientUntil,
     );
   }
@@ -100,11 +114,11 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   async function exchange(
     message: Message,
     deliver: Deliver,
-    signal: AbortSignal,
-    patientUntil: EpochSeconds,
+    { signal, patientUntil, isOurs = false }: Asking,
   ): Promise<void> {
     const legacy = modernVersion(message) === undefined;
     const handshake = legacy && message.method === 'initialize';
+    if (handshake && !isOurs) wishes.forget();
     if (handshake) session.set({ initialize: message });
     const inSession = legacy ? session.current().id : undefined;
     let attempts = 1;
@@ -115,7 +129,9 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
       if (
         answered.response.statusCode === 404 &&
         inSession !== undefined &&
-        message.kind === 'request'
+        message.kind === 'request' &&
+        // It is told to a session in the making, which would wait for itself.
+        !isOurs
       ) {
         answered.response.resume();
         refused = true;
@@ -147,9 +163,11 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   }
 
   function learning(request: Message, deliver: Deliver): Deliver {
-    if (request.method !== 'tools/list') return deliver;
     return async (message) => {
-      if (message.kind === 'response') repeatable.learn(request, message);
+      if (message.kind === 'response' && message.members.has('result')) {
+        if (request.method === 'tools/list') repeatable.learn(request, message);
+        wishes.learn(request);
+      }
       await deliver(message);
     };
   }

@@ -6,7 +6,7 @@ import { staticCredential } from '#proxy/upstream/credential';
 import { streamableHttp } from '#proxy/upstream/streamable-http';
 import { bodyOf, countedServer } from '#support/counted-server';
 import { fakeClock } from '#support/fake-clock';
-import { asMessage, listener } from '#support/scripted-upstream';
+import { asMessage, listener, type Said } from '#support/scripted-upstream';
 
 const signal = new AbortController().signal;
 const call = { id: 7, method: 'tools/call', params: { name: 'act' } };
@@ -15,10 +15,15 @@ const result = '{"jsonrpc":"2.0","id":7,"result":{}}';
 /** An upstream at a server that answers nothing until told to. */
 async function stalled() {
   const waiting: ServerResponse[] = [];
-  const server = await countedServer(async (request, response) => {
+  const run = await upstreamAt(async (request, response) => {
     await bodyOf(request);
     waiting.push(response);
   });
+  return { ...run, waiting };
+}
+
+async function upstreamAt(handle: Parameters<typeof countedServer>[0]) {
+  const server = await countedServer(handle);
   const http = httpClient(() => ({ env: {} }));
   const clock = fakeClock();
   const upstream = streamableHttp({
@@ -31,7 +36,6 @@ async function stalled() {
   });
   return {
     clock,
-    waiting,
     upstream,
     async [Symbol.asyncDispose]() {
       http.close();
@@ -62,3 +66,112 @@ test.each(['JSON', 'an event stream'] as const)(
     expect(run.waiting).toHaveLength(1);
   },
 );
+
+/** A server with one session at a time, which it may forget; what was asked in which. */
+async function forgetful() {
+  const asked: string[] = [];
+  const refused = new Set<string>();
+  /** Sessions that are forgotten again as soon as they are there. */
+  const fickle = new Set<string>();
+  let made = 0;
+  let open = '';
+  const run = await upstreamAt(async (request, response) => {
+    const said: Said = JSON.parse(await bodyOf(request));
+    const { id, method = '', params } = said;
+    const session = String(request.headers['mcp-session-id'] ?? '');
+    if (method !== 'initialize' && session !== open) return void response.writeHead(404).end();
+    if (method === 'initialize') open = `s${(made += 1)}`;
+    const wish = params?.['uri'] ?? params?.['level'];
+    asked.push([open, method, wish].filter(Boolean).join(' '));
+    if (id === undefined && fickle.delete(open)) open = 'nobody knows';
+    if (id === undefined) return void response.writeHead(202).end();
+    const isRefused = refused.has(String(params?.['uri']));
+    const outcome = isRefused
+      ? { error: { code: -32002, message: 'no such thing' } }
+      : { result: { protocolVersion: '2025-06-18' } };
+    response
+      .writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': open })
+      .end(JSON.stringify({ jsonrpc: '2.0', id, ...outcome }));
+  });
+  let id = 0;
+  const ask = async (method: string, params: Record<string, unknown> = {}) => {
+    const assistant = listener();
+    id += 1;
+    await run.upstream.send(asMessage({ id, method, params }), assistant.deliver, signal);
+    return assistant.said[0];
+  };
+  const begin = () => ask('initialize', { capabilities: {} });
+  /** What is asked from now on, when the session is forgotten and something is asked. */
+  const healed = async (method = 'ping') => {
+    open = 'nobody knows';
+    asked.splice(0);
+    const answer = await ask(method);
+    return { answer, asked: asked.splice(0) };
+  };
+  return { ...run, ask, begin, healed, refused, fickle };
+}
+
+test('a session that takes the place of a forgotten one is told what the assistant wished of that', async () => {
+  await using server = await forgetful();
+  await server.begin();
+  for (const level of ['debug', 'warning']) await server.ask('logging/setLevel', { level });
+  for (const uri of ['a:1', 'a:2', 'a:3']) await server.ask('resources/subscribe', { uri });
+  await server.ask('resources/unsubscribe', { uri: 'a:2' });
+  const healed = await server.healed();
+
+  expect(healed.answer).toMatchObject({ id: 8, result: {} });
+  expect(healed.asked).toEqual([
+    's2 initialize',
+    's2 notifications/initialized',
+    's2 logging/setLevel warning',
+    's2 resources/subscribe a:1',
+    's2 resources/subscribe a:3',
+    's2 ping',
+  ]);
+  expect((await server.healed()).asked).toHaveLength(6);
+});
+
+test('what the server refused is not wished again, and what it refuses then keeps no session', async () => {
+  await using server = await forgetful();
+  await server.begin();
+  server.refused.add('a:1');
+  for (const uri of ['a:1', 'a:2']) await server.ask('resources/subscribe', { uri });
+  server.refused.add('a:2');
+  const healed = await server.healed();
+
+  expect(healed.answer).toMatchObject({ result: {} });
+  expect(healed.asked).toEqual([
+    's2 initialize',
+    's2 notifications/initialized',
+    's2 resources/subscribe a:2',
+    's2 ping',
+  ]);
+});
+
+test('an assistant that begins anew wishes anew', async () => {
+  await using server = await forgetful();
+  await server.begin();
+  await server.ask('logging/setLevel', { level: 'debug' });
+  await server.begin();
+
+  expect((await server.healed()).asked).toEqual([
+    's3 initialize',
+    's3 notifications/initialized',
+    's3 ping',
+  ]);
+});
+
+test('a session that is forgotten while it is told keeps nobody waiting', async () => {
+  await using server = await forgetful();
+  await server.begin();
+  await server.ask('logging/setLevel', { level: 'debug' });
+  server.fickle.add('s2');
+
+  await expect(server.healed()).rejects.toMatchObject({ code: 'status' });
+  expect((await server.healed()).asked).toEqual([
+    's3 initialize',
+    's3 notifications/initialized',
+    's3 logging/setLevel debug',
+    's3 ping',
+  ]);
+});
