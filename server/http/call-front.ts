@@ -10,7 +10,7 @@ import { mcpRoutePath } from './mcp-route.ts';
 import { sendAnswer } from './send-answer.ts';
 
 export interface CallFrontOptions {
-  readonly gateway: Gateway;
+  readonly gateway: Pick<Gateway, 'handle'>;
   readonly maxBodyBytes: number;
   readonly trustedProxies: readonly string[];
   readonly log: Logger;

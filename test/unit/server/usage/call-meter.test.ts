@@ -70,6 +70,74 @@ test('calls are counted for server, credential, method and tool, and written eve
   ]);
 });
 
+test.each<[string, Partial<MeteredCall>, string]>([
+  ['server', { serverId: 'srv_web' }, 'server srv_web 1 0 0 0'],
+  ['credential', { credential: { type: 'key', id: 'key_b' } }, 'key key_b 1 0 0 0'],
+  ['kind of credential', { credential: { type: 'client', id: 'key_a' } }, 'client key_a 1 0 0 0'],
+  ['method', { method: 'prompts/get', tool: undefined }, 'method prompts/get 1 0 0 0'],
+  ['tool', { tool: 'other' }, 'tool other 1 0 0 0'],
+])(
+  'of calls that are alike but for their %s each is counted where it belongs',
+  async (_, but, row) => {
+    meter.note(call());
+    meter.note(call());
+    meter.note(call(but));
+    meter.note(call());
+    await meter.flush();
+
+    expect(written()).toContain(row);
+  },
+);
+
+test('of methods without a tool each is counted by its own name', async () => {
+  for (const method of ['tools/list', 'prompts/list', 'tools/list'])
+    meter.note(call({ method, tool: undefined }));
+  await meter.flush();
+
+  expect(written()).toContain('method tools/list 2 0 0 0');
+  expect(written()).toContain('method prompts/list 1 0 0 0');
+});
+
+test('calls that are alike but took another time, or came in another minute, are counted apart', async () => {
+  meter.note(call());
+  meter.note(call({ ms: 90_000 }));
+  meter.note(call());
+  clock.advance(60);
+  meter.note(call());
+  await meter.flush();
+  const servers = record.mock.calls.flatMap(([batch]) =>
+    batch.filter(({ kind }) => kind === 'server'),
+  );
+
+  expect(servers.map(({ calls }) => calls)).toEqual([2, 1, 1]);
+  expect(new Set(servers.map(({ bucket, at }) => `${bucket} ${at}`)).size).toBe(3);
+});
+
+test('what is alike is found anew once it was written, so that nothing is counted into what is gone', async () => {
+  meter.note(call());
+  await meter.flush();
+  record.mockClear();
+  meter.note(call());
+  meter.note(call());
+  await meter.flush();
+
+  expect(written()).toContain('tool query 2 0 0 0');
+});
+
+test('a call that went wrong is no example for those that are alike', async () => {
+  meter.note(call({ outcome: 'tool-error' }));
+  meter.note(call());
+  meter.note(call({ outcome: 'refused' }));
+  meter.note(call());
+  await meter.flush();
+
+  expect(written()).toContain('key key_a 4 1 1 0');
+  expect(written().filter((row) => row.startsWith('tool'))).toEqual([
+    'tool (other) 1 1 0 0',
+    'tool query 3 0 1 0',
+  ]);
+});
+
 test('a minute of its own has every call of it, wherever the writing falls', async () => {
   meter.note(call());
   clock.advance(40);

@@ -1,0 +1,130 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { GatewayAnswer, GatewayRequest } from '#server/gateway/exchange';
+import { CallFront, type CallFrontOptions } from '#server/http/call-front';
+import { jsonLog } from '#server/log/log';
+import { bodyOf, countedServer, type CountedServer } from '#support/counted-server';
+import { rawHttp } from '#support/raw-http';
+
+const logged: string[] = [];
+const options: CallFrontOptions = {
+  gateway: { handle: (request) => handle(request) },
+  maxBodyBytes: 16,
+  trustedProxies: [],
+  log: jsonLog('info', { write: (line) => logged.push(line) }),
+  isAmbiguous: ({ headers }) => headers['x-smuggled'] !== undefined,
+  isOwnHost: (host) => host === 'own.example',
+};
+const handle = vi.fn<(request: GatewayRequest) => Promise<GatewayAnswer>>();
+let front: CallFront;
+let server: CountedServer;
+
+beforeEach(async () => {
+  logged.splice(0);
+  handle.mockReset().mockImplementation(async (request) => {
+    const body = await request.readBody();
+    return { status: 200, headers: { 'Content-Type': 'text/plain' }, body };
+  });
+  front = new CallFront(options);
+  server = await countedServer(async (request, response) => {
+    if (front.takes(request, response)) return;
+    response.writeHead(418).end(`the framework read ${await bodyOf(request)}`);
+  });
+});
+
+afterEach(() => server[Symbol.asyncDispose]());
+
+/** A POST of `hello` to `acme/sales`; `but` changes its first line and adds headers. */
+async function send({ line = 'POST /mcp/acme/sales', host = 'own.example', more = '' } = {}) {
+  const head = `${line} HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 5\r\nConnection: close\r\n`;
+  return rawHttp(Number(new URL(server.origin).port), `${head}${more}\r\nhello`);
+}
+
+const asked = () => handle.mock.calls[0]?.[0];
+
+test('a plain call is given to the gateway, answered under its id, and logged', async () => {
+  const { text, statuses } = await send();
+
+  expect(statuses).toEqual([200]);
+  expect(text).toMatch(/\r\n\r\nhello$/);
+  expect(asked()).toMatchObject({
+    method: 'POST',
+    organization: 'acme',
+    server: 'sales',
+    address: '127.0.0.1',
+  });
+  expect(text).toContain(`X-Request-Id: ${asked()?.id}\r\n`);
+  await vi.waitFor(() => expect(logged).toHaveLength(1));
+  expect(JSON.parse(logged[0] ?? '')).toMatchObject({
+    id: asked()?.id,
+    method: 'POST',
+    route: '/mcp/:organization/:server',
+    status: 200,
+  });
+});
+
+test.each([
+  ['another method', { line: 'GET /mcp/acme/sales' }],
+  ['a path of something else', { line: 'POST /api/oauth/token' }],
+  ['a path with something behind it', { line: 'POST /mcp/acme/sales/' }],
+  ['a path with something before it', { line: 'POST /x/mcp/acme/sales' }],
+  ['a query', { line: 'POST /mcp/acme/sales?a=b' }],
+  ['a name that is spelt otherwise', { line: 'POST /mcp/acme/s%61les' }],
+  ['a name in capitals', { line: 'POST /mcp/Acme/sales' }],
+  ['a name that ends in a hyphen', { line: 'POST /mcp/acme-/sales' }],
+  ['a name that is too long', { line: `POST /mcp/acme/${'a'.repeat(64)}` }],
+  ['a target that is a whole URL', { line: 'POST http://own.example/mcp/acme/sales' }],
+  ['another host', { host: 'evil.example' }],
+  ['a page that asks', { more: 'Origin: https://own.example\r\n' }],
+  ['a proxy that nobody named', { more: 'X-Forwarded-For: 192.0.2.1\r\n' }],
+  ['what two readers read differently', { more: 'X-Smuggled: yes\r\n' }],
+])('%s goes through the framework, untouched', async (_, but) => {
+  const { statuses, text } = await send(but);
+
+  expect(statuses).toEqual([418]);
+  expect(text).toContain('the framework read hello');
+  expect(handle).not.toHaveBeenCalled();
+});
+
+test('behind a proxy that is trusted a call comes from where that says, and else from the proxy', async () => {
+  for (const [trusted, address] of [
+    ['127.0.0.1', '192.0.2.1'],
+    ['10.0.0.0/8', '127.0.0.1'],
+  ] as const) {
+    front = new CallFront({ ...options, trustedProxies: [trusted] });
+    handle.mockClear();
+    const { statuses } = await send({ more: 'X-Forwarded-For: 203.0.113.9, 192.0.2.1\r\n' });
+
+    expect([statuses, asked()?.address]).toEqual([[200], address]);
+  }
+});
+
+test('a body is read up to the limit and no further', async () => {
+  const read = vi.fn<(error: unknown) => void>();
+  handle.mockImplementation(async (request) => {
+    await request.readBody().catch(read);
+    return { status: 413, headers: {} };
+  });
+  const head = 'POST /mcp/acme/sales HTTP/1.1\r\nHost: own.example\r\nConnection: close\r\n';
+  const port = Number(new URL(server.origin).port);
+  const { statuses } = await rawHttp(port, `${head}Content-Length: 17\r\n\r\n${'x'.repeat(17)}`);
+
+  expect(statuses).toEqual([413]);
+  expect(read).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ code: 'too_large' }));
+});
+
+test('an answer that cannot be sent ends its connection and is told to the log', async () => {
+  const headers = { 'X-Bad': 'a\nb' };
+  handle.mockResolvedValue({ status: 200, headers, body: 'never' });
+  const { statuses, closed } = await send();
+
+  expect([statuses, closed]).toEqual([[], true]);
+  await vi.waitFor(() =>
+    expect(logged).toContainEqual(expect.stringContaining('an answer could not be sent')),
+  );
+});
+
+test('once it is closed it takes nothing', async () => {
+  front.close();
+
+  expect((await send()).statuses).toEqual([418]);
+});
