@@ -51,6 +51,7 @@ export interface OpenUpstreams {
   readonly directory: ReturnType<typeof sqliteAgentDirectory>;
   readonly tunnels: AgentTunnels;
   readonly upstreamOf: GatewayPorts['upstreamOf'];
+  readonly left: GatewayPorts['left'];
   /** Tokens of ours that upstreams do not get any more. */
   readonly endedTokens: () => Promise<readonly EndedTokens[]>;
 }
@@ -120,6 +121,11 @@ export async function openUpstreams(
       const watched = watchedUpstream(upstreams.of(server, owner), server, ports);
       const skilled = skills.upstreamOf(server, watched, owner);
       return authorizations.authorized(skilled, server, caller);
+    },
+    left(owner) {
+      stdio
+        .leave(callerName(owner))
+        .catch((err: unknown) => log.error({ err }, 'a child was not ended'));
     },
   };
 }

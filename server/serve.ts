@@ -117,7 +117,7 @@ async function open(
     allowedHosts: options.outboundHosts ?? [],
     resolve: (host: string) => lookup(host, { all: true }),
   };
-  const { directory, tunnels, upstreamOf, endedTokens } = await openUpstreams(
+  const { directory, tunnels, upstreamOf, left, endedTokens } = await openUpstreams(
     options,
     { stores, masterKey, tokens, guard, endpointUrl },
     closers,
@@ -154,6 +154,7 @@ async function open(
     admissions,
     mac: (text) => masterKey.mac('gateway', text),
     upstreamOf,
+    left,
     eras: new TranslatedEras(clock),
     presentationOf: ({ organization, name }) =>
       stores.organizations.serverByName(organization, name),

@@ -78,6 +78,9 @@ export function httpLocalServer({ url, headerSecrets, http }: HttpLocalServerOpt
       });
       return { status, headers: Object.fromEntries(head), body: bodyOf(response, url) };
     },
+    async leave(caller) {
+      for (const [id, owner] of owners) if (owner === caller) owners.delete(id);
+    },
     async reset() {
       owners.clear();
     },

@@ -24,6 +24,9 @@ export interface LocalServer {
   /** @throws {LocalServerError} when there is no answer to be had; its body may throw one, too */
   send(request: LocalRequest): Promise<LocalAnswer>;
 
+  /** Nobody comes back for that caller: forgets their sessions and ends their children. */
+  leave(caller: string): Promise<void>;
+
   /** Forgets all sessions and ends their children; the next request begins anew. */
   reset(): Promise<void>;
 

@@ -86,6 +86,7 @@ export function narrowedServer(
         ? narrowedJson(answer)
         : answer;
     },
+    leave: async (caller) => server.leave(caller),
     reset: async () => server.reset(),
     close: async () => server.close(),
   };

@@ -27,8 +27,8 @@ export interface RunningChildren {
    */
   open(caller: string, asksBack: boolean): Promise<ChildSession>;
 
-  /** Ends all that run. */
-  end(): Promise<void>;
+  /** Ends those of one caller, or all that run. */
+  end(caller?: string): Promise<void>;
 
   /** The same, and no more are started. */
   close(): Promise<void>;
@@ -79,8 +79,9 @@ export function runningChildren(options: RunningChildrenOptions): RunningChildre
     }
   }
 
-  async function end(): Promise<void> {
-    await Promise.all([...running].map(async (session) => session.end()));
+  async function end(caller?: string): Promise<void> {
+    const ending = [...running].filter((session) => session.caller === (caller ?? session.caller));
+    await Promise.all(ending.map(async (session) => session.end()));
   }
 
   return {

@@ -42,6 +42,8 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
   const sessions = new Map<string, ChildSession>();
   /** By caller. */
   const children = new Map<string, Promise<ChildSession>>();
+  /** Those that were ended as their caller left: that says nothing of them. */
+  const left = new WeakSet<ChildSession>();
   /** How long nobody asks again, as a child refused `server/discover`, like those of the older era. */
   let legacyUntil = 0;
 
@@ -103,7 +105,7 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
     const again = isThere ? await patiently(session, ownDiscover, signal) : undefined;
     // MCP 2026-07-28 transports: who says too little of itself gets a 400.
     if (answer && again?.isResult) return plainAnswer(400, answer.body);
-    if (answer !== undefined) legacyUntil = clock.now() + legacySeconds;
+    if (answer !== undefined && !left.has(session)) legacyUntil = clock.now() + legacySeconds;
     children.delete(request.caller);
     void session.end();
     return plainAnswer(404, refusal(message, -32601, 'Method not found'));
@@ -171,6 +173,12 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
       sessions.delete(id);
       void session.end();
       return plainAnswer(204);
+    },
+    async leave(caller) {
+      // One that is being started for them ends too, once it is there.
+      const child = await children.get(caller)?.catch(() => undefined);
+      if (child) left.add(child);
+      await running.end(caller);
     },
     reset,
     async close() {

@@ -44,6 +44,8 @@ export interface GatewayPorts extends AdmitPorts {
   readonly base: string;
   /** The way to a server for who was admitted; `owner` is whom sessions belong to there. */
   readonly upstreamOf: (server: ServerRecord, owner: string, admission: Admission) => Upstream;
+  /** Nothing lets an owner in any more: what the ways keep for them besides sessions may end. */
+  readonly left: (owner: string) => void;
   /** Translates for callers of the era that an upstream does not speak. */
   readonly eras: EraFaces;
   /** What a server says of itself, beside what its upstream does; asked when a caller connects. */
@@ -91,6 +93,7 @@ export class Gateway {
       clock: ports.clock,
       written: () => ports.admissions.written(),
       kept: () => new Set(keepers.flatMap((keeper) => [...keeper.owners()])),
+      left: ports.left,
       end: (owner) => keepers.forEach((keeper) => keeper.endOf(owner)),
     });
   }

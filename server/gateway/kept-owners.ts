@@ -14,6 +14,8 @@ export interface KeptOwnersPorts {
   readonly clock: Clock;
   /** Another text than before, once anything was written. */
   readonly written: () => string;
+  /** Nothing lets an owner in any more; told once. */
+  readonly left: (owner: string) => void;
   /** For whom anything is kept now. */
   readonly kept: () => ReadonlySet<string>;
   /** Ends all that is kept for an owner. */
@@ -109,7 +111,9 @@ export class KeptOwners {
       if (isGone && standings.get(name) === standing) standings.delete(name);
     });
     await Promise.all(looks);
-    if (standings.size === 0) this.#gone.add(owner);
+    if (standings.size > 0 || this.#gone.has(owner)) return;
+    this.#gone.add(owner);
+    this.#ports.left(owner);
   }
 
   #end(now: EpochSeconds): void {

@@ -34,6 +34,11 @@ export class StdioCommands {
     return { send: () => Promise.reject(new UpstreamError('unreachable', why)) };
   }
 
+  /** Ends the children of a caller for whom nobody comes back. */
+  async leave(caller: string): Promise<void> {
+    await Promise.all([...this.#servers.values()].map((server) => server.leave(caller)));
+  }
+
   async close(): Promise<void> {
     await Promise.all([...this.#servers.values()].map((server) => server.close()));
   }

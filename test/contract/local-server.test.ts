@@ -71,6 +71,16 @@ describe.each([
     expect(textOf(await dana.call('echo', { text: 'mine' }))).toBe('mine');
   });
 
+  test('who leaves has no session any more, and others keep theirs', async () => {
+    await using opened = await openServer();
+    const [dana, eve] = [localCaller(opened.server, 'dana'), localCaller(opened.server, 'eve')];
+    for (const somebody of [dana, eve]) await somebody.initialize();
+    await opened.server.leave('dana');
+
+    expect((await dana.open('tools/list')).status).toBe(404);
+    expect(textOf(await eve.call('echo', { text: 'mine' }))).toBe('mine');
+  });
+
   test('progress comes before the answer, under the token of the asker', async () => {
     await using opened = await openServer();
     const dana = localCaller(opened.server);

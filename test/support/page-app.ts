@@ -108,6 +108,7 @@ export async function pageApp(): Promise<PageApp> {
     upstreamOf: () => {
       throw new Error('no test comes here');
     },
+    left: () => {},
     isAllowedOrigin: () => false,
     eras: new TranslatedEras(clock),
     refused: () => {},

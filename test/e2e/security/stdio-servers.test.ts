@@ -9,7 +9,7 @@ import { launcher, runningServer, type RunningServer } from '#support/running-se
 import { temporaryFolder } from '#support/temporary-folder';
 
 const child = join(import.meta.dirname, '../../support/local-server/stdio-child.ts');
-const made = z.object({ key: z.string() });
+const made = z.object({ id: z.string(), key: z.string() });
 const stack = new AsyncDisposableStack();
 let server: RunningServer;
 let file: string;
@@ -37,8 +37,9 @@ afterAll(async () => {
   await stack.disposeAsync();
 });
 
-const newKey = async () =>
-  made.parse(await server.command('key', 'create', 'acme/files', '--name', 'k')).key;
+const makeKey = async () =>
+  made.parse(await server.command('key', 'create', 'acme/files', '--name', 'k'));
+const newKey = async () => (await makeKey()).key;
 const call = (key: string, name: string, args: object = {}) =>
   mcpCall(`${server.base}/mcp/acme/files`, {
     key,
@@ -64,6 +65,18 @@ test('78: two callers never share a child', async () => {
   expect(new Set(pids).size).toBeGreaterThanOrEqual(2);
 });
 
+test('78: the child of a caller ends when their key is revoked', async () => {
+  const before = await started();
+  const { id, key } = await makeKey();
+  expect((await call(key, 'environment')).status).toBe(200);
+  const pids = (await started()).slice(before.length);
+  expect(pids.filter(isAlive)).toHaveLength(1);
+
+  await server.command('key', 'revoke', id);
+
+  await expect.poll(() => pids.filter(isAlive), { timeout: 10_000 }).toEqual([]);
+});
+
 test('78: a command is no choice of anybody but the operator', async () => {
   const words = ['server', 'create', 'acme/other', '--stdio', 'true', '--data-dir', server.dataDir];
   const { code } = await runProgram(process.execPath, { args: [launcher, ...words] });
@@ -84,16 +97,8 @@ test('78: no child is left when the server ends', async () => {
   const pids = await started();
   await server.program.end();
 
-  const alive = pids.filter((pid) => {
-    try {
-      process.kill(pid, 0);
-      return true;
-    } catch {
-      return false;
-    }
-  });
   expect(pids.length).toBeGreaterThan(0);
-  expect(alive).toEqual([]);
+  expect(pids.filter(isAlive)).toEqual([]);
 });
 
 test('78: a file that others may write to is refused', async () => {
@@ -106,6 +111,14 @@ test('78: a file that others may write to is refused', async () => {
   expect(code).toBe(2);
   expect(stderr).toContain('can be written by others');
 });
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
 
 async function started(): Promise<number[]> {
   const lines = (await readFile(events, 'utf8')).matchAll(/^started (\d+)$/gm);

@@ -224,6 +224,26 @@ test('requests of the modern era share one child a caller, and progress finds it
   expect(children).toHaveLength(2);
 });
 
+test('who leaves has no child any more, with a session or without, and others keep theirs', async () => {
+  const { server, children } = serverOfFakes();
+  const [dana, eve] = [localCaller(server), localCaller(server, 'eve')];
+  for (const somebody of [dana, eve]) {
+    await somebody.ask('server/discover', { _meta: modernMeta });
+    await somebody.initialize();
+  }
+  // Not there yet when she leaves.
+  const late = localCaller(server, 'late').ask('server/discover', { _meta: modernMeta });
+  late.catch(() => undefined);
+  await Promise.all([server.leave('dana'), server.leave('late'), server.leave('nobody')]);
+
+  expect(children.map(({ isEnded }) => isEnded)).toEqual([true, true, false, false, true]);
+  expect((await dana.open('tools/list')).status).toBe(404);
+
+  const again = await localCaller(server).ask('server/discover', { _meta: modernMeta });
+
+  expect(again.result).toBeDefined();
+});
+
 test('a subscription is named as its asker named it', async () => {
   const { server, child } = serverOfFakes();
   const dana = localCaller(server);

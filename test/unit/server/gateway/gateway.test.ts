@@ -51,6 +51,7 @@ beforeEach(() => {
     endpointUrl: (serverPath) => `${base}/mcp/${serverPath}`,
     mac: fakeMac,
     upstreamOf: () => upstream,
+    left: () => {},
     eras: new TranslatedEras(clock),
     presentationOf: () => Promise.resolve(presentation),
     isAllowedOrigin: (origin) => origin === undefined,

@@ -7,6 +7,7 @@ let owners: KeptOwners;
 let revision = 0;
 const kept = new Set<string>();
 const end = vi.fn((owner: string) => void kept.delete(owner));
+const left = vi.fn();
 const written = vi.fn(() => String(revision));
 
 beforeEach(() => {
@@ -14,8 +15,9 @@ beforeEach(() => {
   clock = stillClock();
   kept.clear();
   end.mockClear();
+  left.mockClear();
   written.mockClear();
-  owners = new KeptOwners({ clock, written, kept: () => kept, end });
+  owners = new KeptOwners({ clock, written, kept: () => kept, end, left });
 });
 
 afterEach(() => {
@@ -107,6 +109,7 @@ test('what a request of theirs leaves behind after the revocation ends too', asy
   await owners.look();
 
   expect(end).toHaveBeenCalledTimes(2);
+  expect(left).toHaveBeenCalledExactlyOnceWith('a');
 });
 
 test('who is let in again is not ended again', async () => {
