@@ -19,10 +19,10 @@ const scopeByPrefix: ReadonlyArray<readonly [string, Scope]> = [
  * read it does not hear that it changed. Itself where that is all of them.
  */
 export function heardUpstream(upstream: Upstream, scopes: readonly Scope[]): Upstream {
-  const unheard = scopeByPrefix.flatMap(([prefix, scope]) =>
-    scopes.includes(scope) ? [] : [prefix],
-  );
-  if (unheard.length === 0) return upstream;
+  // As it is for nearly every call.
+  if (scopeByPrefix.every(([, scope]) => scopes.includes(scope))) return upstream;
+  const missing = scopeByPrefix.filter(([, scope]) => !scopes.includes(scope));
+  const unheard = missing.map(([prefix]) => prefix);
   return {
     async send(request) {
       const answer = await upstream.send(request);
