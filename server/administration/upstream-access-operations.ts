@@ -41,7 +41,8 @@ const shownAccess = z
     clientId: z.string().nullable(),
     hasClientSecret: z.boolean(),
     scopes: z.array(z.string()),
-    resource: z.string().nullable().describe('What the upstream calls itself. RFC 8707'),
+    resource: z.string().nullable().describe('What tokens are asked for. RFC 8707'),
+    omitsResource: z.boolean().describe('Whether tokens are asked for without saying for what'),
     redirectPath: z.string().describe('The path of the redirect URI to register there'),
     connections: z.int().describe('How many people have connected an account'),
     tellsCallers: z.boolean().describe('Whether calls carry a signed assertion of who calls'),
@@ -72,6 +73,12 @@ export const accessSet = organizationOperation({
     clientId: visible(500).optional(),
     clientSecret: visible(2000).optional().describe('Stays unless given'),
     scopes: z.array(scope).max(100).optional().describe('What the upstream asks for unless given'),
+    omitsResource: z
+      .boolean()
+      .optional()
+      .describe(
+        'For an authorization server that refuses `resource`: other servers may take its tokens',
+      ),
     tellsCallers: z.boolean().optional().describe('Stays unless given'),
   }),
   output: shownAccess,
@@ -115,6 +122,7 @@ interface Choice {
   readonly clientId?: string | undefined;
   readonly clientSecret?: string | undefined;
   readonly scopes?: readonly string[] | undefined;
+  readonly omitsResource?: boolean | undefined;
 }
 
 /** What is to be found out, and whose hosts the operator vouches for. @throws {AdministrationRefusal} `invalid` */
@@ -152,11 +160,12 @@ async function chosenAccess(
   const { wish, vouchedHosts, now, clientId } = await wishOf(choice, { server, actor }, ports);
   const { url } = wish;
   const found = await findOut(wish, vouchedHosts, ports);
+  const resource = choice.omitsResource ? undefined : found.resource;
   const isSame =
     now?.kind === kind &&
     now.url === url &&
     now.clientId === clientId &&
-    now.resource === found.resource &&
+    now.resource === resource &&
     now.metadata.issuer === found.metadata.issuer;
   const id = isSame ? now.id : `upa_${randomBase62(16)}`;
   const sealedClientSecret = clientSecret
@@ -173,7 +182,7 @@ async function chosenAccess(
     kind,
     url,
     metadata: found.metadata,
-    resource: found.resource,
+    resource,
     clientId,
     sealedClientSecret,
     scopes: choice.scopes ?? found.scopes,
@@ -217,6 +226,7 @@ async function shown(
     hasClientSecret: access?.sealedClientSecret !== undefined,
     scopes: [...(access?.scopes ?? [])],
     resource: access?.resource ?? null,
+    omitsResource: access !== undefined && access.resource === undefined,
     redirectPath: `${accountPath({ organization, name })}/callback`,
     connections: people.length,
     tellsCallers: tellsCallers === true,

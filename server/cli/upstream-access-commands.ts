@@ -31,6 +31,10 @@ const setOptions: readonly Option[] = [
     doc: 'where its secret there is (default: as it was)',
   },
   { name: 'scope', value: 'S', repeated: true, doc: 'a scope to ask for (default: what it names)' },
+  {
+    name: 'omit-resource',
+    doc: 'ask for tokens without saying for what, where it refuses to be told: other servers may take them',
+  },
   { name: 'tell-callers', value: 'yes|no', doc: 'send a signed assertion of who calls' },
   masterKeyFile,
   json,
@@ -59,6 +63,7 @@ export const serverSetAccess: Command = {
         ...given('clientId', input.text('client-id')),
         ...(secretFile !== undefined && { clientSecret: secretIn(secretFile) }),
         ...(scopes.length > 0 && { scopes: [...scopes] }),
+        ...(input.flag('omit-resource') && { omitsResource: true }),
         ...tells(input.text('tell-callers')),
       },
       ports,

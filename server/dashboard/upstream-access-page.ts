@@ -6,6 +6,7 @@ export interface TypedAccess {
   readonly issuer: string;
   readonly clientId: string;
   readonly scopes: string;
+  readonly omitsResource: boolean;
   readonly tellsCallers: boolean;
 }
 
@@ -62,6 +63,9 @@ export const upstreamAccessPage: Page<AccessFormData> = {
   attributes: 'spellcheck="false" autocapitalize="none" autocomplete="off"', help: 'Its issuer URL. Left empty, the one is taken that the MCP server names.' }) %>
 <%~ include('@field', { name: 'scopes', label: 'Scopes', type: 'text', value: it.typed.scopes, error: wrong('scopes'), optional: true, unmarked: false, focus: false,
   attributes: 'spellcheck="false" autocapitalize="none" autocomplete="off"', help: 'With spaces between. Left empty, what the MCP server asks for.' }) %>
+<%~ include('@checks', { name: 'resource', legend: 'What tokens are for', error: '', help: '', options: [
+  { value: 'omits', text: 'Ask without naming the MCP server', help: 'Only where its authorization server answers invalid_target. Its tokens are then not bound to this MCP server, which could use them at others.', risk: '', isChosen: it.typed.omitsResource },
+] }) %>
 </div>
 <%~ include('@checks', { name: 'caller', legend: 'Who is calling', error: '', help: '', options: [
   { value: 'tells', text: 'Tell it who calls', help: 'With a signed assertion in every call: a JWT that it checks with the keys at ' + it.jwksUri + '. It names the person or the application.', risk: '', isChosen: it.typed.tellsCallers },

@@ -82,7 +82,7 @@ export function upstreamAccessRoutes(door: DashboardDoor, { base, ports }: Dashb
     const { server = '' } = request.params;
     const typed = typedAccess(sent);
     try {
-      const { kind, issuer, clientId, scopes, tellsCallers } = typed;
+      const { kind, issuer, clientId, scopes, omitsResource, tellsCallers } = typed;
       const secret = sent.get('clientSecret') ?? '';
       const words = scopes.split(/\s+/).filter((word) => word !== '');
       const chosen = {
@@ -90,6 +90,7 @@ export function upstreamAccessRoutes(door: DashboardDoor, { base, ports }: Dashb
         clientId,
         ...(secret !== '' && { clientSecret: secret }),
         ...(words.length > 0 && { scopes: words }),
+        omitsResource,
       };
       const rest = kind === 'none' ? {} : chosen;
       const input = { organization, server, kind, tellsCallers, ...rest };
@@ -128,9 +129,10 @@ export function upstreamAccessRoutes(door: DashboardDoor, { base, ports }: Dashb
   });
 }
 
-function asTyped({ kind, issuer, clientId, scopes, tellsCallers }: ShownAccess): TypedAccess {
-  const words = scopes.join(' ');
-  return { kind, issuer: issuer ?? '', clientId: clientId ?? '', scopes: words, tellsCallers };
+function asTyped({ issuer, clientId, scopes, ...access }: ShownAccess): TypedAccess {
+  const { kind, omitsResource, tellsCallers } = access;
+  const words = { issuer: issuer ?? '', clientId: clientId ?? '', scopes: scopes.join(' ') };
+  return { kind, ...words, omitsResource, tellsCallers };
 }
 
 function typedAccess(form: Form): TypedAccess {
@@ -140,6 +142,7 @@ function typedAccess(form: Form): TypedAccess {
     issuer: text('issuer'),
     clientId: text('clientId'),
     scopes: text('scopes'),
+    omitsResource: form.get('resource.omits') !== undefined,
     tellsCallers: form.get('caller.tells') !== undefined,
   };
 }
@@ -148,7 +151,7 @@ function factsOf({ issuer, resource, scopes }: ShownAccess) {
   if (issuer === null) return [];
   return [
     { label: 'Authorization server', text: issuer },
-    { label: 'It asks for tokens for', text: resource ?? '' },
+    { label: 'It asks for tokens for', text: resource ?? 'no MCP server in particular' },
     { label: 'Scopes', text: scopes.join(' ') || 'as the authorization server chooses' },
   ];
 }

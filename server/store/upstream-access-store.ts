@@ -76,7 +76,8 @@ function accessColumns(access: UpstreamAccess) {
     kind: access.kind,
     url: access.url,
     metadata: JSON.stringify(access.metadata),
-    resource: access.resource,
+    // Empty where it is not named, which no resource is: that is an absolute URI. RFC 8707 §2
+    resource: access.resource ?? '',
     client_id: access.clientId,
     sealed_client_secret: access.sealedClientSecret ?? null,
     scopes: JSON.stringify(access.scopes),
@@ -91,7 +92,7 @@ function readAccess(row: Selectable<Schema['upstream_access']>): UpstreamAccess 
     kind: row.kind === 'client_credentials' ? 'client_credentials' : 'authorization_code',
     url: row.url,
     metadata: serverMetadataSchema.parse(JSON.parse(row.metadata)),
-    resource: row.resource,
+    resource: row.resource === '' ? undefined : row.resource,
     clientId: row.client_id,
     sealedClientSecret: row.sealed_client_secret ?? undefined,
     scopes: readStrings(row.scopes),

@@ -14,7 +14,8 @@ export interface ConnectChecks {
 }
 
 /**
- * We as a client of an upstream's authorization server. Every request names the resource (RFC 8707); an answer by
+ * We as a client of an upstream's authorization server. Every request names the resource (RFC 8707), where it is not
+ * left out on purpose; an answer by
  * browser is held against `state`, PKCE and, where it is promised or there, `iss` (RFC 9207).
  *
  * Everything rejects with `UpstreamAccessError`.
@@ -46,7 +47,8 @@ export function authorizationClient(
   config[client.customFetch] = async (url, { method, headers, body }) =>
     ask(url, { method, headers, body: bodyText(body) });
   if (issuer.startsWith('http:')) client.allowInsecureRequests(config);
-  const target = { resource, ...(scopes.length > 0 && { scope: scopes.join(' ') }) };
+  const named = resource === undefined ? {} : { resource };
+  const target = { ...named, ...(scopes.length > 0 && { scope: scopes.join(' ') }) };
   const given = async (asking: Promise<client.TokenEndpointResponse>): Promise<UpstreamTokens> => {
     const now = clock.now();
     const {
@@ -79,11 +81,11 @@ export function authorizationClient(
           config,
           callback,
           { expectedState: state, pkceCodeVerifier: codeVerifier },
-          { resource },
+          named,
         ),
       ),
     async refresh(refreshToken) {
-      const tokens = await given(client.refreshTokenGrant(config, refreshToken, { resource }));
+      const tokens = await given(client.refreshTokenGrant(config, refreshToken, named));
       // A server that does not rotate sends none: the old one goes on counting. RFC 6749 §6
       return { ...tokens, refreshToken: tokens.refreshToken ?? refreshToken };
     },
@@ -132,12 +134,12 @@ async function asked<Answer>(asking: Promise<Answer>, issuer: string): Promise<A
     if (error instanceof UpstreamAccessError) throw error;
     if (error instanceof client.AuthorizationResponseError) {
       const said = safeCode(error.error);
-      throw new UpstreamAccessError(
-        said === 'access_denied' ? 'denied' : 'refused',
-        `${issuer} answers ${said}`,
-      );
+      if (said === 'invalid_target') throw noSuchResource(issuer);
+      const code = said === 'access_denied' ? 'denied' : 'refused';
+      throw new UpstreamAccessError(code, `${issuer} answers ${said}`);
     }
     if (error instanceof client.ResponseBodyError) {
+      if (error.error === 'invalid_target') throw noSuchResource(issuer);
       throw new UpstreamAccessError(
         refusalCode(error.error, error.status),
         `${issuer} answers ${safeCode(error.error)}`,
@@ -156,6 +158,12 @@ async function asked<Answer>(asking: Promise<Answer>, issuer: string): Promise<A
     const code = what === 'OAUTH_RESPONSE_IS_NOT_CONFORM' ? 'unreachable' : 'unusable';
     throw new UpstreamAccessError(code, `${issuer} gives no answer that can be used: ${what}`);
   }
+}
+
+/** RFC 8707 §2 */
+function noSuchResource(issuer: string): UpstreamAccessError {
+  const words = `${issuer} answers invalid_target: it gives no token for the resource that the upstream calls itself. Have the upstream registered there, or let an administrator leave the resource out (server set-access --omit-resource, or on its Authorization page)`;
+  return new UpstreamAccessError('unusable', words);
 }
 
 function refusalCode(error: string, status: number): UpstreamAccessError['code'] {

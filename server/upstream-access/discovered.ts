@@ -19,6 +19,6 @@ export type ServerMetadata = z.infer<typeof serverMetadataSchema>;
 /** What an upstream and its authorization server say of themselves. */
 export interface Discovered {
   readonly metadata: ServerMetadata;
-  /** The upstream's name for itself, repeated byte for byte in every request for a token. RFC 8707 §2 */
+  /** The upstream's name for itself. RFC 9728 §2 */
   readonly resource: string;
 }

@@ -5,12 +5,20 @@ import type { Discovered } from './discovered.ts';
 export type UpstreamAccessKind = 'client_credentials' | 'authorization_code';
 
 /** What an HTTP upstream wants of us before it answers: a token of its own authorization server. */
-export interface UpstreamAccess extends Discovered {
+export interface UpstreamAccess extends Omit<Discovered, 'resource'> {
   readonly id: string;
   readonly serverId: string;
   readonly kind: UpstreamAccessKind;
   /** The URL of the upstream, the only one that its tokens are ever sent to. */
   readonly url: string;
+  /**
+   * The upstream's name for itself, repeated byte for byte in every request for a token, so that the token is good there
+   * alone. `undefined` where an administrator let it be left out, for an authorization server that refuses it: never
+   * tried by itself, as whoever answers `invalid_target` would get us a token that other servers take too.
+   *
+   * RFC 8707 §2, §3
+   */
+  readonly resource: string | undefined;
   /** Whom its authorization server knows us as. */
   readonly clientId: string;
   /** Sealed for `secretPurpose`; `undefined` for a client that has none. */

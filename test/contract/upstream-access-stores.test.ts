@@ -76,6 +76,13 @@ describe.each([['SQLite', openDatabase]])('accesses to upstreams in %s', (_, ope
     expect(await upstream()).toEqual({ kind: 'http', url });
   });
 
+  test('an access without a resource stays one', async () => {
+    const unnamed = accessWith({ resource: undefined });
+    await stores.upstreamAccesses.set(unnamed);
+
+    expect(await stores.upstreamAccesses.byId(unnamed.id)).toEqual(unnamed);
+  });
+
   test('an access is for the URL that its server has, and ends with it', async () => {
     const other = await stores.upstreamAccesses.set(accessWith({ url: 'https://evil.example/' }));
     const access = await accessInForce();

@@ -449,6 +449,51 @@ describe('each person’s own account', () => {
   });
 });
 
+describe('an authorization server that takes no resource', () => {
+  beforeEach(async () => {
+    await upstream[Symbol.asyncDispose]();
+    const redirectUris = [`${server.base}${path}/callback`];
+    upstream = await tokenUpstream({ redirectUris, refusesResource: true });
+    await pointAt(upstream.url);
+  });
+  const named = () =>
+    upstream.asked.filter(({ body }) => new URLSearchParams(body).has('resource')).length;
+
+  test('gives nothing until an administrator lets it be left out, and is not tried again', async () => {
+    await setAccess('--client-credentials');
+    const key = await keyOf();
+    const refused = await whoami({ key });
+    const askedOnce = [upstream.asked.length, named()];
+    const set = await setAccess('--client-credentials', '--omit-resource');
+    const answered = await whoami({ key });
+
+    expect(refused.errorCode).toBe(-32000);
+    expect(askedOnce).toEqual([1, 1]);
+    expect(set).toMatchObject({ resource: null });
+    expect(answered.text).toContain('you are latchkey-there');
+    expect(named()).toBe(1);
+  });
+
+  test('tells whoever connects an account to tell an administrator', async () => {
+    await setAccess('--per-person');
+    const dana = await server.browser();
+    const token = await tokenOf(dana);
+    const led = await connect(dana, 'dana-there');
+    const html = await (await page(dana, led ?? '')).text();
+    await setAccess('--per-person', '--omit-resource');
+    const again = await connect(dana, 'dana-there');
+    await whoami({ token });
+    upstream.refuse([...upstream.issued].find((one) => one.startsWith('ey')) ?? '');
+
+    expect(led).toBe(`${path}?problem=unusable`);
+    expect(html).toContain('Tell an administrator');
+    expect(again).toBe(`${path}?done=connected`);
+    expect((await whoami({ token })).text).toContain('you are dana-there');
+    expect(upstream.asked.some(({ body }) => body.includes('grant_type=refresh_token'))).toBe(true);
+    expect(named()).toBe(0);
+  });
+});
+
 describe('who is calling', () => {
   const assertions = () =>
     upstream.seen

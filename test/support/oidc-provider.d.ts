@@ -2,6 +2,8 @@
 declare module 'oidc-provider' {
   import type { RequestListener } from 'node:http';
 
+  export const errors: { readonly InvalidTarget: new () => Error };
+
   export class Provider {
     constructor(
       issuer: string,

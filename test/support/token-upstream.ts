@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { text } from 'node:stream/consumers';
 
 import { createRemoteJWKSet, jwtVerify, type JWTPayload } from 'jose';
-import { Provider } from 'oidc-provider';
+import { errors, Provider } from 'oidc-provider';
 import { z } from 'zod';
 
 import { listen } from './loopback.ts';
@@ -15,6 +15,8 @@ export interface TokenUpstreamOptions {
   readonly tokenSeconds?: number;
   /** Where our server lets people come back to. */
   readonly redirectUris?: readonly string[];
+  /** Whether its authorization server takes no `resource`, as one that never heard of RFC 8707's. */
+  readonly refusesResource?: boolean;
 }
 
 /** Who asked for what, as the MCP server saw it. */
@@ -53,6 +55,7 @@ export interface TokenUpstream extends AsyncDisposable {
 export async function tokenUpstream({
   tokenSeconds = 3600,
   redirectUris = ['http://127.0.0.1/callback'],
+  refusesResource = false,
 }: TokenUpstreamOptions = {}): Promise<TokenUpstream> {
   const seen: SeenCall[] = [];
   const asked: { path: string; body: string; answer: string }[] = [];
@@ -84,13 +87,19 @@ export async function tokenUpstream({
       resourceIndicators: {
         enabled: true,
         useGrantedResource: () => true,
-        getResourceServerInfo: (_context: unknown, resource: string) => ({
-          scope: 'read write',
-          audience: resource,
-          accessTokenTTL: tokenSeconds,
-          accessTokenFormat: 'jwt',
-          jwt: { sign: { alg: 'RS256' } },
-        }),
+        defaultResource: () => url,
+        getResourceServerInfo: (context: Asking, resource: string) => {
+          const { oidc, href } = context;
+          const named = oidc.body?.['resource'] ?? new URL(href).searchParams.get('resource');
+          if (refusesResource && named !== null) throw new errors.InvalidTarget();
+          return {
+            scope: 'read write',
+            audience: resource,
+            accessTokenTTL: tokenSeconds,
+            accessTokenFormat: 'jwt',
+            jwt: { sign: { alg: 'RS256' } },
+          };
+        },
       },
     },
     pkce: { required: () => true },
@@ -172,6 +181,11 @@ export async function tokenUpstream({
       await Promise.all([authorization, mcp].map(closed));
     },
   };
+}
+
+interface Asking {
+  readonly href: string;
+  readonly oidc: { readonly body?: Record<string, string> };
 }
 
 const messageSchema = z.object({
