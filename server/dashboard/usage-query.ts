@@ -29,9 +29,14 @@ export function usagePath(
   { range, kind, subject }: ShownUsage,
   path = '/usage',
 ): string {
-  const of = subject && { server: subject.serverId, of: subject.subject };
-  const query = new URLSearchParams({ range, by: kind, ...of });
-  return `${dashboardPath(organization)}${path}?${query.toString()}`;
+  const all = `${dashboardPath(organization)}${path}?range=${range}&by=${kind}`;
+  if (!subject) return all;
+  return `${all}&server=${queryWord(subject.serverId)}&of=${queryWord(subject.subject)}`;
+}
+
+/** A value of a query. What stands in one as it is, is most of what there is, and a page has many. */
+function queryWord(text: string): string {
+  return /^[\w.-]*$/.test(text) ? text : new URLSearchParams([['', text]]).toString().slice(1);
 }
 
 /** The ranges as links read. */

@@ -17,6 +17,8 @@ export interface LinePlot {
   readonly from: EpochSeconds;
   readonly until: EpochSeconds;
   readonly stepSeconds: number;
+  /** Of `plotTimes`. */
+  readonly times: string;
   /** At most five. */
   readonly lines: readonly PlotLine[];
   /** A value as the axis has it. */
@@ -34,7 +36,7 @@ const labelGap = 15;
  * window; text and lines keep their size, as text stands in percent and lines do not scale.
  */
 export function linePlot(plot: LinePlot): string {
-  const { title, summary, lines, format } = plot;
+  const { title, summary, lines, format, times } = plot;
   const most = Math.max(1, ...lines.flatMap(({ values }) => [...values.values()]));
   const y = scaleLinear([0, most], [height - bottom, top]).nice(3);
   const ticks = y.ticks(3).filter((tick) => format(tick) !== '' && y(tick) >= 0);
@@ -48,7 +50,7 @@ export function linePlot(plot: LinePlot): string {
 <svg class="plot-area" height="${height}" role="img" aria-label="${escaped(summary)}">
 <g class="plot-grid">${grid.join('')}</g>
 <svg viewBox="0 0 ${width} ${height}" width="100%" height="${height}" preserveAspectRatio="none">${paths.join('')}</svg>
-<g class="plot-times" aria-hidden="true">${times(plot)}</g></svg>
+<g class="plot-times" aria-hidden="true">${times}</g></svg>
 <svg class="plot-labels" height="${height}" aria-hidden="true">${labels(lines, y)}</svg>
 </div></figure>`;
 }
@@ -101,7 +103,8 @@ function labels(lines: readonly PlotLine[], y: Scale): string {
     .join('');
 }
 
-function times({ from, until }: LinePlot): string {
+/** The times under plots from `from` until `until`, which all of a page share. */
+export function plotTimes(from: EpochSeconds, until: EpochSeconds): string {
   const x = scaleUtc([new Date(from * 1000), new Date(until * 1000)], [0, 100]);
   const isDays = until - from > 2 * 86_400;
   return x

@@ -1,6 +1,6 @@
 import type { EpochSeconds } from '#clock/clock';
 import { callWords, msWords } from './usage-words.ts';
-import { linePlot, type PlotLine } from './line-plot.ts';
+import { linePlot, plotTimes, type PlotLine } from './line-plot.ts';
 
 /** Calls of one step, or of all of them. */
 export interface PlottedCalls {
@@ -39,26 +39,24 @@ export interface PlottedUsage {
 
 /** The plots of usage, ready for a template: calls, errors, and how long calls took. */
 export function usagePlots(usage: PlottedUsage): readonly string[] {
-  const { whole, from, until, stepSeconds } = usage;
+  const { whole } = usage;
   const latencies = ['p50', 'p90', 'p99'] as const;
-  const times = linePlot({
-    from,
-    until,
-    stepSeconds,
+  const at = ground(usage);
+  const latencyPlot = linePlot({
+    ...at,
     title: 'How long calls took',
     summary: `How long calls took: ${latencies.map((name) => `${name} ${msWords(whole.total[name])}`).join(', ')}`,
     lines: latencies.map((name) => lineOf(name, whole.points, (point) => point[name])),
     format: msWords,
   });
-  return [...callPlots(usage), times];
+  return [...callPlots(usage, at), latencyPlot];
 }
 
 /** Of them those of calls and errors. */
-export function callPlots(usage: PlottedUsage): readonly string[] {
-  const { whole, lines, from, until, stepSeconds } = usage;
+export function callPlots(usage: PlottedUsage, at = ground(usage)): readonly string[] {
+  const { whole, lines, stepSeconds } = usage;
   const shown = lines.length > 0 ? lines : [whole];
   const step = stepWords(stepSeconds);
-  const at = { from, until, stepSeconds };
   const counts = (title: string, of: (point: PlottedCalls) => number) =>
     linePlot({
       ...at,
@@ -68,6 +66,11 @@ export function callPlots(usage: PlottedUsage): readonly string[] {
       format: (value) => (Number.isInteger(value) ? callWords(value) : ''),
     });
   return [counts('Calls', ({ calls }) => calls), counts('Errors', ({ errors }) => errors)];
+}
+
+/** What all plots of a page stand on. */
+function ground({ from, until, stepSeconds }: PlottedUsage) {
+  return { from, until, stepSeconds, times: plotTimes(from, until) };
 }
 
 function lineOf<Values>(

@@ -22,12 +22,13 @@ export function usageSum(rows: readonly TimedCounts[]): UsageSum {
     sum.upstreamErrors += upstreamErrors;
     answered.set(bucket, (answered.get(bucket) ?? 0) + calls - refused);
   }
+  const tookAtMost = percentile(answered);
   return {
     ...sum,
     errors: errorsIn(sum),
-    p50: percentile(answered, 0.5),
-    p90: percentile(answered, 0.9),
-    p99: percentile(answered, 0.99),
+    p50: tookAtMost(0.5),
+    p90: tookAtMost(0.9),
+    p99: tookAtMost(0.99),
   };
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { linePlot, type PlotLine } from '#server/pages/line-plot';
+import { linePlot, plotTimes, type PlotLine } from '#server/pages/line-plot';
 
 const from = 1_800_000_000 - (1_800_000_000 % 3600);
 
@@ -11,6 +11,7 @@ function plot(...lines: [string, Record<number, number>][]): string {
     from,
     until: from + 12 * 3600,
     stepSeconds: 3600,
+    times: plotTimes(from, from + 12 * 3600),
     lines: lines.map(([label, hours]): PlotLine => {
       const values = Object.entries(hours).map(([hour, value]) => [Number(hour), value] as const);
       return { label, values: new Map(values.map(([hour, value]) => [from + hour * 3600, value])) };

@@ -31,17 +31,17 @@ test('a percentile is the latency that this share of the calls took at most', ()
   const latencies = Array.from({ length: 1000 }, (_, index) => index + 1);
   const counts = histogram(latencies);
 
-  expect(percentile(counts, 0.5)).toBeGreaterThan(450);
-  expect(percentile(counts, 0.5)).toBeLessThan(550);
-  expect(percentile(counts, 0.99)).toBeGreaterThan(890);
-  expect(percentile(counts, 0.99)).toBeLessThan(1090);
+  expect(percentile(counts)(0.5)).toBeGreaterThan(450);
+  expect(percentile(counts)(0.5)).toBeLessThan(550);
+  expect(percentile(counts)(0.99)).toBeGreaterThan(890);
+  expect(percentile(counts)(0.99)).toBeLessThan(1090);
 });
 
 test('one slow call among a hundred is no ninety-ninth percentile yet, among ninety it is', () => {
   const slow = (fast: number) => histogram([...Array.from({ length: fast }, () => 10), 5000]);
 
-  expect(percentile(slow(99), 0.99)).toBeLessThan(11);
-  expect(percentile(slow(89), 0.99)).toBeGreaterThan(4500);
+  expect(percentile(slow(99))(0.99)).toBeLessThan(11);
+  expect(percentile(slow(89))(0.99)).toBeGreaterThan(4500);
 });
 
 test('sums of histograms have the percentiles of all their calls', () => {
@@ -49,11 +49,11 @@ test('sums of histograms have the percentiles of all their calls', () => {
   const both = new Map(fast);
   for (const [bucket, count] of slow) both.set(bucket, (both.get(bucket) ?? 0) + count);
 
-  expect(percentile(both, 0.5)).toBe(percentile(fast, 1));
-  expect(percentile(both, 1)).toBe(percentile(slow, 1));
+  expect(percentile(both)(0.5)).toBe(percentile(fast)(1));
+  expect(percentile(both)(1)).toBe(percentile(slow)(1));
 });
 
 test('no calls have no percentile', () => {
-  expect(percentile(new Map(), 0.5)).toBeUndefined();
-  expect(percentile(new Map([[3, 0]]), 0.5)).toBeUndefined();
+  expect(percentile(new Map())(0.5)).toBeUndefined();
+  expect(percentile(new Map([[3, 0]]))(0.5)).toBeUndefined();
 });
