@@ -14,8 +14,15 @@ export interface Album {
   readonly faults: readonly string[];
   /** How many pages and states were taken. */
   readonly taken: () => number;
-  /** Takes the whole page, on a phone and a desk, light and dark; `isTable` on a very wide screen as well. */
-  readonly take: (page: Page, name: string, options?: { isTable?: boolean }) => Promise<void>;
+  /**
+   * Takes the whole page, on a phone and a desk, light and dark; `isTable` on a very wide screen as well. `between` are
+   * more widths, for what is laid out anew in the middle.
+   */
+  readonly take: (
+    page: Page,
+    name: string,
+    options?: { isTable?: boolean; between?: readonly number[] },
+  ) => Promise<void>;
 }
 
 export function album(): Album {
@@ -25,9 +32,9 @@ export function album(): Album {
   return {
     faults,
     taken: () => taken,
-    async take(page, name, { isTable = false } = {}) {
+    async take(page, name, { isTable = false, between = [] } = {}) {
       taken += 1;
-      for (const width of [360, 1440, ...(isTable ? [1920] : [])]) {
+      for (const width of [360, ...between, 1440, ...(isTable ? [1920] : [])]) {
         await page.setViewportSize({ width, height: 800 });
         for (const colorScheme of ['light', 'dark'] as const) {
           await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });

@@ -20,7 +20,8 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
   };
   for (const [name, path] of Object.entries(tables)) {
     await open(path);
-    await album.take(page, name, { isTable: true });
+    const between = name === 'audit' ? [560, 700, 900, 1100] : [];
+    await album.take(page, name, { isTable: true, between });
   }
   const pages = {
     server: servers,

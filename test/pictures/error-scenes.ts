@@ -6,6 +6,10 @@ export const errorScenes: Scene = async ({ dana, furnished, album }) => {
   const { base } = furnished.server;
   await open('/servers/nobody');
   await album.take(page, 'error-not-found');
+  await open('/no-such-page');
+  await album.take(page, 'error-no-such-page-of-organization');
+  await page.goto(`${base}/dashboard/nobody`);
+  await album.take(page, 'error-no-such-organization');
   await page.goto(`${base}/no-such-page`);
   await album.take(page, 'error-no-such-page');
   await page.goto(`${base}/reset/link_that_never_was`);

@@ -29,7 +29,8 @@ export interface FurnishedServer extends AsyncDisposable {
 
 export async function furnishedServer(): Promise<FurnishedServer> {
   await using stack = new AsyncDisposableStack();
-  const server = stack.use(await serverProcess({ host: 'localhost' }));
+  const args = ['--outbound-host', '127.0.0.1'];
+  const server = stack.use(await serverProcess({ host: 'localhost', args }));
   const upstream = stack.use(await recordingUpstream());
   const command = (words: string) => server.command(words.split(' '));
   const person = (who: string, role: string) =>

@@ -4,6 +4,7 @@
  */
 import { chromium } from '#support/chromium';
 import { dashboardVisitor, email, signInAs } from '#support/dashboard-visitor';
+import { arrivalScenes } from './arrival-scenes.ts';
 import { accountScenes } from './account-scenes.ts';
 import { album as newAlbum, folder } from './album.ts';
 import { consentScenes } from './consent-scenes.ts';
@@ -13,7 +14,10 @@ import { furnishedServer } from './furnished-server.ts';
 import { questionScenes } from './question-scenes.ts';
 import { readmeScenes } from './readme-scenes.ts';
 import { secretScenes } from './secret-scenes.ts';
+import { settingsScenes } from './settings-scenes.ts';
+import { tokenScenes } from './token-scenes.ts';
 import { tryScenes } from './try-scenes.ts';
+import { upstreamScenes } from './upstream-scenes.ts';
 
 // In this order: what is allowed in the first is looked at and withdrawn in the others.
 const scenes = {
@@ -22,8 +26,12 @@ const scenes = {
   try: tryScenes,
   secrets: secretScenes,
   questions: questionScenes,
+  settings: settingsScenes,
+  tokens: tokenScenes,
+  upstream: upstreamScenes,
   errors: errorScenes,
   account: accountScenes,
+  arrival: arrivalScenes,
 };
 /** Taken only when asked for, as they are kept. */
 const kept = { readme: readmeScenes };

@@ -8,10 +8,15 @@ export const questionScenes: Scene = async ({ dana, furnished, album }) => {
     await open('/people');
     await page.getByRole('link', { name: 'viola@example.com' }).click();
   };
-  const ask = async (name: string, where: string | (() => Promise<void>), end: string) => {
+  const ask = async (
+    name: string,
+    where: string | (() => Promise<void>),
+    end: string,
+    within = '/',
+  ) => {
     if (typeof where === 'string') await open(where);
     else await where();
-    await page.locator(`main a[data-question][href$="${end}"]`).first().click();
+    await page.locator(`main a[data-question][href*="${within}"][href$="${end}"]`).first().click();
     await page.getByRole('dialog').waitFor();
     await album.take(page, `question-${name}`);
   };
@@ -19,6 +24,8 @@ export const questionScenes: Scene = async ({ dana, furnished, album }) => {
   await ask('server-delete', '/servers/library/settings', '/delete');
   await ask('key-revoke', '/servers/library/keys', `${keyId}/revoke`);
   await ask('client-revoke', `/servers/library/clients/${clientId}`, `${clientId}/revoke`);
+  await ask('secret-revoke', `/servers/library/clients/${clientId}`, '/revoke', '/secrets/');
+  await ask('agent-key-revoke', '/agents/berlin', '/revoke', '/keys/');
   await ask('agent-revoke', '/agents/copenhagen', '/agents/copenhagen/revoke');
   await ask(
     'group-delete',

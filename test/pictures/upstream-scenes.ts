@@ -1,0 +1,48 @@
+import { tokenUpstream } from '#support/token-upstream';
+import type { Scene } from './scene.ts';
+
+const crm = '/servers/crm';
+
+/** What an upstream wants before it answers, as an administrator sets it up, and the accounts of people there. */
+export const upstreamScenes: Scene = async ({ dana, furnished, album }) => {
+  const { page, open, press, fill } = dana;
+  const { server } = furnished;
+  const redirectUris = [`${server.base}/dashboard/acme${crm}/account/callback`];
+  await using upstream = await tokenUpstream({ redirectUris });
+  await server.command(['server', 'create', 'acme/crm', '--http-url', upstream.url]);
+  await open(`${crm}/upstream`);
+  await album.take(page, 'upstream-none');
+  await page.getByLabel('With each person’s own account').check();
+  await album.take(page, 'upstream-form');
+  await fill({ 'Client id': '' });
+  await press('Save');
+  await page.getByRole('alert').waitFor();
+  await album.take(page, 'upstream-wrong');
+  await fill({
+    'Client id': upstream.clientId,
+    'Client secret (optional)': upstream.clientSecret,
+  });
+  await press('Save');
+  await page.waitForURL('**/upstream?done=saved');
+  await album.take(page, 'upstream-saved');
+  await open('/servers/crm');
+  await album.take(page, 'server-own-account');
+
+  await open(`${crm}/account`);
+  await album.take(page, 'own-account-none');
+  await press('Connect your account');
+  await page.locator('input[name=login]').fill('dana-there');
+  await page.locator('input[name=password]').fill('x');
+  await page.locator('button[type=submit]').click();
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.waitForURL('**/account?done=connected');
+  await album.take(page, 'own-account');
+  await page.locator('main a[data-question]').click();
+  await page.getByRole('dialog').waitFor();
+  await album.take(page, 'question-own-account');
+  await open(`${crm}/upstream`);
+  await album.take(page, 'upstream-connected');
+  await page.locator('main a[data-question]').first().click();
+  await page.getByRole('dialog').waitFor();
+  await album.take(page, 'question-account-of-somebody');
+};
