@@ -28,12 +28,13 @@ export interface ServerFormData {
   /** The names of the agents in force. */
   readonly agents: readonly string[];
   readonly errors: readonly FieldError[];
-  /** What can be done to the server besides. */
+  readonly isDisabled: boolean;
+  /** What can be done to the server besides, each a question. */
   readonly dangers: readonly {
     readonly text: string;
     readonly help: string;
     readonly href: string;
-    readonly isQuestion: boolean;
+    readonly isHarmless: boolean;
   }[];
 }
 
@@ -77,18 +78,18 @@ export const serverFormPage: Page<ServerFormData> = {
   attributes: 'inputmode="numeric" autocomplete="off" spellcheck="false" maxlength="12"' }) %>
 <%~ limit('callsPerMinute', 'Calls a minute', 'Of one caller: a key, or what an application does for one person. Twice as many notifications.') %>
 <%~ limit('concurrentCalls', 'Calls at once', 'Of one caller. It may listen by four times as many streams.') %>
-<%~ limit('callSeconds', 'Seconds a call', 'From its arrival to the end of its answer.') %>
 <%~ limit('requestBytes', 'Bytes of a request', '') %>
 <%~ limit('answerBytes', 'Bytes of an answer', '') %>
+<%~ limit('callSeconds', 'Seconds a call', 'From its arrival to the end of its answer.') %>
 </fieldset>
 <% } %>
 <%~ include('@form-actions', { text: it.isNew ? 'Create server' : 'Save', cancel: it.cancel }) %>
 </form>
 <% if (it.dangers.length > 0) { %>
 <section class="section" aria-labelledby="dangers-heading">
-<h2 id="dangers-heading">Take it out of use</h2>
+<h2 id="dangers-heading"><%= it.isDisabled ? 'Out of use' : 'Take it out of use' %></h2>
 <ul class="rows">
-<% for (const { text, help, href, isQuestion } of it.dangers) { %><li><div><%= help %></div><a class="button danger" href="<%= href %>"<% if (isQuestion) { %> data-question<% } %>><%= text %></a></li><% } %>
+<% for (const { text, help, href, isHarmless } of it.dangers) { %><li><div><%= help %></div><a class="button<%= isHarmless ? '' : ' danger' %>" href="<%= href %>" data-question><%= text %></a></li><% } %>
 </ul>
 </section>
 <% } %>`,

@@ -9,6 +9,9 @@ export interface ServerPageData {
   readonly description: string;
   readonly tabs: { readonly label: string; readonly entries: readonly Tab[] };
   readonly notice: string | undefined;
+  readonly isDisabled: boolean;
+  /** Where it is enabled again, for who may. */
+  readonly settings: string | undefined;
   readonly endpoint: string;
   readonly facts: readonly {
     readonly label: string;
@@ -32,7 +35,8 @@ export const serverPage: Page<ServerPageData> = {
   width: 'table',
   template: `<%~ include('@heading', { heading: it.heading, lead: it.description, badges: it.badges, action: undefined }) %>
 <%~ include('@subnav', it.tabs) %>
-<%~ include('@notice', { text: it.notice }) %>
+<% if (it.isDisabled) { %><p class="notice warning" role="status">The server is disabled and answers nobody. <% if (it.settings) { %>Enable it under <a href="<%= it.settings %>">Settings</a>.<% } else { %>Ask an owner or an admin to enable it.<% } %></p>
+<% } else { %><%~ include('@notice', { text: it.notice }) %><% } %>
 <section class="group" aria-labelledby="endpoint-heading">
 <h2 id="endpoint-heading">Endpoint</h2>
 <p class="copied"><code><%= it.endpoint %></code><button type="button" data-copy="<%= it.endpoint %>" aria-label="Copy the endpoint" hidden>Copy</button></p>

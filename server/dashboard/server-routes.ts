@@ -118,6 +118,7 @@ export function serverRoutes(door: DashboardDoor, { base, ports }: DashboardOpti
       typed,
       agents: await activeAgents(visit, ports),
       errors,
+      isDisabled: false,
       dangers: [],
     };
     const crumbs = [{ text: 'Servers', href: `${home}/servers` }, { text: 'Create server' }];
@@ -156,6 +157,8 @@ export function serverRoutes(door: DashboardDoor, { base, ports }: DashboardOpti
       description: server.description,
       tabs: serverTabs(visit, name, 'connect'),
       notice: notices[queryText(request, 'done') ?? ''],
+      isDisabled: server.disabledAt !== null,
+      settings: may('server.manage') ? `${home}/settings` : undefined,
       endpoint,
       facts: [
         { label: 'Calls go to', text: upstreamWords(server) },
@@ -196,7 +199,6 @@ export function serverRoutes(door: DashboardDoor, { base, ports }: DashboardOpti
 const notices: Readonly<Record<string, string>> = {
   created: 'The server is created. Connect an assistant to it below.',
   enabled: 'The server serves again.',
-  disabled: 'The server is disabled and answers nobody.',
 };
 
 /** What a list and a page say of a server that serves nobody. */

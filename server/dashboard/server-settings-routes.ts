@@ -64,25 +64,26 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
       action: `${home}/settings`,
       cancel: home,
       agents: await activeAgents(visit, ports),
+      isDisabled,
       dangers: [
         isDisabled
           ? {
               text: 'Enable',
               help: 'Let it serve again, with the same clients and keys.',
               href: `${home}/enable`,
-              isQuestion: true,
+              isHarmless: true,
             }
           : {
               text: 'Disable',
               help: 'Let it answer nobody, until it is enabled again.',
               href: `${home}/disable`,
-              isQuestion: true,
+              isHarmless: false,
             },
         {
           text: 'Delete',
           help: 'Remove it for good, with its clients and keys.',
           href: `${home}/delete`,
-          isQuestion: true,
+          isHarmless: false,
         },
       ],
     };
@@ -147,6 +148,7 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
         heading: `Enable the server ${name}?`,
         consequences: ['Its clients, keys and consents that are in force count again at once.'],
         verb: 'Enable the server',
+        isHarmless: true,
         cancel: `${serverPath(visit.organization, name)}/settings`,
         crumbs: serverCrumbs(visit.organization, name, { text: 'Enable' }),
       };

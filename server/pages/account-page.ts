@@ -44,7 +44,7 @@ export const accountPage: Page<AccountPageData> = {
 <h2 id="organizations-heading">Organizations</h2>
 <ul class="rows">
 <% for (const { organization, role } of it.memberships) { %>
-<li><div dir="auto"><%= organization %></div><span class="badge"><%= role %></span></li>
+<li><div dir="auto"><a href="/dashboard/<%= organization %>"><%= organization %></a></div><span class="badge"><%= role %></span></li>
 <% } %>
 <% if (it.memberships.length === 0) { %><li>You belong to no organization. Ask an owner to add you.</li><% } %>
 </ul>

@@ -109,6 +109,9 @@ nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
 .filter.many > input { flex-basis: 120px; }
 .filter .days { display: flex; gap: var(--space-2); align-items: center; }
 .filter .day input { min-width: 0; }
+@media (min-width: 560px) and (max-width: 699px) {
+  .filter.many > input, .filter.many > select { flex: 1 1 40%; max-width: none; }
+}
 @media (max-width: 559px) {
   .filter:has(> select) > input, .filter.many > input { flex-basis: 100%; max-width: none; }
   .filter:has(> select) > select { flex: 1 1 0; min-width: 0; }

@@ -1,6 +1,6 @@
 import type { Page } from './page.ts';
 
-/** A question before something is destroyed. */
+/** A question before something is destroyed, or taken up again. */
 export interface QuestionPageData {
   /** As `Revoke the API key “Nightly report”?`. */
   readonly heading: string;
@@ -10,6 +10,8 @@ export interface QuestionPageData {
   readonly action: string;
   /** What it does, as on the button: `Revoke the key`. */
   readonly verb: string;
+  /** Whether nothing stops working by it, so that its button is no warning. */
+  readonly isHarmless?: boolean;
   /** Where to go instead. */
   readonly cancel: string;
   /** What must be typed to go on, where a slip would cost much. */
@@ -37,7 +39,7 @@ export const questionPage: Page<QuestionPageData> = {
 <%~ include('@guard', it.frame) %>
 
 <% if (it.typed) { %><%~ include('@field', { name: 'typed', label: it.typed.label, value: it.typed.value || '', error: it.typed.error, attributes: 'autocomplete="off" spellcheck="false"' }) %><% } %>
-<div class="actions"><button class="danger strong"><%= it.verb %></button><a class="button" href="<%= it.cancel %>" data-cancel>Cancel</a></div>
+<div class="actions"><button class="<%= it.isHarmless ? 'primary' : 'danger strong' %>"><%= it.verb %></button><a class="button" href="<%= it.cancel %>" data-cancel>Cancel</a></div>
 </form>
 </div>`,
 };

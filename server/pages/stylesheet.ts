@@ -102,7 +102,7 @@ button.danger { color: var(--bad); }
 button:disabled { opacity: 0.6; cursor: default; }
 form.inline:not([hidden]) { gap: var(--space-3); }
 .others { display: flex; flex-direction: column; gap: var(--space-4); }
-.others button { width: 100%; min-height: max(40px, var(--target)); font-size: var(--size-3); }
+.others button, .others .button { width: 100%; min-height: max(40px, var(--target)); font-size: var(--size-3); }
 .or { display: flex; gap: var(--space-3); align-items: center; color: var(--ink-soft); font-size: var(--size-2); }
 .or::before, .or::after { content: ''; flex: 1; border-top: 1px solid var(--line); }
 [hidden] { display: none !important; }

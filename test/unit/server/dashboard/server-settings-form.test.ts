@@ -56,13 +56,13 @@ test('limits that are typed are kept, shown again, and lifted by emptying their 
 });
 
 test.each([
-  ['callsPerMinute', '0', 'The number of calls a minute must be at least 1.'],
-  ['callsPerMinute', '1000001', 'The number of calls a minute must be at most 1000000.'],
-  ['concurrentCalls', '1.5', 'The number of calls at once must be a whole number.'],
-  ['concurrentCalls', 'many', 'The number of calls at once must be a number.'],
-  ['callSeconds', '-1', 'The time of a call must be at least 1.'],
-  ['requestBytes', '1023', 'The size of a request must be at least 1024.'],
-  ['answerBytes', '1e12', 'The size of an answer must be at most 1073741824.'],
+  ['callsPerMinute', '0', 'Calls a minute must be at least 1.'],
+  ['callsPerMinute', '1000001', 'Calls a minute must be at most 1000000.'],
+  ['concurrentCalls', '1.5', 'Calls at once must be a whole number.'],
+  ['concurrentCalls', 'many', 'Calls at once must be a number.'],
+  ['callSeconds', '-1', 'Seconds a call must be at least 1.'],
+  ['requestBytes', '1023', 'Bytes of a request must be at least 1024.'],
+  ['answerBytes', '1e12', 'Bytes of an answer must be at most 1073741824.'],
 ] as const)('the limit %s of %s is refused beside its field', async (name, value, words) => {
   const before = await kept();
   const typed = { ...limits, title: 'Typed & kept', hiddenTools: 'drop', [name]: value };
