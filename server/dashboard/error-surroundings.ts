@@ -1,6 +1,7 @@
 import { currentPersonOf, type CurrentPersonPorts } from '#http/current-person';
 import type { SurroundingsOf } from '#http/page-errors';
 import type { DashboardSection } from '#pages/dashboard-frame';
+import { closedSections } from './closed-sections.ts';
 import { dashboardScripts } from './dashboard-scripts.ts';
 import { membershipOf, type MembershipPorts } from './membership-of.ts';
 
@@ -21,11 +22,13 @@ export function errorSurroundings(
     if (!person || organization === undefined) return undefined;
     const membership = await membershipOf(person, organization, ports);
     if (!membership?.isProved) return undefined;
+    const { role, others } = membership;
     const section = sectionOf(request.routeOptions.url ?? '');
+    const closed = closedSections(role);
     return {
       person,
       scripts: dashboardScripts(),
-      dashboard: { organization, others: membership.others, section, crumbs: [], live: undefined },
+      dashboard: { organization, others, section, closed, crumbs: [], live: undefined },
     };
   };
 }

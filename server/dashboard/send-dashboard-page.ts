@@ -3,6 +3,7 @@ import type { FastifyReply } from 'fastify';
 import { sendPage } from '#http/send-page';
 import type { Crumb } from '#pages/dashboard-frame';
 import type { Page } from '#pages/page';
+import { closedSections } from './closed-sections.ts';
 import type { DashboardVisit } from './dashboard-door.ts';
 import { dashboardScripts } from './dashboard-scripts.ts';
 
@@ -19,7 +20,7 @@ export interface DashboardPageOptions {
 /** Answers with a page in the dashboard's shell. */
 export function sendDashboardPage<Data extends object>(
   reply: FastifyReply,
-  { person, organization, others, section }: DashboardVisit,
+  { person, organization, role, others, section }: DashboardVisit,
   page: Page<Data>,
   data: Data,
   { crumbs, status = 200, live }: DashboardPageOptions,
@@ -28,6 +29,6 @@ export function sendDashboardPage<Data extends object>(
     person,
     status,
     scripts: dashboardScripts(),
-    dashboard: { organization, others, section, crumbs, live },
+    dashboard: { organization, others, section, closed: closedSections(role), crumbs, live },
   });
 }

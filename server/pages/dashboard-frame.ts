@@ -14,6 +14,8 @@ export interface DashboardFrame {
   readonly others: readonly string[];
   /** Which entry of the navigation the page belongs to, if one. */
   readonly section: DashboardSection | undefined;
+  /** Entries that the person may not open, and that are not there for them. */
+  readonly closed: readonly DashboardSection[];
   /** What follows the organization in the breadcrumb, as server and thing. */
   readonly crumbs: readonly Crumb[];
   /** Path of the server-sent events that say when something of this page changed, if it is live. */
@@ -40,14 +42,20 @@ export function dashboardPath(organization: string): string {
 }
 
 /** The navigation of a page, ready for the template. */
-export function dashboardNavigation({ organization, others, section, crumbs }: DashboardFrame) {
+export function dashboardNavigation({
+  organization,
+  others,
+  section,
+  closed,
+  crumbs,
+}: DashboardFrame) {
   const home = dashboardPath(organization);
   return {
     home,
     organization,
     others: others.map((name) => ({ text: name, href: dashboardPath(name) })),
     entries: dashboardSections
-      .filter(({ isThere }) => isThere)
+      .filter((entry) => entry.isThere && !closed.includes(entry.section))
       .map((entry) => ({
         text: entry.text,
         href: home + entry.path,

@@ -52,6 +52,23 @@ test('whose role does not allow it keeps the navigation', async () => {
   expect(text).toContain(sideOf('acme'));
 });
 
+test('the navigation leads nowhere that a role does not open, around an error as anywhere', async () => {
+  const vera = await app.browser('user_vera', { organizationId: 'org_acme', role: 'viewer' });
+  const ada = await app.browser('user_ada', { organizationId: 'org_acme', role: 'admin' });
+  const paths = ['/dashboard/acme/servers', '/dashboard/acme/no-such-page'];
+  const ask = (cookie: string) => Promise.all(paths.map((path) => app.get(path, cookie)));
+  const audit = '<a href="/dashboard/acme/audit"';
+
+  const closed = await ask(vera.cookie);
+  const open = await ask(ada.cookie);
+
+  expect(closed.map(({ text }) => [text.includes(sideOf('acme')), text.includes(audit)])).toEqual([
+    [true, false],
+    [true, false],
+  ]);
+  expect(open.map(({ text }) => text.includes(audit))).toEqual([true, true]);
+});
+
 test('who is no member learns of no organization, not even of their own', async () => {
   const eve = await app.browser('user_eve', { organizationId: 'org_globex', role: 'owner' });
   const paths = ['', '/servers', '/no-such-page'];

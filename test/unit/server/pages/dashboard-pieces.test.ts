@@ -11,6 +11,7 @@ const dashboard = {
   organization: 'acme',
   others: ['globex'],
   section: 'servers',
+  closed: [],
   crumbs: [{ text: 'sales', href: '/dashboard/acme/servers/sales' }, { text: 'API keys' }],
   live: '/dashboard/acme/live',
 } as const;
