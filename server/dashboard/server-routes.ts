@@ -64,7 +64,8 @@ export function serverRoutes(door: DashboardDoor, { base, ports }: DashboardOpti
       columns: query.columns,
       rows: items.map((server) => ({
         id: server.id,
-        isOver: server.disabledAt !== null,
+        // It may serve again: the badge says enough, and its name goes on leading there.
+        isOver: false,
         cells: [
           {
             kind: 'name',

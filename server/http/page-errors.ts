@@ -6,6 +6,7 @@ import { errorPage, type ErrorPageData } from '#pages/error-page';
 import { PeopleRefusal } from '#people/people-refusal';
 import { currentPersonOf, type CurrentPersonPorts } from './current-person.ts';
 import { pageErrorAnswer, toDashboard } from './page-error-answer.ts';
+import { toSignIn } from './plain-error-page.ts';
 import { sendPage, type PageOptions } from './send-page.ts';
 import { visitOf } from './visit.ts';
 
@@ -63,11 +64,12 @@ export function pageErrors(
   };
 }
 
-/** Whoever is in an organization starts anew there, rather than in the first of theirs. */
+/** Whoever is in an organization starts anew there, rather than in the first of theirs or by signing in again. */
 function nextFrom(
   next: ErrorPageData['next'],
   around: Surroundings | undefined,
 ): ErrorPageData['next'] {
-  if (next !== toDashboard || !around?.dashboard) return next;
-  return { ...next, href: dashboardPath(around.dashboard.organization) };
+  const isStart = next === toDashboard || next === toSignIn;
+  if (!isStart || !around?.dashboard) return next;
+  return { ...toDashboard, href: dashboardPath(around.dashboard.organization) };
 }

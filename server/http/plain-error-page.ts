@@ -7,12 +7,15 @@ export interface ErrorPageAnswer {
   readonly page: ErrorPageData;
 }
 
+/** Where to go who is not known to be signed in. */
+export const toSignIn = { text: 'To the sign-in page', href: '/sign-in' };
+
 /** A page of words, and where to go next: to the sign-in page unless given. */
 export function plainErrorPage(
   status: number,
   heading: string,
   text: string,
-  next = { text: 'To the sign-in page', href: '/sign-in' },
+  next = toSignIn,
 ): ErrorPageAnswer {
   return { status, headers: {}, page: { heading, text, next } };
 }

@@ -42,6 +42,17 @@ test('a page that no organization has is not found in the organization where it 
   expect(nobody.text).not.toContain('acme');
 });
 
+test('a form that was too old leads back into the organization, not to the sign-in page', async () => {
+  const omar = await app.browser('user_omar', { organizationId: 'org_acme', role: 'owner' });
+  const sent = { path: '/dashboard/acme/settings', cookie: omar.cookie, body: 'csrf_token=other' };
+
+  const { status, text } = await app.post(sent);
+
+  expect(status).toBe(403);
+  expect(text).toContain(sideOf('acme'));
+  expect(text).toContain('<a class="button" href="/dashboard/acme">To the dashboard</a>');
+});
+
 test('whose role does not allow it keeps the navigation', async () => {
   const vic = await app.browser('user_vic', { organizationId: 'org_acme', role: 'viewer' });
 
