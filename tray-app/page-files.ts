@@ -8,7 +8,7 @@ export type WindowName = (typeof windowNames)[number];
 /** What each window is called, and how large it is. */
 export const windows: Record<WindowName, { title: string; width: number; height: number }> = {
   connections: { title: 'Connections', width: 720, height: 560 },
-  add: { title: 'Add connection', width: 560, height: 680 },
+  add: { title: 'Add connection', width: 560, height: 720 },
   key: { title: 'Key', width: 520, height: 520 },
   assistants: { title: 'Assistants', width: 640, height: 560 },
   doctor: { title: 'Doctor', width: 640, height: 560 },

@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { repeat } from 'lit-html/directives/repeat.js';
 import type { AssistantView, Outcome, Overview } from '#contract';
+import { address } from './address.ts';
 import { outcomeNotice, problemNotice } from './outcome-notice.ts';
 import { ask, onOverview } from './program.ts';
 import { announce, show } from './show.ts';
@@ -62,39 +63,27 @@ function draw(): void {
 
 function card(one: AssistantView): TemplateResult {
   const { id, title, file, problem, importable } = one;
-  const names = [
-    ...new Set([
-      ...(overview?.connections.filter(({ own }) => own).map(({ name }) => name) ?? []),
-      ...one.installed,
-    ]),
-  ];
   return html`<li class="card" aria-busy=${busy.has(id)}>
     <div class="card-head">
       <h2>${title}</h2>
       ${
-        one.installed.length > 0
-          ? stateBadge('good', `starts ${one.installed.length}`)
-          : stateBadge('quiet', 'starts none')
+        problem !== ''
+          ? stateBadge('bad', 'cannot be read')
+          : one.installed.length > 0
+            ? stateBadge('good', `starts ${one.installed.length}`)
+            : stateBadge('quiet', 'starts none')
       }
     </div>
-    <p class="mono soft">${file}</p>
+    <p class="mono soft">${address(file)}</p>
     ${
       problem === ''
         ? nothing
-        : problemNotice(problem, 'Mend the file by hand; Latchkey leaves it alone until then.')
+        : problemNotice(
+            `The file ${problem}.`,
+            'Mend it by hand; Latchkey leaves it alone until then, and looks again when you come back.',
+          )
     }
-    ${outcomeNotice(outcomes.get(id))}
-    ${
-      names.length === 0
-        ? html`<p class="help">Add a connection first.</p>`
-        : html`<ul class="rows">
-            ${repeat(
-              names,
-              (name) => name,
-              (name) => row(one, name),
-            )}
-          </ul>`
-    }
+    ${outcomeNotice(outcomes.get(id))} ${problem === '' ? rows(one) : nothing}
     ${
       importable.length === 0
         ? nothing
@@ -106,7 +95,7 @@ function card(one: AssistantView): TemplateResult {
                     <div>
                       <p dir="auto">${entry}</p>
                       <p class="help">
-                        <span class="mono">${url}</span><br />${
+                        <span class="mono">${address(url)}</span><br />${
                           fromMcpRemote
                             ? 'Starts mcp-remote now.'
                             : 'Holds a secret in the open now.'
@@ -128,7 +117,20 @@ function card(one: AssistantView): TemplateResult {
   </li>`;
 }
 
-function row({ id, title, installed, problem }: AssistantView, name: string): TemplateResult {
+function rows(one: AssistantView): TemplateResult {
+  const own = overview?.connections.filter((each) => each.own).map(({ name }) => name) ?? [];
+  const names = [...new Set([...own, ...one.installed])];
+  if (names.length === 0) return html`<p class="help">Add a connection first.</p>`;
+  return html`<ul class="rows">
+    ${repeat(
+      names,
+      (name) => name,
+      (name) => row(one, name),
+    )}
+  </ul>`;
+}
+
+function row({ id, title, installed }: AssistantView, name: string): TemplateResult {
   const there = installed.includes(name);
   return html`<li>
     <div>
@@ -139,7 +141,7 @@ function row({ id, title, installed, problem }: AssistantView, name: string): Te
       type="button"
       class=${there ? 'quiet' : ''}
       aria-label=${`${there ? 'Remove' : 'Install'} ${name} ${there ? 'from' : 'in'} ${title}`}
-      ?disabled=${busy.has(id) || problem !== ''}
+      ?disabled=${busy.has(id)}
       @click=${() => change(there ? 'uninstall' : 'install', id, name)}
     >
       ${there ? 'Remove' : 'Install'}

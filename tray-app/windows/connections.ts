@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { repeat } from 'lit-html/directives/repeat.js';
 import type { ConnectionView, OperationName, Outcome, Overview } from '#contract';
+import { address } from './address.ts';
 import { askWhetherToRemove } from './ask-whether-to-remove.ts';
 import { connectionFactsList } from './connection-facts-list.ts';
 import { outcomeNotice, problemNotice } from './outcome-notice.ts';
@@ -90,7 +91,7 @@ function card(one: ConnectionView): TemplateResult {
       <h2 dir="auto">${name}</h2>
       ${waiting ? stateBadge('busy', 'waiting for you') : stateBadge(moods[state], stateWords[state])}
     </div>
-    <p class="mono soft">${url}</p>
+    ${url === '' ? nothing : html`<p class="mono soft">${address(url)}</p>`}
     ${
       waiting
         ? waitingView(signIn, {
@@ -115,7 +116,12 @@ function card(one: ConnectionView): TemplateResult {
           </p>`
         : nothing
     }
-    ${connectionFactsList(one)} ${outcomeNotice(outcomes.get(name))} ${actions(one, waiting)}
+    ${
+      url === ''
+        ? nothing
+        : html`${connectionFactsList(one)} ${outcomeNotice(outcomes.get(name))}
+          ${actions(one, waiting)}`
+    }
   </li>`;
 }
 

@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { ConnectionView, Outcome } from '#contract';
 import { secretWords } from '#secret-words';
+import { address } from './address.ts';
 import { moment } from './moment.ts';
 import { outcomeNotice } from './outcome-notice.ts';
 import { ask, onOverview } from './program.ts';
@@ -49,7 +50,7 @@ function draw(): void {
     <h1>${connection.state === 'needs_key' ? 'Enter' : 'Rotate'} ${what}</h1>
     <div class="found">
       <p><strong dir="auto">${name}</strong></p>
-      <p class="mono soft">${connection.url}</p>
+      <p class="mono soft">${address(connection.url)}</p>
       ${
         connection.keySince === undefined
           ? nothing

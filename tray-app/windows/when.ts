@@ -7,6 +7,7 @@ const units: readonly [Intl.RelativeTimeFormatUnit, number][] = [
 /** A moment as a person says it: `2 minutes ago`, `in 3 hours`. Both in seconds since 1970. */
 export function when(at: number, now: number): string {
   const apart = at - now;
+  if (Math.abs(apart) < 1) return 'just now';
   const [unit, seconds] = units.find(([, length]) => Math.abs(apart) >= length) ?? ['second', 1];
   const words = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
   return words.format(Math.trunc(apart / seconds), unit);
