@@ -53,6 +53,6 @@ function assistantOf({ assistant, parent, pid }: Connection['proxies'][number]):
 
 /** The dashboard of a server of ours, told by the shape of its endpoints. */
 function dashboardOf(url: string): string | undefined {
-  const { origin, pathname } = new URL(url);
+  const { origin, pathname } = URL.parse(url) ?? { origin: '', pathname: '' };
   return /^\/mcp\/[^/]+\/[^/]+$/.test(pathname) ? `${origin}/` : undefined;
 }

@@ -18,6 +18,7 @@ const assistant = z.string().regex(/^[a-z-]{1,32}$/);
 /** How a connection is, as a page and the menu show it. */
 export const connectionView = z.strictObject({
   name: z.string(),
+  /** Empty where the connection cannot be read; `detail` says why. */
   url: z.string(),
   /** Who the server knows us as. */
   as: z.enum(['person', 'client', 'api_key']),

@@ -57,6 +57,7 @@ function connectionItem(one: ConnectionView, signIn: SignInView | undefined): Me
   const { name, as, state, account, dashboard, rotates } = one;
   const word = signIn ? 'waiting for you in the browser' : stateWords[state];
   const person = as === 'person';
+  const readable = one.url !== '';
   const actions: MenuItem[] = [
     ...(signIn ? [item('Cancel sign-in', { do: 'cancelSignIn', name })] : []),
     ...(person && !signIn && state === 'needs_sign_in'
@@ -73,12 +74,14 @@ function connectionItem(one: ConnectionView, signIn: SignInView | undefined): Me
     kind: 'item',
     label: `${stateShapes[signIn ? 'connecting' : state]} ${name} — ${word}`,
     enabled: true,
-    items: [
-      line(account === undefined ? asWords[as] : `As ${account}`),
-      line(hostOf(one.url)),
-      { kind: 'separator' },
-      ...actions,
-    ],
+    items: readable
+      ? [
+          line(account === undefined ? asWords[as] : `As ${account}`),
+          line(hostOf(one.url)),
+          { kind: 'separator' },
+          ...actions,
+        ]
+      : [line('Its configuration cannot be read'), open('Connections', 'connections')],
   };
 }
 

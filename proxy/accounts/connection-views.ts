@@ -4,6 +4,7 @@ import { connectionNames } from '#config/connection-names';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Options } from '#config/options';
 import { registryFile } from '#config/registry-file';
+import { checkDocument } from '#config/find-entry';
 import { userFiles } from '#config/user-files';
 import { isProxyOf } from '#presence/is-proxy-of';
 import type { RunningProxy } from '#presence/running-proxy';
@@ -26,12 +27,17 @@ export type ViewPorts = {
   startedBy: (name: string) => Promise<readonly string[]>;
 };
 
-/** Every connection of this machine, with the running `proxies` that are known. */
+/**
+ * Every connection of this machine, with the running `proxies` that are known.
+ *
+ * @throws {ConfigurationError} where our own file cannot be read: that there are none would be untrue
+ */
 export async function connectionViews(
   proxies: readonly RunningProxy[],
   { machine, options, startedBy, excuse }: ViewPorts,
 ): Promise<ConnectionView[]> {
   const files = options.config === undefined ? userFiles(machine) : [options.config];
+  await checkDocument(registryFile(machine), (path) => machine.readText(path));
   const state = options.stateDir ?? defaultStateDirectory(machine);
   const urls = options.config === undefined ? await signedInUrls(join(state, 'sign-ins')) : [];
   const names = await connectionNames(files, (path) => machine.readText(path));

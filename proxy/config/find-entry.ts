@@ -55,6 +55,17 @@ export async function findEntry(
   );
 }
 
+/**
+ * Looks whether a file can be read, where it is there.
+ *
+ * @throws {ConfigurationError} with what is wrong, and nothing that stands in it
+ */
+export async function checkDocument(file: string, readText: ReadText): Promise<void> {
+  const problems: Problem[] = [];
+  await readDocument(file, readText, false, problems);
+  if (problems.length > 0) throw new ConfigurationError(problems);
+}
+
 /** What stands in these files, of those that can be read. */
 export async function findDocuments(
   files: readonly string[],

@@ -263,6 +263,30 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     expect(desktop.tray().menu.map(({ label }) => label)).toContain('5 more…');
   });
 
+  test('connections that cannot be read say so: one of them, or all', async () => {
+    const [library] = everyState();
+    const bad = { ...seenConnection({ name: 'broken', url: '', state: 'trouble' }), scopes: [] };
+    const { issuer: _, expiresAt: __, ...unread } = bad;
+    const reason =
+      'connections.json: mcpServers.broken.url is missing; it is the URL of the MCP server';
+    desktop.script([
+      ...(library ? [library] : []),
+      { ...unread, reason, renewable: false, source: { file: '', own: false } },
+    ]);
+    const page = await desktop.window('connections');
+    await page.setViewportSize({ width: 720, height: 560 });
+    await page.getByText(reason).waitFor();
+    await lookAt(page, 'connections-unreadable');
+    desktop.failScript('connections.json is not JSON; look for a missing comma or quote');
+    await page.getByRole('alert').waitFor();
+    await lookAt(page, 'connections-trouble');
+    const alert = await page.getByRole('alert').textContent();
+
+    expect(alert).toContain('connections.json is not JSON');
+    expect(desktop.tray().icon).toContain('trouble');
+    expect(await page.locator('main').textContent()).not.toContain('No connections yet');
+  });
+
   test('the keyboard alone reaches and works everything', async () => {
     desktop.script(everyState());
     const page = await desktop.window('connections');

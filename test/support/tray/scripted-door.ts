@@ -13,6 +13,7 @@ export { AccountsError };
 export function openAccounts(): AccountsDoor {
   let connections: ConnectionView[] = [];
   let changed = Promise.withResolvers<void>();
+  let failure: AccountsError | undefined;
   const now = () => Math.floor(Date.now() / 1000);
   const claimed = new Set<string>();
   const starts = new Map<string, string[]>([['claude-desktop', ['sales']]]);
@@ -25,6 +26,10 @@ export function openAccounts(): AccountsDoor {
   };
   process.on('message', (message: ToApp) => {
     if (message.act === 'scripted') change(message.connections);
+    if (message.act === 'scriptedFailure') {
+      failure = new AccountsError('configuration', message.words, 'mend it by hand');
+      change(connections);
+    }
   });
 
   const rotate = async (name: string, secret: string) => {
@@ -55,6 +60,11 @@ export function openAccounts(): AccountsDoor {
     async *watch(signal) {
       while (!signal.aborted) {
         const next = changed.promise;
+        if (failure) {
+          const once = failure;
+          failure = undefined;
+          throw once;
+        }
         yield connections;
         await next;
       }
@@ -118,7 +128,7 @@ export function openAccounts(): AccountsDoor {
       assistant('cursor', 'Cursor', '.cursor/mcp.json'),
       {
         ...assistant('vscode', 'VS Code', '.config/Code/User/mcp.json'),
-        problem: 'line 12 is not JSON',
+        problem: 'is not JSON',
       },
       { ...assistant('gemini', 'Gemini CLI', '.gemini/settings.json'), found: false },
     ],

@@ -52,6 +52,8 @@ export interface TrayDesktop extends AsyncDisposable {
   startAgain(): void;
   /** What the scripted door says from now on. */
   script(connections: ConnectionView[]): void;
+  /** It fails once, with these words. */
+  failScript(words: string): void;
   kill(): Promise<void>;
   /** Kills `victim`, or the app itself, when it is about to write for the `left`th time from now. */
   killAt(left: number, victim?: number): void;
@@ -295,6 +297,7 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
     mayOpen: async (url) => (await ask({ act: 'mayOpen', window: firstWindow(), url })) === true,
     clipboard: async () => ask({ act: 'clipboard' }),
     script: (connections) => act({ act: 'scripted', connections }),
+    failScript: (words) => act({ act: 'scriptedFailure', words }),
     startAgain: () => act({ act: 'secondInstance' }),
     killAt(left, victim = 0) {
       points = { passed: [], killed: false };

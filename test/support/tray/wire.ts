@@ -33,6 +33,8 @@ export type ToApp =
   | { act: 'clickNotification'; notification: number }
   | { act: 'ready' | 'closed'; window: number }
   | { act: 'scripted'; connections: ConnectionView[] }
+  /** The scripted door fails once with these words. */
+  | { act: 'scriptedFailure'; words: string }
   /** At the point that is so many writes away, `victim` is killed, a process id; 0 for the app itself. */
   | { act: 'killAt'; left: number; victim: number }
   | { act: 'secondInstance' | 'quit' };

@@ -1,5 +1,5 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { AccountsError, openAccounts } from '#proxy/open-accounts';
 import { temporaryFolder } from '#support/temporary-folder';
@@ -24,7 +24,8 @@ async function machine() {
     launcher: { node: '/opt/node', script: '/opt/latchkey.js' },
     options: { 'secret-store': 'memory' },
   });
-  return { door, file, [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose]() };
+  const own = join(folder.path, '.config', 'latchkey', 'connections.json');
+  return { door, file, own, [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose]() };
 }
 
 test('assistants are found, with what they start and what can be taken over', async () => {
@@ -53,6 +54,28 @@ test('a file that is no JSON is a problem of that assistant alone', async () => 
   const [claude] = await at.door.assistants();
 
   expect(claude).toMatchObject({ problem: 'is not JSON', starts: [] });
+});
+
+test('our own file that is no JSON is told, and not that there are no connections', async () => {
+  await using at = await machine();
+  await mkdir(dirname(at.own), { recursive: true });
+  await writeFile(at.own, `{"mcpServers": {"acme": "${secret}"`);
+
+  const told = at.door.listConnections();
+
+  await expect(told).rejects.toThrow(AccountsError);
+  await expect(told).rejects.toThrow(/connections\.json.*is not JSON/);
+  await expect(told).rejects.not.toThrow(secret);
+});
+
+test('a connection that cannot be read is one in trouble, without a URL', async () => {
+  await using at = await machine();
+  await mkdir(dirname(at.own), { recursive: true });
+  await writeFile(at.own, JSON.stringify({ mcpServers: { bad: { oauth: {} } } }));
+
+  expect(await at.door.listConnections()).toMatchObject([
+    { name: 'bad', url: '', state: 'trouble', reason: expect.stringContaining('url') },
+  ]);
 });
 
 test('whoever watches sees a connection come and go', async () => {

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { AccountsError } from '#proxy/accounts/accounts-error';
 import { fakeClock } from '#support/fake-clock';
 import type { Overview } from '#tray/contract';
+import { connectionFacts } from '#tray/connection-facts';
 import { liveOverview, type LiveOverviewPorts } from '#tray/live-overview';
 import { menu } from '#tray/menu';
 import { trayFace } from '#tray/tray-face';
@@ -80,4 +81,24 @@ test('trouble is what the icon, the words beside it and the first line of the me
     tooltip: `Latchkey: ${problem}`,
   });
   expect(overview && menu(overview)[0]).toMatchObject({ label: `▲ ${problem}` });
+});
+
+test('a connection that cannot be read is shown with the reason, and nothing is known of it', () => {
+  const facts = connectionFacts(
+    {
+      name: 'bad',
+      url: '',
+      source: { file: '', own: false },
+      as: 'person',
+      state: 'trouble',
+      reason: 'its url is missing',
+      renewable: false,
+      proxies: [],
+      startedBy: [],
+    },
+    (assistant) => assistant,
+  );
+
+  expect(facts).toMatchObject({ state: 'trouble', detail: 'its url is missing', url: '' });
+  expect(facts.dashboard).toBeUndefined();
 });

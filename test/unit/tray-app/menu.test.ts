@@ -67,6 +67,13 @@ test('whoever signs in by a client with a secret can rotate that', () => {
   expect(items).toContain('Sign out');
 });
 
+test('a connection that cannot be read leads to the window that says why', () => {
+  const items = menu(overview([connection({ url: '', state: 'trouble' })]));
+
+  expect(labels(items)[0]).toBe('▲ sales — trouble');
+  expect(below(items)).toEqual(['Its configuration cannot be read', 'Connections']);
+});
+
 test('more connections than a menu can show are counted', () => {
   const many = Array.from({ length: 15 }, (_, at) => connection({ name: `s${at}` }));
 
