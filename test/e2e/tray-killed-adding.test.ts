@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { suite } from '#support/suite';
 import { everyPoint } from '#support/tray/every-point';
@@ -6,6 +7,8 @@ import { killBench, type KillBench, type Victim } from '#support/tray/kill-bench
 const ways = ['api_key', 'client', 'consent'] as const;
 type Way = (typeof ways)[number];
 const victims: Victim[] = ['app', 'keyring', 'proxy'];
+/** An assistant's file that knows the connection before we do. */
+const early = '.early.json';
 /** Where the way of adding passes, whatever else it writes. */
 const landmarks: Record<Way, string[]> = {
   api_key: ['write *', 'keep api key', 'rename to connections.json'],
@@ -17,8 +20,14 @@ await suite(['keychain', 'browser'], 'the tray app while it adds a connection', 
   let bench: KillBench;
   beforeAll(async () => {
     bench = await killBench();
+    const mcpServers = { work: { url: bench.url, account: 'work' } };
+    await bench.write(early, JSON.stringify({ mcpServers }));
   }, 120_000);
   afterAll(async () => bench?.[Symbol.asyncDispose]());
+
+  /** A proxy of the very connection that is added, which waits for somebody to sign in. */
+  const waiting = () =>
+    bench.connect('work', '--config', join(bench.home, early), '--sign-in', 'never');
 
   const credential = (way: Way) =>
     ({
@@ -39,12 +48,15 @@ await suite(['keychain', 'browser'], 'the tray app while it adds a connection', 
   };
   const signIn = async () => bench.allowed(async () => bench.ask('signIn', { name: 'work' }));
 
-  test.each(ways.flatMap((way) => victims.map((victim) => ({ way, victim }))))(
-    'by $way, with the $victim killed before anything is written: all of it or nothing',
-    async ({ way, victim }) => {
+  test.each([
+    ...ways.flatMap((way) => victims.map((victim) => ({ way, victim, of: 'steady' }))),
+    { way: 'consent' as const, victim: 'proxy' as const, of: 'work' },
+  ])(
+    'by $way, with the $victim (of $of, if a proxy) killed before anything is written: all of it or nothing',
+    async ({ way, victim, of }) => {
       const points = await everyPoint(bench, {
         victim,
-        proxyOf: 'steady',
+        start: () => (of === 'work' ? waiting() : bench.connect(of)),
         work: async () => add(way),
         async after(told, point) {
           const there = (await bench.names()).includes('work');

@@ -8,6 +8,10 @@ const readAll = `const { findCredentials } = require('@napi-rs/keyring');
   const all = findCredentials('latchkey').map(({ account, password }) => [account, password]);
   console.log(JSON.stringify(all));
   process.exit();`;
+const forgetOne = `const { Entry } = require('@napi-rs/keyring');
+  const place = { linux: { store: 'secret-service' } };
+  new Entry('latchkey', process.argv[1], place).deletePassword();
+  process.exit();`;
 const entries = z.array(z.tuple([z.string(), z.string()]));
 
 /** A session bus that knows no program to start for a name. */
@@ -36,6 +40,8 @@ export interface KeychainSession extends AsyncDisposable {
   readonly startKeyring: () => Promise<void>;
   /** All that is kept in it, by account. */
   readonly contents: () => Promise<ReadonlyMap<string, string>>;
+  /** Takes one out of it. */
+  readonly forget: (account: string) => Promise<void>;
 }
 
 /**
@@ -108,6 +114,13 @@ export async function keychainSession({
         if (!stderr.includes('UnknownMethod') || attempt === 10)
           throw new Error(`the keyring cannot be read: ${stderr}`);
       }
+    },
+    async forget(account) {
+      const { stderr } = await runProgram(process.execPath, {
+        args: ['-e', forgetOne, account],
+        env,
+      });
+      if (stderr !== '') throw new Error(`the keyring cannot forget ${account}: ${stderr}`);
     },
     [Symbol.asyncDispose]: () => started.disposeAsync(),
   };

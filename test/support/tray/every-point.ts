@@ -1,9 +1,10 @@
+import type { ProxyProcess } from '../proxy-process.ts';
 import type { KillBench, Told, Victim } from './kill-bench.ts';
 
 export type EveryPoint = {
   victim: Victim;
-  /** The connection whose running proxy is the victim, where one is. */
-  proxyOf: string;
+  /** Starts the proxy that is the victim, where one is. */
+  start: () => ProxyProcess;
   work: () => Promise<Told>;
   /** Looks at what is left, and makes all ready for the next time. `told` is nothing when the app died. */
   after: (told: Told | undefined, point: string) => Promise<void>;
@@ -18,11 +19,11 @@ const most = 60;
  */
 export async function everyPoint(
   bench: KillBench,
-  { victim, proxyOf, work, after }: EveryPoint,
+  { victim, start, work, after }: EveryPoint,
 ): Promise<string[]> {
   const points: string[] = [];
   while (points.length < most) {
-    await using proxy = victim === 'proxy' ? bench.connect(proxyOf) : undefined;
+    await using proxy = victim === 'proxy' ? start() : undefined;
     await proxy?.handshake();
     const app = bench.app();
     const pid = { app: 0, keyring: bench.keyringPid(), proxy: proxy?.pid ?? 0 }[victim];
@@ -33,7 +34,11 @@ export async function everyPoint(
     const told = await Promise.race([working, app.ended.then(() => undefined)]);
     const { passed, killed } = app.points();
     app.killAt(0);
-    if (!killed) return points;
+    if (!killed) {
+      if (!told) throw new Error(`the app ended by itself: ${app.stderr()}`);
+      if (!told.ok) throw new Error(`it was refused: ${JSON.stringify(told)}`);
+      return points;
+    }
     const point = passed.at(-1) ?? '';
     points.push(point);
     await bench.recover(victim);

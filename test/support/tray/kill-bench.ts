@@ -25,6 +25,8 @@ export interface KillBench extends AsyncDisposable {
   readonly keys: [string, string];
   /** A client of it with two secrets that both count. */
   readonly client: ClientSecrets;
+  /** The same of one that people sign in by. */
+  readonly personsClient: ClientSecrets;
   /** The app that runs now. */
   app(): TrayDesktop;
   /** What a page of the app asks; never answered when the app dies first. */
@@ -38,14 +40,21 @@ export interface KillBench extends AsyncDisposable {
   names(): Promise<string[]>;
   /** The tray's word for a connection; `undefined` when it has no such item. */
   stateOf(name: string): Promise<string | undefined>;
-  /** What an assistant starts. */
-  connect(name: string): ProxyProcess;
+  /** The person's home directory. */
+  readonly home: string;
+  /** A file in it, as {@link LatchkeyHome} reads and writes it. */
+  read(file: string): Promise<string | undefined>;
+  write(file: string, text: string): Promise<void>;
+  /** What an assistant starts; more words follow the name. */
+  connect(name: string, ...words: readonly string[]): ProxyProcess;
   /** Whether a call through the connection is answered. */
   works(name: string): Promise<boolean>;
   /** The entries of the keychain, by account. */
   kept(): Promise<ReadonlyMap<string, string>>;
-  /** Accounts of the keychain that no connection leads to. */
-  orphans(): Promise<string[]>;
+  /** Accounts of the keychain that no connection leads to, neither ours nor one of these files. */
+  orphans(files?: readonly string[]): Promise<string[]>;
+  /** Takes an entry out of the keychain, as a person does who looks into it. */
+  forget(account: string): Promise<void>;
 }
 
 const dana = { email: 'dana@example.com', password: 'correct horse battery staple' };
@@ -77,13 +86,13 @@ export async function killBench(): Promise<KillBench> {
   const home = stack.use(await latchkeyHome(keychain.env));
   const person = ['user', 'create', dana.email, '--organization', 'demo', '--role', 'member'];
   await server.command(person, `${dana.password}\n`);
-  const { keys, client } = await credentialsOf(server);
+  const credentials = await credentialsOf(server);
   const parts = { keychain, server, browser, home };
-  const bench = await benchOf(parts, { keys, client });
+  const bench = await benchOf(parts, credentials);
   await bench.ask('add', {
     name: 'steady',
     url: bench.url,
-    credential: { as: 'api_key', apiKeySecret: keys[0] },
+    credential: { as: 'api_key', apiKeySecret: bench.keys[0] },
   });
   const started = stack.move();
   return {
@@ -100,12 +109,15 @@ async function credentialsOf(server: ServerProcess) {
     JSON.parse(await server.command([...words, '--json']));
   const key = async () => made.key.parse(await json('key', 'create', place, '--name', 'k')).key;
   const scopes = ['tools:read', 'tools:execute'].flatMap((scope) => ['--scope', `mcp:${scope}`]);
-  const created = await json('client', 'create', place, '--name', 'c', ...scopes);
-  const { client_id: id, client_secret: first } = made.client.parse(created);
-  const { client_secret: second } = made.secret.parse(await json('client', 'rotate', id));
+  const client = async (name: string, ...more: string[]): Promise<ClientSecrets> => {
+    const created = await json('client', 'create', place, '--name', name, ...scopes, ...more);
+    const { client_id: id, client_secret: first } = made.client.parse(created);
+    const { client_secret: second } = made.secret.parse(await json('client', 'rotate', id));
+    return { id, secrets: [first, second] };
+  };
+  const back = ['--redirect-uri', 'http://127.0.0.1/callback'];
   const keys: [string, string] = [await key(), await key()];
-  const client: ClientSecrets = { id, secrets: [first, second] };
-  return { keys, client };
+  return { keys, client: await client('c'), personsClient: await client('p', ...back) };
 }
 
 type Parts = {
@@ -117,7 +129,7 @@ type Parts = {
 
 async function benchOf(
   { keychain, server, browser, home }: Parts,
-  credentials: Pick<KillBench, 'keys' | 'client'>,
+  credentials: Pick<KillBench, 'keys' | 'client' | 'personsClient'>,
 ): Promise<Omit<KillBench, typeof Symbol.asyncDispose>> {
   const start = async () => {
     const started = await trayDesktop({
@@ -131,8 +143,8 @@ async function benchOf(
   };
   const read = async () => (await home.read(registry)) ?? '{"mcpServers":{}}';
   const names = async () => Object.keys(JSON.parse(await read()).mcpServers);
-  const connect = (name: string) =>
-    home.start({ command: process.execPath, args: [launcher, 'connect', name] });
+  const connect = (name: string, ...words: readonly string[]) =>
+    home.start({ command: process.execPath, args: [launcher, 'connect', name, ...words] });
   const stateOf = async (name: string) =>
     app
       .tray()
@@ -142,6 +154,7 @@ async function benchOf(
 
   return {
     ...credentials,
+    home: home.path,
     url: `${server.base}/mcp/${place}`,
     app: () => app,
     ask: async (operation, input) =>
@@ -152,10 +165,11 @@ async function benchOf(
       const { opened, ended } = app;
       const before = opened.length;
       const asking = asked();
-      let over = false;
-      const end = () => void (over = true);
+      const over = new AbortController();
+      const end = () => over.abort();
       Promise.race([asking, ended]).then(end, end);
-      await expect.poll(() => over || opened.length > before, patience).toBe(true);
+      while (!over.signal.aborted && opened.length === before)
+        await new Promise((resolve) => setTimeout(resolve, patience.interval));
       const [address] = opened.slice(before);
       if (address !== undefined) {
         const back = await allow(new URL(address), dana);
@@ -174,6 +188,8 @@ async function benchOf(
     keyringPid: () => keychain.keyringPid(),
     names,
     stateOf,
+    read: async (file) => home.read(file),
+    write: async (file, text) => home.write(file, text),
     connect,
     async works(name) {
       await using proxy = connect(name);
@@ -181,9 +197,13 @@ async function benchOf(
       return (await proxy.request('tools/list')).result !== undefined;
     },
     kept: async () => keychain.contents(),
-    async orphans() {
-      const leads = ledTo(await read());
-      return [...(await keychain.contents()).keys()].filter((account) => !leads(account));
+    async orphans(files = []) {
+      const texts = await Promise.all(files.map(async (file) => (await home.read(file)) ?? '{}'));
+      const leads = [await read(), ...texts].map(ledTo);
+      return [...(await keychain.contents()).keys()].filter((account) =>
+        leads.every((leadsTo) => !leadsTo(account)),
+      );
     },
+    forget: async (account) => keychain.forget(account),
   };
 }

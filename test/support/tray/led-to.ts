@@ -1,20 +1,24 @@
 import { z } from 'zod';
 
 const entries = z.object({
-  mcpServers: z.record(
-    z.string(),
-    z.object({
-      url: z.string(),
-      account: z.string(),
-      apiKey: z.string().optional(),
-      oauth: z
-        .object({ clientId: z.string().optional(), clientSecret: z.string().optional() })
-        .optional(),
-    }),
-  ),
+  mcpServers: z
+    .record(
+      z.string(),
+      z.object({
+        // What starts a program leads nowhere by itself.
+        url: z.string().optional(),
+        account: z.string().default(''),
+        headers: z.record(z.string(), z.string()).optional(),
+        apiKey: z.string().optional(),
+        oauth: z
+          .object({ clientId: z.string().optional(), clientSecret: z.string().optional() })
+          .optional(),
+      }),
+    )
+    .default({}),
 });
 
-/** Tells of an account of the keychain whether a connection of the configuration leads to it. */
+/** Tells of an account of the keychain whether a connection of the configuration file leads to it. */
 export function ledTo(configuration: string): (account: string) => boolean {
   const all = Object.values(entries.parse(JSON.parse(configuration)).mcpServers);
   return (account) => {
@@ -26,6 +30,10 @@ export function ledTo(configuration: string): (account: string) => boolean {
     switch (kind) {
       case 'api key':
         return here.some((one) => one.apiKey === 'keychain' && one.account === second);
+      case 'header':
+        return here.some(
+          (one) => one.account === second && one.headers?.[rest[0] ?? ''] === 'keychain',
+        );
       case 'client secret':
         return here.some(({ oauth }) => oauth?.clientSecret && oauth.clientId === second);
       case 'access token':

@@ -1,0 +1,3 @@
+import { killedRotations } from '#support/tray/killed-rotations';
+
+await killedRotations(['person']);
