@@ -12,6 +12,8 @@ export type FoundEntry = {
   key: string;
   url: string;
   given: GivenEntry;
+  /** Whose sign-in it is, where the entry says so. */
+  account?: string;
   /** The headers whose values go to the keychain. */
   secretHeaders: readonly string[];
   /** What to write instead of each secret, by its place in the entry; none: the entry starts us. */
@@ -79,7 +81,7 @@ function fromUrl(
 ): FoundEntry | undefined {
   const entry = readEntry(value, { source: '', key: '' }, []);
   if (!entry) return undefined;
-  const { url, oauth, apiKey, headers } = entry;
+  const { url, oauth, apiKey, headers, account } = entry;
   const secretHeaders = Object.entries(isObject(headers) ? headers : {})
     .filter(([name, text]) => secretName.test(name) && isText(text) && text !== inKeychain)
     .map(([name]) => name);
@@ -102,6 +104,7 @@ function fromUrl(
     url,
     given,
     secretHeaders: secretHeaders.map((name) => name.toLowerCase()),
+    ...(account !== undefined && { account }),
     ...(!connectsItself && { inPlace }),
   };
 }

@@ -93,7 +93,8 @@ async function stepOf(
   options: Options,
   machine: OwnMachine,
 ): Promise<ImportStep> {
-  const { key, url, given, secretHeaders, inPlace, remoteHash } = entry;
+  const { key, url, given, account, secretHeaders, inPlace, remoteHash } = entry;
+  const whose = account === undefined ? {} : { account };
   const read = await machine.readConnection(url, options, given);
   const name =
     key
@@ -101,7 +102,7 @@ async function stepOf(
       .replace(/^[^A-Za-z0-9]+/, '')
       .slice(0, 64) || 'server';
   const connection: Connection = inPlace
-    ? { ...read, name: key, source: file }
+    ? { ...read, ...whose, name: key, source: file }
     : { ...read, name, account: name, source: registryFile(machine) };
   if (!inPlace) await refuseTaken(connection, options, machine);
   const { credentials, headers = {} } = connection;

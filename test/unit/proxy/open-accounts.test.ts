@@ -15,6 +15,8 @@ async function machine() {
   const args = ['mcp-remote', 'https://acme.example/mcp', '--header', `X-API-Key:${secret}`];
   const document = { mcpServers: { acme: { command: 'npx', args }, other: { command: 'x' } } };
   await writeFile(file, JSON.stringify(document));
+  const keyFile = join(folder.path, 'key');
+  await writeFile(keyFile, 'k'.repeat(44), { mode: 0o600 });
   const door = openAccounts({
     platform: 'linux',
     home: folder.path,
@@ -22,7 +24,7 @@ async function machine() {
     parentPid: 1,
     node: process.versions.node,
     launcher: { node: '/opt/node', script: '/opt/latchkey.js' },
-    options: { 'secret-store': 'memory' },
+    options: { 'secret-store': 'file', 'secret-store-key-file': keyFile },
   });
   const own = join(folder.path, '.config', 'latchkey', 'connections.json');
   return { door, file, own, [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose]() };
@@ -45,6 +47,16 @@ test('assistants are found, with what they start and what can be taken over', as
   expect(JSON.stringify(imports)).not.toContain(secret);
   expect(after[0]).toMatchObject({ starts: ['acme'], backups: [imported.backup] });
   expect(await readFile(at.file, 'utf8')).not.toContain(secret);
+});
+
+test('a secret that is moved out of an entry is found by the account that the entry names', async () => {
+  await using at = await machine();
+  const desk = { url: 'https://acme.example/mcp', account: 'dana', apiKey: secret };
+  await writeFile(at.file, JSON.stringify({ mcpServers: { desk } }));
+  await at.door.import(at.file, 'desk');
+
+  expect(await readFile(at.file, 'utf8')).not.toContain(secret);
+  expect(await at.door.listConnections()).toMatchObject([{ name: 'desk', state: 'ready' }]);
 });
 
 test('a file that is no JSON is a problem of that assistant alone', async () => {
