@@ -38,6 +38,7 @@ export function answers(ports: AnswersPorts): Answers {
           },
         })
         .then(() => `You are signed in to ${name}.`),
+      name,
     );
   }
 
@@ -63,6 +64,7 @@ export function answers(ports: AnswersPorts): Answers {
       const { name } = input;
       const added = await outcomeOf(
         door.add(addInput(input), soon()).then(({ checked }) => checked),
+        name,
       );
       if (!added.ok) return added;
       if (added.message !== 'person') return done(`${name} is added: ${takenWords[added.message]}`);
@@ -71,7 +73,7 @@ export function answers(ports: AnswersPorts): Answers {
     remove: async ({ name }) => {
       const left = door.remove(name).then(({ notRevoked }) => removedWords(name, notRevoked));
       waits.forget(name);
-      return outcomeOf(left);
+      return outcomeOf(left, name);
     },
     signIn: async ({ name }) => waits.begin(name, async (ask) => signIn(name, ask)),
     cancelSignIn: async ({ name }) =>
@@ -86,10 +88,16 @@ export function answers(ports: AnswersPorts): Answers {
     },
     signOut: async ({ name }) => {
       waits.forget(name);
-      return outcomeOf(door.signOut(name).then((left) => signedOutWords(name, left)));
+      return outcomeOf(
+        door.signOut(name).then((left) => signedOutWords(name, left)),
+        name,
+      );
     },
     reconnect: async ({ name }) =>
-      outcomeOf(door.reconnect(name).then((heard) => reconnectWords(name, heard))),
+      outcomeOf(
+        door.reconnect(name).then((heard) => reconnectWords(name, heard)),
+        name,
+      ),
     async rotate({ name, secret }) {
       const { as } = connection(name) ?? { as: 'api_key' };
       const rotating =
@@ -103,6 +111,7 @@ export function answers(ports: AnswersPorts): Answers {
             ? `The server takes the new ${what}, and it is stored. The old one is kept until a call has worked.`
             : `The server takes the new ${what}, and it is stored.`,
         ),
+        name,
       );
     },
     undoRotation: async ({ name }) =>
@@ -110,6 +119,7 @@ export function answers(ports: AnswersPorts): Answers {
         door
           .undoRotation(name)
           .then((back) => (back ? `${name} uses the old one again.` : 'No old one is kept.')),
+        name,
       ),
     assistants: async () => assistantFacts(door),
     install: async ({ assistant, name }) =>
@@ -118,6 +128,7 @@ export function answers(ports: AnswersPorts): Answers {
           const kept = backup === undefined ? '' : ` The file as it was: ${backup}`;
           return `Restart the assistant to use ${name}.${kept}`;
         }),
+        name,
       ),
     uninstall: async ({ assistant, name }) =>
       outcomeOf(door.uninstall(assistant, name).then(({ did }) => uninstalledWords[did])),
