@@ -21,15 +21,17 @@ export const arrivalScenes: Scene = async ({ browser, album }) => {
     return String(JSON.parse(made).link);
   };
   const owner = await dashboardVisitor(browser, server);
+  const { fill: typeAsOwner } = owner;
   await owner.page.goto(/http:\S+\/set-up\/\S+/.exec(server.program.stdout)?.[0] ?? '');
   await album.take(owner.page, 'set-up');
-  await owner.fill({ Organization: 'Not a Name', 'E-mail': 'dana', 'New password': 'short' });
+  await typeAsOwner({ Organization: 'Not a Name', 'E-mail': 'dana', 'New password': 'short' });
   await owner.press('Make the account');
   await album.take(owner.page, 'set-up-wrong');
   await becomeOwner(owner, server);
   await album.take(owner.page, 'account-set-up');
 
   const guest = await dashboardVisitor(browser, server);
+  const { fill: typeAsGuest } = guest;
   await guest.page.goto(`${server.base}/sign-in`);
   await album.take(guest.page, 'sign-in-provider');
   const invitation = await linkOf('invitation create acme --role member');
@@ -41,7 +43,7 @@ export const arrivalScenes: Scene = async ({ browser, album }) => {
   await album.take(owner.page, 'invitation-signed-in');
   await guest.page.goto(await linkOf(`user reset-link ${email}`));
   await album.take(guest.page, 'reset');
-  await guest.fill({ 'New password': 'short', 'New password, again': 'other' });
+  await typeAsGuest({ 'New password': 'short', 'New password, again': 'other' });
   await guest.press('Set the password');
   await album.take(guest.page, 'reset-wrong');
   await guest.context.close();
