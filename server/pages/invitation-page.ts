@@ -45,7 +45,7 @@ export const invitationPage: Page<InvitationPageData> = {
 </form>
 <div class="others">
 <p class="or">or</p>
-<a class="button" href="/sign-in?next=<%= it.action %>">Sign in with an account that you have</a>
+<a class="button" href="/sign-in?next=<%= it.action %>">Sign in with your account</a>
 <% if (it.provider) { %>
 <form method="post" action="<%= it.action %>/provider">
 <%~ include('@guard', it.frame) %>
