@@ -5,13 +5,21 @@ import { readMasterKey } from '#signing/master-key';
 import type { SigningKeyStore } from '#signing/signing-key';
 import { upstreamSetup, type UpstreamSetup } from '#upstream-access/upstream-setup';
 
+/** Where a command finds what it stands on. */
+export interface CommandPlace {
+  readonly dataDir: string;
+  readonly masterKeyFile: string | undefined;
+  /** Hosts inside this network that may be asked, `host` or `host:port`. */
+  readonly outboundHosts: readonly string[];
+}
+
 /**
  * What commands set the access to upstreams up with. The master key is read when something is sealed, as no other
  * command needs it. Hosts inside this network are those that the command itself names.
  */
 export async function commandSetup(
   signingKeys: Pick<SigningKeyStore, 'list'>,
-  { dataDir, masterKeyFile }: { dataDir: string; masterKeyFile: string | undefined },
+  { dataDir, masterKeyFile, outboundHosts }: CommandPlace,
 ): Promise<UpstreamSetup> {
   const mayCreate = (await signingKeys.list()).length === 0;
   const file = masterKeyFile ?? join(dataDir, 'master.key');
@@ -19,6 +27,6 @@ export async function commandSetup(
     sealing: {
       seal: (purpose, plaintext) => readMasterKey(file, { mayCreate }).seal(purpose, plaintext),
     },
-    guard: { allowedHosts: [], resolve: (host) => lookup(host, { all: true }) },
+    guard: { allowedHosts: outboundHosts, resolve: (host) => lookup(host, { all: true }) },
   });
 }

@@ -9,7 +9,7 @@ import {
   connectionEnd as end,
   connectionList as list,
 } from '#administration/upstream-connection-operations';
-import { json, masterKeyFile, type Option } from '#config/option';
+import { json, masterKeyFile, outboundHost, type Option } from '#config/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
 import { administer } from './administer.ts';
@@ -37,6 +37,7 @@ const setOptions: readonly Option[] = [
   },
   { name: 'tell-callers', value: 'yes|no', doc: 'send a signed assertion of who calls' },
   masterKeyFile,
+  outboundHost,
   json,
 ];
 

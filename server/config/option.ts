@@ -30,6 +30,13 @@ export const baseUrl: Option = {
   doc: 'the public URL of the server',
 };
 
+export const outboundHost: Option = {
+  name: 'outbound-host',
+  value: 'HOST[:PORT]',
+  repeated: true,
+  doc: 'a host inside this network that administrators may name as an upstream, and metadata come from',
+};
+
 export const json: Option = { name: 'json', doc: 'print one JSON document' };
 
 export const startOptions: readonly Option[] = [
@@ -84,12 +91,7 @@ export const startOptions: readonly Option[] = [
     name: 'dynamic-registration',
     doc: 'let any application register itself as an OAuth client (RFC 7591)',
   },
-  {
-    name: 'outbound-host',
-    value: 'HOST[:PORT]',
-    repeated: true,
-    doc: 'a host inside this network that administrators may name as an upstream, and metadata come from',
-  },
+  outboundHost,
   {
     name: 'stdio-servers',
     value: 'FILE',

@@ -31,9 +31,10 @@ await server.stores.serverDirectory.update('srv_sales', {
 const secretFile = join(server.dataDir, 'upstream-secret');
 writeFileSync(secretFile, upstream.clientSecret, { mode: 0o600 });
 const words = ['server', 'set-access', 'acme/sales', '--per-person', '--issuer', upstream.issuer];
+const inside = ['--outbound-host', '127.0.0.1'];
 const client = ['--client-id', upstream.clientId, '--client-secret-file', secretFile];
 const { code, stderr } = await runProgram(process.execPath, {
-  args: [launcher, ...words, ...client, '--data-dir', server.dataDir],
+  args: [launcher, ...words, ...client, ...inside, '--data-dir', server.dataDir],
 });
 if (code !== 0) throw new Error(stderr);
 const owned = made.move();

@@ -49,9 +49,10 @@ async function setAccess(...words: string[]) {
   const file = join(server.dataDir, 'upstream-secret');
   writeFileSync(file, `${upstream.clientSecret}\n`, { mode: 0o600 });
   const client = ['--client-id', upstream.clientId, '--client-secret-file', file];
-  // The operator vouches for a server inside the network by naming it.
+  // The operator vouches for servers inside the network by naming them.
   const issuer = ['--issuer', upstream.issuer];
-  return command('server', 'set-access', 'acme/sales', ...client, ...issuer, ...words);
+  const inside = ['--outbound-host', new URL(upstream.url).host];
+  return command('server', 'set-access', 'acme/sales', ...client, ...issuer, ...inside, ...words);
 }
 
 /** The same client with other scopes, and a call that takes them. */
