@@ -1,6 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { join } from 'node:path';
 
+import { checkBaseUrl } from '#config/base-url';
 import { readMasterKey } from '#signing/master-key';
 import type { SigningKeyStore } from '#signing/signing-key';
 import { upstreamSetup, type UpstreamSetup } from '#upstream-access/upstream-setup';
@@ -11,6 +12,8 @@ export interface CommandPlace {
   readonly masterKeyFile: string | undefined;
   /** Hosts inside this network that may be asked, `host` or `host:port`. */
   readonly outboundHosts: readonly string[];
+  /** The public URL of the server, where the command was told. */
+  readonly baseUrl: string | undefined;
 }
 
 /**
@@ -19,11 +22,12 @@ export interface CommandPlace {
  */
 export async function commandSetup(
   signingKeys: Pick<SigningKeyStore, 'list'>,
-  { dataDir, masterKeyFile, outboundHosts }: CommandPlace,
+  { dataDir, masterKeyFile, outboundHosts, baseUrl }: CommandPlace,
 ): Promise<UpstreamSetup> {
   const mayCreate = (await signingKeys.list()).length === 0;
   const file = masterKeyFile ?? join(dataDir, 'master.key');
   return upstreamSetup({
+    base: baseUrl === undefined ? undefined : checkBaseUrl(baseUrl),
     sealing: {
       seal: (purpose, plaintext) => readMasterKey(file, { mayCreate }).seal(purpose, plaintext),
     },

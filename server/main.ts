@@ -10,7 +10,7 @@ import { readPassword } from '#cli/read-password';
 import { systemClock } from '#clock/clock';
 import { checkBaseUrl, listeningUrl } from '#config/base-url';
 import { readOidcOptions } from '#config/oidc-options';
-import { dataDir, masterKeyFile, outboundHost, startOptions } from '#config/option';
+import { dataDir, masterKeyFile, knownBaseUrl, outboundHost, startOptions } from '#config/option';
 import { readOptions } from '#config/read-options';
 import { readSkillFolders } from '#config/skill-folders';
 import { readStdioServers } from '#config/stdio-servers';
@@ -75,6 +75,7 @@ async function run(argv: readonly string[]): Promise<void> {
         ? input.text('master-key-file')
         : undefined,
       outboundHosts: command.options.includes(outboundHost) ? input.list('outbound-host') : [],
+      baseUrl: command.options.includes(knownBaseUrl) ? input.text('base-url') : undefined,
     };
     const upstreamSetup = await commandSetup(stores.signingKeys, place);
     const own = { stores: { ...stores, upstreamSetup }, clock, out, hashing };

@@ -142,7 +142,7 @@ async function open(
     ...stores,
     clock,
     refusals,
-    upstreamSetup: upstreamSetup({ sealing: masterKey, guard }),
+    upstreamSetup: upstreamSetup({ base, sealing: masterKey, guard }),
   };
   const gateway = new Gateway({
     base,

@@ -6,9 +6,12 @@ import { randomBase62 } from '#credentials/secret-format';
 import type { ServerRecord } from '#organizations/server-record';
 import { hostAndPort } from '#outbound/checked-addresses';
 import type { DiscoverWish, Found } from '#upstream-access/discover';
+import type { ClientPlace } from '#upstream-access/client-document';
+import type { IntroducedClient } from '#upstream-access/introduce-client';
 import { accountPath } from '#upstream-access/account-path';
 import type { UpstreamAccess } from '#upstream-access/upstream-access';
 import { UpstreamAccessError } from '#upstream-access/upstream-access-error';
+import type { UpstreamSetup } from '#upstream-access/upstream-setup';
 import type { Actor } from './actor.ts';
 import type { AdministrationPorts } from './administration-ports.ts';
 import { AdministrationRefusal, invalidField } from './administration-refusal.ts';
@@ -70,7 +73,11 @@ export const accessSet = organizationOperation({
     ...ofServer,
     kind: z.enum(kinds),
     issuer: z.string().max(2000).optional().describe('Found by itself unless given'),
-    clientId: visible(500).optional(),
+    clientId: visible(500)
+      .optional()
+      .describe(
+        'Stays unless given; for people’s accounts we introduce ourselves where there is none',
+      ),
     clientSecret: visible(2000).optional().describe('Stays unless given'),
     scopes: z.array(scope).max(100).optional().describe('What the upstream asks for unless given'),
     omitsResource: z
@@ -87,14 +94,26 @@ export const accessSet = organizationOperation({
     const { upstreamSetup } = ports;
     const server = await ownServer(organization.name, input.server, ports);
     if (kind === 'none' || server.upstream.kind !== 'http') return { upstreamSetup };
-    const { wish, vouchedHosts } = await wishOf({ ...input, kind }, { server, actor }, ports);
+    const choice = { ...input, kind };
+    const { wish, vouchedHosts, now } = await wishOf(choice, { server, actor }, ports);
     const found = await findOut(wish, vouchedHosts, ports);
+    const about = { now, found, vouchedHosts, place: input };
+    let client: IntroducedClient | undefined;
+    const asked: UpstreamSetup = {
+      ...upstreamSetup,
+      introduce: async (...of) => (client = await upstreamSetup.introduce(...of)),
+    };
+    await clientOf(choice, about, { upstreamSetup: asked });
+    const introduce = async () => {
+      if (client) return client;
+      throw new AdministrationRefusal('conflict', 'how it is asked was changed meanwhile');
+    };
     const discover = async (again: DiscoverWish) => {
       // Looked at anew inside the transaction: what was found out is about that, or about nothing.
       if (isDeepStrictEqual(again, wish)) return found;
       throw new AdministrationRefusal('conflict', 'where its calls go was changed meanwhile');
     };
-    return { upstreamSetup: { ...upstreamSetup, discover } };
+    return { upstreamSetup: { ...upstreamSetup, discover, introduce } };
   },
   async run(input, { organization, actor }, ports) {
     const server = await ownServer(organization.name, input.server, ports);
@@ -104,7 +123,8 @@ export const accessSet = organizationOperation({
     } else if (kind === 'none') {
       await ports.upstreamAccesses.clear(server.id);
     } else {
-      const access = await chosenAccess({ ...input, kind }, { server, actor }, ports);
+      const choice = { ...input, kind };
+      const access = await chosenAccess(choice, { server, actor, place: input }, ports);
       if (!(await ports.upstreamAccesses.set(access))) {
         throw new AdministrationRefusal('conflict', 'where its calls go was changed meanwhile');
       }
@@ -127,13 +147,12 @@ interface Choice {
 
 /** What is to be found out, and whose hosts the operator vouches for. @throws {AdministrationRefusal} `invalid` */
 async function wishOf(
-  { kind, clientId, issuer }: Choice,
+  { kind, issuer }: Choice,
   { server, actor }: { server: ServerRecord; actor: Actor },
   { upstreamAccesses }: Pick<AdministrationPorts, 'upstreamAccesses'>,
 ) {
   const { upstream } = server;
   if (upstream.kind !== 'http') throw onlyHttp();
-  if (!clientId) throw invalidField('clientId', 'is empty');
   const { url, accessId, publicOnly } = upstream;
   const now = accessId === undefined ? undefined : await upstreamAccesses.byId(accessId);
   const vouchedHosts = [
@@ -146,20 +165,22 @@ async function wishOf(
       : []),
   ];
   const wish: DiscoverWish = { url, kind, issuer: issuer || undefined };
-  return { wish, vouchedHosts: [...new Set(vouchedHosts)], now, clientId };
+  return { wish, vouchedHosts: [...new Set(vouchedHosts)], now };
 }
 
 /** The same one with what is new in it where it is about the same client there, so that nobody has to connect again. */
 async function chosenAccess(
   choice: Choice,
-  { server, actor }: { server: ServerRecord; actor: Actor },
+  { server, actor, place }: { server: ServerRecord; actor: Actor; place: ClientPlace },
   ports: Pick<AdministrationPorts, 'upstreamAccesses' | 'upstreamSetup' | 'clock'>,
 ): Promise<UpstreamAccess> {
   const { id: serverId } = server;
-  const { kind, clientSecret } = choice;
-  const { wish, vouchedHosts, now, clientId } = await wishOf(choice, { server, actor }, ports);
+  const { kind } = choice;
+  const { wish, vouchedHosts, now } = await wishOf(choice, { server, actor }, ports);
   const { url } = wish;
   const found = await findOut(wish, vouchedHosts, ports);
+  const about = { now, found, vouchedHosts, place };
+  const { clientId, clientSecret } = await clientOf(choice, about, ports);
   const resource = choice.omitsResource ? undefined : found.resource;
   const isSame =
     now?.kind === kind &&
@@ -189,6 +210,34 @@ async function chosenAccess(
     vouchedHosts,
     createdAt: isSame ? now.createdAt : ports.clock.now(),
   };
+}
+
+interface ClientChoice {
+  readonly now: UpstreamAccess | undefined;
+  readonly found: Found;
+  readonly vouchedHosts: readonly string[];
+  readonly place: ClientPlace;
+}
+
+/** Whom its authorization server knows us as: as it was typed, as it was, or as we introduce ourselves there. */
+async function clientOf(
+  { kind, clientId, clientSecret, scopes }: Choice,
+  { now, found, vouchedHosts, place: { organization, server } }: ClientChoice,
+  { upstreamSetup }: Pick<AdministrationPorts, 'upstreamSetup'>,
+): Promise<IntroducedClient> {
+  if (clientId) return { clientId, clientSecret };
+  const { metadata } = found;
+  if (now?.kind === kind && now.metadata.issuer === metadata.issuer) {
+    return { clientId: now.clientId, clientSecret };
+  }
+  if (kind === 'client_credentials') throw invalidField('clientId', 'is empty');
+  const client = { metadata, scopes: scopes ?? found.scopes, place: { organization, server } };
+  try {
+    return await upstreamSetup.introduce(client, vouchedHosts);
+  } catch (error) {
+    if (!(error instanceof UpstreamAccessError)) throw error;
+    throw invalidField('clientId', `is empty, and ${error.message}`);
+  }
 }
 
 /** @throws {AdministrationRefusal} `invalid`, saying what could not be found out */

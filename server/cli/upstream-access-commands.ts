@@ -9,7 +9,7 @@ import {
   connectionEnd as end,
   connectionList as list,
 } from '#administration/upstream-connection-operations';
-import { json, masterKeyFile, outboundHost, type Option } from '#config/option';
+import { json, knownBaseUrl, masterKeyFile, outboundHost, type Option } from '#config/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
 import { administer } from './administer.ts';
@@ -24,7 +24,11 @@ const setOptions: readonly Option[] = [
   { name: 'client-credentials', doc: 'ask it with one token for all callers' },
   { name: 'per-person', doc: 'ask it with a token of the account that each person connects' },
   { name: 'issuer', value: 'URL', doc: 'its authorization server (default: the one it names)' },
-  { name: 'client-id', value: 'ID', doc: 'what this server is called there' },
+  {
+    name: 'client-id',
+    value: 'ID',
+    doc: 'what this server is called there (default: as it was, or it introduces itself)',
+  },
   {
     name: 'client-secret-file',
     value: 'FILE',
@@ -38,6 +42,7 @@ const setOptions: readonly Option[] = [
   { name: 'tell-callers', value: 'yes|no', doc: 'send a signed assertion of who calls' },
   masterKeyFile,
   outboundHost,
+  knownBaseUrl,
   json,
 ];
 

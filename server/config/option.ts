@@ -37,6 +37,13 @@ export const outboundHost: Option = {
   doc: 'a host inside this network that administrators may name as an upstream, and metadata come from',
 };
 
+/** The public URL for a command that can do without. */
+export const knownBaseUrl: Option = {
+  name: 'base-url',
+  value: 'URL',
+  doc: 'the public URL of this server, for one that introduces itself',
+};
+
 export const json: Option = { name: 'json', doc: 'print one JSON document' };
 
 export const startOptions: readonly Option[] = [

@@ -56,7 +56,7 @@ export const upstreamAccessPage: Page<AccessFormData> = {
 <div class="field"><span class="label" id="redirect-label">Redirect URI to register there</span>
 <p class="copied"><code aria-labelledby="redirect-label"><%= it.redirectUri %></code><button type="button" data-copy="<%= it.redirectUri %>" aria-label="Copy the redirect URI" hidden>Copy</button></p></div>
 <%~ include('@field', { name: 'clientId', label: 'Client id', type: 'text', value: it.typed.clientId, error: wrong('clientId'), optional: true, unmarked: true, focus: false,
-  attributes: 'spellcheck="false" autocapitalize="none" autocomplete="off" maxlength="500"', help: 'What its authorization server calls this server.' }) %>
+  attributes: 'spellcheck="false" autocapitalize="none" autocomplete="off" maxlength="500"', help: 'What its authorization server calls this server. Left empty for people’s accounts, this server introduces itself there.' }) %>
 <%~ include('@field', { name: 'clientSecret', label: 'Client secret', type: 'password', value: '', error: wrong('clientSecret'), optional: true, unmarked: false, focus: false, autocomplete: 'off',
   attributes: 'spellcheck="false" maxlength="2000"', help: it.hasSecret ? 'One is stored, encrypted. Type another to replace it.' : 'Stored encrypted, and shown to nobody again.' }) %>
 <%~ include('@field', { name: 'issuer', label: 'Authorization server', type: 'url', value: it.typed.issuer, error: wrong('issuer'), optional: true, unmarked: false, focus: false, autocomplete: '',

@@ -147,10 +147,11 @@ function typedAccess(form: Form): TypedAccess {
   };
 }
 
-function factsOf({ issuer, resource, scopes }: ShownAccess) {
+function factsOf({ issuer, clientId, resource, scopes }: ShownAccess) {
   if (issuer === null) return [];
   return [
     { label: 'Authorization server', text: issuer },
+    { label: 'It knows this server as', text: clientId ?? '' },
     { label: 'It asks for tokens for', text: resource ?? 'no MCP server in particular' },
     { label: 'Scopes', text: scopes.join(' ') || 'as the authorization server chooses' },
   ];

@@ -16,6 +16,7 @@ import { tokenEndpoint, type TokenEndpointPorts } from '#oauth/token-endpoint';
 import { isSlug } from '#organizations/slug';
 import { networkOf } from '#people/network-of';
 import type { SigningKeys } from '#signing/signing-key';
+import { upstreamClientDocument } from '#upstream-access/client-document';
 import { audited } from './audited.ts';
 import { oauthBodies } from './oauth-bodies.ts';
 
@@ -68,6 +69,14 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
     void reply.header('Cache-Control', 'public, max-age=3600');
     return ownClientDocument(base);
   });
+  publicDocument(
+    app,
+    '/oauth/clients/upstream/:organization/:server',
+    ({ organization = '', server = '' }) =>
+      isSlug(organization) && isSlug(server)
+        ? upstreamClientDocument(base, { organization, server })
+        : undefined,
+  );
   publicDocument(
     app,
     '/.well-known/oauth-protected-resource/mcp/:organization/:server',

@@ -148,6 +148,7 @@ function checkMetadata(metadata: ServerMetadata, kind: UpstreamAccessKind): void
     metadata.token_endpoint,
     metadata.authorization_endpoint,
     metadata.revocation_endpoint,
+    metadata.registration_endpoint,
   ].filter((endpoint) => endpoint !== undefined);
   // Over plain HTTP only where the whole server is reached so, which the guard allows for named hosts alone.
   const schemes = issuer.startsWith('https:') ? /^https:$/ : /^https?:$/;

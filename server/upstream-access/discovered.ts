@@ -1,11 +1,13 @@
 import { z } from 'zod';
 
-/** What we keep of an authorization server's metadata. RFC 8414 §2, RFC 9207 §3, OpenID Connect Discovery §3 */
+/** What we keep of an authorization server's metadata. RFC 8414 §2, RFC 9207 §3, RFC 7591, OpenID Connect Discovery §3 */
 export const serverMetadataSchema = z.object({
   issuer: z.string(),
   authorization_endpoint: z.string().optional(),
   token_endpoint: z.string(),
   revocation_endpoint: z.string().optional(),
+  registration_endpoint: z.string().optional(),
+  client_id_metadata_document_supported: z.boolean().optional(),
   jwks_uri: z.string().optional(),
   scopes_supported: z.array(z.string()).optional(),
   code_challenge_methods_supported: z.array(z.string()).optional(),

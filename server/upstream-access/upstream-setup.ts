@@ -1,7 +1,9 @@
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import type { Sealing } from '#people/sealing';
 import { discover, type DiscoverWish, type Found } from './discover.ts';
+import { introduceClient, type IntroducedClient, type Introduction } from './introduce-client.ts';
 import { secretPurpose, type UpstreamAccess } from './upstream-access.ts';
+import { UpstreamAccessError } from './upstream-access-error.ts';
 import { accessFetch } from './upstream-authorizations.ts';
 
 /** What setting up the access to an upstream takes besides the stores. */
@@ -9,18 +11,31 @@ export interface UpstreamSetup {
   /** @throws {UpstreamAccessError} `unusable`, `unreachable`, `forbidden` */
   discover(wish: DiscoverWish, vouchedHosts: readonly string[]): Promise<Found>;
 
+  /** Makes us known where nobody registered us. @throws {UpstreamAccessError} the same */
+  introduce(client: Introduction, vouchedHosts: readonly string[]): Promise<IntroducedClient>;
+
   sealSecret(access: Pick<UpstreamAccess, 'serverId' | 'id'>, clientSecret: string): string;
 }
 
 export function upstreamSetup({
+  base,
   sealing,
   guard,
 }: {
+  /** Our public URL; a command may not know it. */
+  base: string | undefined;
   sealing: Pick<Sealing, 'seal'>;
   guard: OutboundGuard;
 }): UpstreamSetup {
   return {
     discover: (wish, vouchedHosts) => discover(wish, accessFetch(guard, vouchedHosts)),
+    async introduce(client, vouchedHosts) {
+      if (base === undefined) {
+        const words = 'nobody says where people come back to: give a client id, or --base-url';
+        throw new UpstreamAccessError('unusable', words);
+      }
+      return introduceClient(client, { base, ask: accessFetch(guard, vouchedHosts) });
+    },
     sealSecret: (access, clientSecret) => sealing.seal(secretPurpose(access), clientSecret),
   };
 }

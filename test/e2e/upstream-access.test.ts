@@ -495,6 +495,48 @@ describe('an authorization server that takes no resource', () => {
   });
 });
 
+test('a person connects where this server introduced itself, and nobody pasted anything', async () => {
+  await using registering = await tokenUpstream({ registers: true });
+  await pointAt(registering.url);
+  const places = ['--issuer', registering.issuer, '--outbound-host', '127.0.0.1'];
+  const known = ['--per-person', ...places, '--base-url', server.base];
+  const set = await command('server', 'set-access', 'acme/sales', ...known);
+  const dana = await server.browser();
+  const token = await tokenOf(dana);
+  const back = await registering.consent(await begun(dana), 'dana-there');
+  await page(dana, back.pathname + back.search);
+  const answer = await whoami({ token });
+  await command('server', 'set-access', 'acme/sales', '--none');
+  const unknown = command('server', 'set-access', 'acme/sales', '--per-person', ...places);
+
+  await expect(unknown).rejects.toThrow('--base-url');
+  expect(set['client_id']).not.toBe(registering.clientId);
+  expect(answer.text).toContain('you are dana-there');
+});
+
+test('the metadata document of a server tells nobody whether that server is there', async () => {
+  const at = async (where: string) => {
+    const answer = await fetch(`${server.base}/oauth/clients/upstream/${where}`);
+    return { status: answer.status, body: await answer.json() };
+  };
+  const [there, nowhere, wrong] = [
+    await at('acme/sales'),
+    await at('no/where'),
+    await at('a/%2e%2e'),
+  ];
+
+  expect(there).toMatchObject({
+    status: 200,
+    body: {
+      client_id: `${server.base}/oauth/clients/upstream/acme/sales`,
+      redirect_uris: [`${server.base}${path}/callback`],
+      token_endpoint_auth_method: 'none',
+    },
+  });
+  expect(nowhere.status).toBe(200);
+  expect(wrong.status).toBe(404);
+});
+
 describe('who is calling', () => {
   const assertions = () =>
     upstream.seen

@@ -17,6 +17,8 @@ export interface TokenUpstreamOptions {
   readonly redirectUris?: readonly string[];
   /** Whether its authorization server takes no `resource`, as one that never heard of RFC 8707's. */
   readonly refusesResource?: boolean;
+  /** Whether its authorization server takes registrations. RFC 7591 */
+  readonly registers?: boolean;
 }
 
 /** Who asked for what, as the MCP server saw it. */
@@ -56,6 +58,7 @@ export async function tokenUpstream({
   tokenSeconds = 3600,
   redirectUris = ['http://127.0.0.1/callback'],
   refusesResource = false,
+  registers = false,
 }: TokenUpstreamOptions = {}): Promise<TokenUpstream> {
   const seen: SeenCall[] = [];
   const asked: { path: string; body: string; answer: string }[] = [];
@@ -84,6 +87,7 @@ export async function tokenUpstream({
     features: {
       clientCredentials: { enabled: true },
       revocation: { enabled: true },
+      ...(registers && { registration: { enabled: true } }),
       resourceIndicators: {
         enabled: true,
         useGrantedResource: () => true,

@@ -6,6 +6,7 @@ import { upstreamSetup, type UpstreamSetup } from '#server/upstream-access/upstr
 /** Sets upstreams up under a key of its own, with servers on this machine's loopback alone. */
 export function loopbackSetup(): UpstreamSetup {
   return upstreamSetup({
+    base: 'http://127.0.0.1:8787',
     sealing: masterKey(randomBytes(32)),
     guard: {
       allowedHosts: ['127.0.0.1'],

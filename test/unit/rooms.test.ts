@@ -186,7 +186,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'stores',
     ],
   },
-  'server/command-setup': { enters: ['signing', 'upstream-access'] },
+  'server/command-setup': { enters: ['config', 'signing', 'upstream-access'] },
   'server/stage-backup': { enters: ['cli', 'config', 'store', 'stores'] },
   'server/serve': {
     enters: [
@@ -335,6 +335,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'people',
       'signing',
       'tunnel',
+      'upstream-access',
     ],
     packages: ['@fastify/proxy-addr', 'fastify', 'qr'],
   },

@@ -26,6 +26,7 @@ afterEach(async () => {
 const guarded = () => ({
   ...place.ports,
   upstreamSetup: upstreamSetup({
+    base: 'https://latchkey.example',
     sealing: masterKey(new Uint8Array(32)),
     guard: { allowedHosts: [], resolve: async () => [{ address: '10.0.0.1', family: 4 }] },
   }),
@@ -74,6 +75,7 @@ test('what the operator vouched for can be saved again by an administrator', asy
 
 test.each([
   [{ kind: 'authorization_code' }, 'clientId'],
+  [{ kind: 'client_credentials' }, 'clientId'],
   [{ kind: 'client_credentials', clientId: 'ours' }, 'clientSecret'],
   [{ ...wish, issuer: 'https://as.evil' }, 'issuer'],
   [{ ...wish, scopes: ['two words'] }, 'scopes.0'],
@@ -85,6 +87,18 @@ test.each([
     code: 'invalid',
     fields: [{ field }],
   });
+});
+
+test('where nobody registered us we do it once, and saving again keeps the client', async () => {
+  await using registering = await tokenUpstream({ registers: true });
+  await place.perform(serverUpdate, { ...at, upstream: { kind: 'http', url: registering.url } });
+  const set = { ...at, kind: 'authorization_code', issuer: registering.issuer };
+  const first = await place.perform(accessSet, set);
+  const again = await place.perform(accessSet, { ...set, scopes: ['read'] });
+
+  expect(first).toMatchObject({ hasClientSecret: true, issuer: registering.issuer });
+  expect(first.clientId).toMatch(/^[\w-]{10,}$/);
+  expect(again).toMatchObject({ clientId: first.clientId, hasClientSecret: true });
 });
 
 test('a client secret is shown by no answer, and in no record', async () => {
