@@ -1,3 +1,5 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
 import type { Call } from './call.ts';
 import { followed } from './event-stream.ts';
 import type { GatewayAnswer } from './exchange.ts';
@@ -30,6 +32,9 @@ export async function legacyStream(call: Call, sessions: LegacySessions): Promis
     return { status: 204, headers: {} };
   }
   call.endless();
+  // Who comes back at once may arrive in the same turn as the end of the connection that was lost.
+  await nextTurn();
+  await nextTurn();
   const lost = lostStream(session, request.headers['last-event-id']);
   if (!lost) return listen(call, session);
   const { stream, number } = lost;
