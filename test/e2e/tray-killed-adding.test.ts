@@ -49,14 +49,14 @@ await suite(['keychain', 'browser'], 'the tray app while it adds a connection', 
   const signIn = async () => bench.allowed(async () => bench.ask('signIn', { name: 'work' }));
 
   test.each([
-    ...ways.flatMap((way) => victims.map((victim) => ({ way, victim, of: 'steady' }))),
-    { way: 'consent' as const, victim: 'proxy' as const, of: 'work' },
+    ...ways.flatMap((way) => victims.map((victim) => ({ way, victim, of: 'another' }))),
+    { way: 'consent' as const, victim: 'proxy' as const, of: 'the same' },
   ])(
-    'by $way, with the $victim (of $of, if a proxy) killed before anything is written: all of it or nothing',
+    'by $way, with the $victim killed before each write, beside a proxy of $of connection: all of it or nothing',
     async ({ way, victim, of }) => {
       const points = await everyPoint(bench, {
         victim,
-        start: () => (of === 'work' ? waiting() : bench.connect(of)),
+        start: () => (of === 'the same' ? waiting() : bench.connect('steady')),
         work: async () => add(way),
         async after(told, point) {
           const there = (await bench.names()).includes('work');

@@ -15,7 +15,7 @@ await suite(['keychain', 'browser'], 'the tray app while it takes a sign-in over
   afterAll(async () => bench?.[Symbol.asyncDispose]());
 
   test.each(victims)(
-    'that of mcp-remote, with the %s killed before anything is written: in its file or in the keychain',
+    'that of mcp-remote, with the %s killed before each write: in its file or in the keychain',
     async (victim) => {
       const info = JSON.stringify({ client_id: bench.personsClient.id });
       const entry = remoteEntry(bench.url, '--static-oauth-client-info', info);

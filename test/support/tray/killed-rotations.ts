@@ -54,7 +54,7 @@ export async function killedRotations(kinds: readonly RotatedKind[]): Promise<vo
     };
 
     test.each(kinds.flatMap((kind) => victims.map((victim) => ({ kind, victim }))))(
-      'of $kind, with the $victim killed before anything is written: the old one or the new one',
+      'of $kind, with the $victim killed before each write: the old one or the new one',
       async ({ kind, victim }) => {
         let next = '';
         const points = await everyPoint(bench, {
