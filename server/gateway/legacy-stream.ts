@@ -32,10 +32,14 @@ export async function legacyStream(call: Call, sessions: LegacySessions): Promis
     return { status: 204, headers: {} };
   }
   call.endless();
-  // Who comes back at once may arrive in the same turn as the end of the connection that was lost.
-  await nextTurn();
-  await nextTurn();
-  const lost = lostStream(session, request.headers['last-event-id']);
+  const lastEventId = request.headers['last-event-id'];
+  if (lastEventId !== undefined) {
+    // Who comes back at once may arrive in the same turn as the end of the connection that was lost. Who only begins
+    // to listen is not held up: calls right behind may have the upstream ask by this very stream.
+    await nextTurn();
+    await nextTurn();
+  }
+  const lost = lostStream(session, lastEventId);
   if (!lost) return listen(call, session);
   const { stream, number } = lost;
   const next = stream.isOver('unasked') ? session.streams.abandoned() : undefined;
