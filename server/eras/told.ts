@@ -1,3 +1,4 @@
+import { orSilence } from '#gateway/or-silence';
 import type { UpstreamAnswer } from '#gateway/upstream';
 import type { Message } from './message.ts';
 
@@ -44,7 +45,7 @@ async function* events(
   let coming: Promise<Next> = first ? Promise.resolve(first) : messages.next();
   try {
     for (;;) {
-      const next = await orSilence(coming);
+      const next = await orSilence(coming, keepAliveMs);
       if (next === undefined) yield keepAlive;
       else if (next.done) return;
       else {
@@ -65,18 +66,6 @@ const end = Buffer.from('\n\n');
 function line({ body }: Message): Buffer {
   if (!body.includes(0x0a) && !body.includes(0x0d)) return body;
   return Buffer.from(body.toString('utf8').replaceAll(/[\r\n]+/g, ' '));
-}
-
-async function orSilence(coming: Promise<Next>): Promise<Next | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const silence = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), keepAliveMs).unref();
-  });
-  try {
-    return await Promise.race([coming, silence]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 const nothing: UpstreamAnswer = {

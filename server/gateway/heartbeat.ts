@@ -1,11 +1,10 @@
 import { EventGap } from './event-gap.ts';
 import type { GatewayAnswer } from './exchange.ts';
+import { orSilence } from './or-silence.ts';
 
 /** Proxies cut what is idle for a minute, some for half of that. */
 const silentMs = 25_000;
 const beat = Buffer.from(': still here\n\n');
-
-type Next = IteratorResult<Uint8Array, unknown>;
 
 /**
  * The same answer, whose stream of events is not idle for long: after 25 s of silence, and again after each
@@ -26,7 +25,7 @@ async function* beating(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8
   try {
     let coming = iterator.next();
     for (;;) {
-      const next = await orSilence(coming);
+      const next = await orSilence(coming, silentMs);
       if (next === undefined) {
         if (gap.isOpen) yield beat;
       } else if (next.done) return;
@@ -38,17 +37,5 @@ async function* beating(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8
     }
   } finally {
     await iterator.return?.();
-  }
-}
-
-async function orSilence(coming: Promise<Next>): Promise<Next | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const silence = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), silentMs).unref();
-  });
-  try {
-    return await Promise.race([coming, silence]);
-  } finally {
-    clearTimeout(timer);
   }
 }
