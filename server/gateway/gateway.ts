@@ -2,7 +2,6 @@ import type { EpochSeconds } from '#clock/clock';
 import type { CredentialUse } from '#credentials/usage';
 import type { ServerLimits } from '#organizations/server-limits';
 import type { ServerRecord } from '#organizations/server-record';
-import { parseAccept } from './accept.ts';
 import type { Admission } from './admission.ts';
 import { admit, type AdmitPorts } from './admit.ts';
 import { askForAccount } from './ask-for-account.ts';
@@ -15,7 +14,6 @@ import { eraOf, legacyOnlyMethods, type Era } from './era.ts';
 import { errorAnswer } from './errors.ts';
 import type { GatewayAnswer, GatewayRequest } from './exchange.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import { scanMessage } from './json-scan.ts';
 import { withHeartbeat } from './heartbeat.ts';
 import { heardUpstream } from './heard-upstream.ts';
 import { KeptOwners } from './kept-owners.ts';
@@ -32,6 +30,7 @@ import { PlainLinks } from './plain-links.ts';
 import { presentedUpstream, presentingMethods, type Presentation } from './presented-upstream.ts';
 import { presentedCredential } from './presented-credential.ts';
 import { principalSeal, type Mac } from './principal-seal.ts';
+import { readMessage } from './read-message.ts';
 import { sealAnswer } from './seal-answer.ts';
 import { toldEnd } from './told-end.ts';
 import { unsealMessage } from './unseal-message.ts';
@@ -275,21 +274,6 @@ function whileStanding(admission: Admission, { stands }: Upstream): Admission {
 /** Whether this is what ending a call does to its answer, rather than a refusal of its own. */
 function isBreak(error: unknown): boolean {
   return !(error instanceof GatewayRefusal) || error.code === 'upstream_failed';
-}
-
-async function readMessage(call: Call): Promise<MessageCall> {
-  const { headers } = call.request;
-  const type = headers['content-type'];
-  const isJson =
-    type === 'application/json' || type?.split(';')[0]?.trim().toLowerCase() === 'application/json';
-  if (!isJson) throw new GatewayRefusal('unsupported_media_type');
-  const accepts = parseAccept(headers.accept);
-  if (!accepts.json && !accepts.events) throw new GatewayRefusal('not_acceptable');
-  const body = await call.request.readBody();
-  const scan = scanMessage(body);
-  if (scan.outcome === 'message') return { ...call, body, envelope: scan.envelope };
-  const code = scan.code === -32700 ? 'not_json' : 'not_a_message';
-  throw new GatewayRefusal(code, { detail: scan.reason });
 }
 
 /** The same answer, saying when it has been sent to its end, or given up. */
