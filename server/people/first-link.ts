@@ -9,10 +9,10 @@ export async function firstLink({
   links,
   clock,
 }: {
-  users: Pick<UserStore, 'list'>;
+  users: Pick<UserStore, 'hasAny'>;
   links: Pick<OneTimeLinkStore, 'add'>;
   clock: Clock;
 }): Promise<string | undefined> {
-  if ((await users.list()).length > 0) return undefined;
+  if (await users.hasAny()) return undefined;
   return makeLink({ type: 'set-up' }, { links, clock });
 }

@@ -25,7 +25,7 @@ export async function isSetUpOpen(
   { users, links, clock }: Pick<SetUpPorts, 'users' | 'links' | 'clock'>,
 ): Promise<boolean> {
   const purpose = await links.peek(hashSecret(linkToken), clock.now());
-  return purpose?.type === 'set-up' && (await users.list()).length === 0;
+  return purpose?.type === 'set-up' && !(await users.hasAny());
 }
 
 /**

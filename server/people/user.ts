@@ -28,6 +28,9 @@ export interface UserStore {
   /** The person's memberships; a removed one is gone at once. */
   memberships(userId: string): Promise<Membership[]>;
 
+  /** Whether anybody is here at all. */
+  hasAny(): Promise<boolean>;
+
   /** Every person with their memberships, oldest first. */
   list(): Promise<{ user: User; memberships: Membership[] }[]>;
 

@@ -63,6 +63,11 @@ export function userStore(db: Kysely<Schema>): UserStore {
       return (await ofPerson(userId)).map(readMembership);
     },
 
+    async hasAny() {
+      const someone = await db.selectFrom('person').select('id').limit(1).executeTakeFirst();
+      return someone !== undefined;
+    },
+
     async list() {
       const people = await db
         .selectFrom('person')
@@ -70,10 +75,10 @@ export function userStore(db: Kysely<Schema>): UserStore {
         .orderBy('created_at')
         .orderBy('id')
         .execute();
-      const rows = await memberships.execute();
+      const ofEach = Map.groupBy(await memberships.execute(), ({ person_id: id }) => id);
       return people.map((person) => ({
         user: readUser(person),
-        memberships: rows.filter((row) => row.person_id === person.id).map(readMembership),
+        memberships: (ofEach.get(person.id) ?? []).map(readMembership),
       }));
     },
 

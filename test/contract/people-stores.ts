@@ -50,6 +50,33 @@ export function peopleStoresContract(
       ]);
     });
 
+    test('it knows whether anybody is here, and lists everybody with what they are where', async () => {
+      const fresh = await open();
+      await using _ = fresh;
+      await fresh.organizations.add({ id: 'org_1', name: 'acme', createdAt: now });
+      await fresh.organizations.add({ id: 'org_2', name: 'other', createdAt: now });
+      expect(await fresh.users.hasAny()).toBe(false);
+      expect(await fresh.users.list()).toEqual([]);
+
+      const older = { id: 'user_b', email: 'b@example.com', createdAt: now };
+      const newer = { id: 'user_a', email: 'a@example.com', createdAt: now + 1 };
+      await fresh.users.add(newer, { organizationId: 'org_1', role: 'viewer' });
+      await fresh.users.add(older, { organizationId: 'org_2', role: 'owner' });
+      await fresh.users.add(older, { organizationId: 'org_1', role: 'member' });
+
+      expect(await fresh.users.hasAny()).toBe(true);
+      expect(await fresh.users.list()).toEqual([
+        {
+          user: older,
+          memberships: [
+            { organization: 'acme', role: 'member' },
+            { organization: 'other', role: 'owner' },
+          ],
+        },
+        { user: newer, memberships: [{ organization: 'acme', role: 'viewer' }] },
+      ]);
+    });
+
     test('a removed person takes sessions, password, passkeys and identities along', async () => {
       const user = await person();
       const { tokenHash } = await session(user.id);
