@@ -10,13 +10,11 @@ import type { UpstreamAccess } from '#upstream-access/upstream-access';
 import type { UpstreamConnectionStore } from '#upstream-access/upstream-connection';
 import type { ChangeStore } from './change-store.ts';
 import type { ClientUseStore } from './client-use-store.ts';
-import type { OverviewRoutesPorts } from './overview-routes.ts';
 import type { TryRoutesPorts } from './try-routes.ts';
 import type { UsageRoutesPorts } from './usage-routes.ts';
 
 /** What the pages of the dashboard stand on. */
-export interface DashboardPorts
-  extends AdministrationPorts, OverviewRoutesPorts, UsageRoutesPorts, TryRoutesPorts {
+export interface DashboardPorts extends AdministrationPorts, UsageRoutesPorts, TryRoutesPorts {
   readonly sessions: Pick<SessionStore, 'use' | 'list' | 'endAll'>;
   readonly audit: Pick<AuditLog, 'append'>;
   readonly auditReader: AuditReader;

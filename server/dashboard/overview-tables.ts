@@ -5,7 +5,7 @@ import { shownName } from '#pages/plain-text';
 import type { Table } from '#pages/table';
 import { callWords, msWords, shareWords } from '#pages/usage-words';
 import type { UsageSum } from '#usage/usage-sum';
-import type { RefusedEvent } from './overview-routes.ts';
+import type { RefusedEvent } from './overview-facts.ts';
 import { serverPath } from './server-tabs.ts';
 
 /** Servers with what happened at each during the last day. */

@@ -9,8 +9,11 @@ import { readUsage, type UsageReading } from '#usage/read-usage';
 import type { RollupReader } from '#usage/rollup-reader';
 import { callKinds } from '#usage/rollup-store';
 import type { SubjectNames } from '#usage/subject-names';
+import { rangeAt } from '#usage/usage-range';
+import type { ChangeStore } from './change-store.ts';
 import type { DashboardDoor } from './dashboard-door.ts';
 import { namedUsage, namesOf } from './named-usage.ts';
+import { recalledWork } from './recalled-work.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';
 import { usageCsv } from './usage-csv.ts';
 import {
@@ -27,6 +30,7 @@ export interface UsageRoutesPorts {
   readonly organizations: OrganizationStore;
   readonly rollupReader: RollupReader;
   readonly subjectNames: SubjectNames;
+  readonly changes: Pick<ChangeStore, 'written'>;
   readonly clock: Clock;
 }
 
@@ -35,6 +39,7 @@ const needs = { permission: 'usage.read', section: 'usage' } as const;
 /** `/usage` and `/usage.csv`: calls, errors and latencies of an organization, and of each thing in it. */
 export function usageRoutes(door: DashboardDoor, { ports }: { ports: UsageRoutesPorts }): void {
   const { clock } = ports;
+  const recalled = recalledWork(ports.changes);
 
   const read = async (organization: string, shown: ShownUsage) => {
     const found = await ports.organizations.byName(organization);
@@ -45,15 +50,14 @@ export function usageRoutes(door: DashboardDoor, { ports }: { ports: UsageRoutes
     return { reading, nameOf, name };
   };
 
-  door.get('/usage', needs, async (visit, request, reply) => {
-    const { organization } = visit;
-    const shown = shownUsage(request);
+  const page = async (organization: string, shown: ShownUsage) => {
     const { reading, nameOf, name } = await read(organization, shown);
     const here = (but: Partial<ShownUsage>) => usagePath(organization, { ...shown, ...but });
     const named = namedUsage(reading, name, nameOf);
     const hasCalls = reading.points.length > 0;
-    const { one, many } = kindWords[shown.kind];
-    const data = {
+    const { many } = kindWords[shown.kind];
+    return {
+      name,
       heading: shown.subject ? name : 'Usage',
       lead: leadOf(reading),
       ranges: rangesInOrder.map((range) => ({
@@ -74,8 +78,16 @@ export function usageRoutes(door: DashboardDoor, { ports }: { ports: UsageRoutes
         : usageTable(organization, shown, reading, nameOf, clock.now()),
       csv: usagePath(organization, shown, '/usage.csv'),
     };
+  };
+
+  door.get('/usage', needs, async (visit, request, reply) => {
+    const { organization } = visit;
+    const shown = shownUsage(request);
+    const { until } = rangeAt(shown.range, clock.now());
+    const data = await recalled([organization, shown, until], () => page(organization, shown));
+    const whole = usagePath(organization, { ...shown, subject: undefined });
     const crumbs = shown.subject
-      ? [{ text: 'Usage', href: here({ subject: undefined }) }, { text: `${one} ${name}` }]
+      ? [{ text: 'Usage', href: whole }, { text: `${kindWords[shown.kind].one} ${data.name}` }]
       : [{ text: 'Usage' }];
     return sendDashboardPage(reply, visit, usagePage, data, { crumbs });
   });
