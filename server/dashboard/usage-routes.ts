@@ -44,6 +44,11 @@ export function usageRoutes(door: DashboardDoor, { ports }: { ports: UsageRoutes
   const read = async (organization: string, shown: ShownUsage) => {
     const found = await ports.organizations.byName(organization);
     if (!found) throw notFound('organization');
+    const { kind, subject } = shown;
+    // Whoever types the id of somebody else’s thing must not be told what that is called.
+    if (subject && !(await ports.rollupReader.has(found.id, { kind, ...subject }, clock.now()))) {
+      throw notFound('usage');
+    }
     const reading = await readUsage({ ...shown, organizationId: found.id }, clock.now(), ports);
     const nameOf = await namesOf(reading, shown, ports.subjectNames);
     const name = shown.subject ? nameOf(shown.subject) : organization;

@@ -91,6 +91,18 @@ export function rollupReader(db: Kysely<Schema>): RollupReader {
     ),
   );
 
+  // Every call is in the row of its day.
+  const counted = compiledQuery(
+    db,
+    (days: readonly number[], serverId: string, subject: string, ...span: Span) =>
+      inSpan(db, span)
+        .select('server_id')
+        .where('at', 'in', days)
+        .where('server_id', '=', serverId)
+        .where('subject', '=', subject)
+        .limit(1),
+  );
+
   return {
     async read(span, of) {
       const { serverId = '', subject = '', kind = 'organization' } = of ?? {};
@@ -138,6 +150,14 @@ export function rollupReader(db: Kysely<Schema>): RollupReader {
         return Object.assign(countsOf(row), { at, serverId, subject });
       });
     },
+
+    async has(organizationId, { kind, serverId, subject }, now) {
+      const { seconds: stepSeconds, keptSeconds } = periods.day;
+      const from = now - keptSeconds;
+      const span = { organizationId, period: 'day', stepSeconds, from, until: now + 1 } as const;
+      const rows = await counted(timesOf(span), serverId, subject, ...asked(span, kind));
+      return rows.length > 0;
+    },
   };
 }
 
@@ -154,20 +174,23 @@ function asked({ organizationId, period, from, until }: RollupSpan, kind: string
   return [organizationId, kind, period, from, until];
 }
 
-function summed(db: QueryCreator<Schema>, [organizationId, kind, period, from, until]: Span) {
+function inSpan(db: QueryCreator<Schema>, [organizationId, kind, period, from, until]: Span) {
   return db
     .selectFrom('usage_rollup')
     .where('organization_id', '=', organizationId)
     .where('kind', '=', kind)
     .where('period', '=', period)
     .where('at', '>=', from)
-    .where('at', '<', until)
-    .select((row) => [
-      row.fn.sum<number>('calls').as('calls'),
-      row.fn.sum<number>('tool_errors').as('tool_errors'),
-      row.fn.sum<number>('refused').as('refused'),
-      row.fn.sum<number>('upstream_errors').as('upstream_errors'),
-    ]);
+    .where('at', '<', until);
+}
+
+function summed(db: QueryCreator<Schema>, span: Span) {
+  return inSpan(db, span).select((row) => [
+    row.fn.sum<number>('calls').as('calls'),
+    row.fn.sum<number>('tool_errors').as('tool_errors'),
+    row.fn.sum<number>('refused').as('refused'),
+    row.fn.sum<number>('upstream_errors').as('upstream_errors'),
+  ]);
 }
 
 /** One query for each length of step, which stands in its words. */

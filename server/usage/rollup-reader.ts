@@ -50,4 +50,11 @@ export interface RollupReader {
     kind: CallKind,
     subjects: readonly CallSubject[],
   ): Promise<(CallSubject & StepCounts)[]>;
+
+  /** Whether a call was counted for this thing within the organization, on any of the days that are kept. */
+  has(
+    organizationId: string,
+    of: CallSubject & { readonly kind: CallKind },
+    now: EpochSeconds,
+  ): Promise<boolean>;
 }

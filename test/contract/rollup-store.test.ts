@@ -214,6 +214,22 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
     ]);
   });
 
+  test('knows for 400 days what was called where', async () => {
+    await using database = await open();
+    await makeServer(database);
+    await database.rollups.record([tally({ kind: 'key', subject: 'key_1' })]);
+    const key = { kind: 'key', serverId: 'srv_sales', subject: 'key_1' } as const;
+    const has = (but: object = {}, organization = 'org_acme', later = 0) =>
+      database.rollupReader.has(organization, { ...key, ...but }, day + later);
+
+    expect([await has(), await has({}, 'org_acme', 400 * 86_400)]).toEqual([true, true]);
+    expect(await has({}, 'org_acme', 400 * 86_400 + 1)).toBe(false);
+    expect(await has({}, 'org_globex')).toBe(false);
+    expect(await has({ kind: 'client' })).toBe(false);
+    expect(await has({ serverId: 'srv_web' })).toBe(false);
+    expect(await has({ subject: 'key_2' })).toBe(false);
+  });
+
   test('forgets minutes after two hours, hours after eight days, days after 400', async () => {
     await using database = await open();
     await makeServer(database);

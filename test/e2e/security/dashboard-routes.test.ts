@@ -155,6 +155,40 @@ describe('82: the pages of an organization', () => {
     expect(kept()).toEqual(before);
   });
 
+  test('82: in a query, the ids of another organization are not found either', async () => {
+    const eve = await app.browser('user_quinn', { organizationId: 'org_globex', role: 'owner' });
+    const dana = await app.browser('user_dee', { organizationId: 'org_acme', role: 'viewer' });
+    const { rollups } = app.server.stores;
+    const [serverId, at] = ['srv_sales', app.server.clock.now()];
+    const counts = { bucket: 1, calls: 1, toolErrors: 0, refused: 0, upstreamErrors: 0 };
+    const subjects = [
+      ['server', serverId],
+      ['client', ids['clientId'] ?? ''],
+      ['key', ids['keyId'] ?? ''],
+      ['person', dana.userId],
+      ['tool', 'query'],
+    ] as const;
+    const wanted = (organization: string) =>
+      subjects.flatMap(([kind, subject]) =>
+        ['/usage', '/usage.csv'].map(
+          (page) => `/dashboard/${organization}${page}?by=${kind}&server=${serverId}&of=${subject}`,
+        ),
+      );
+    const asked = async (organization: string, by: SignedInBrowser) => {
+      const answers = wanted(organization).map((path) => app.get(path, by.cookie));
+      return (await Promise.all(answers)).map(({ status }) => status);
+    };
+
+    const uncalled = await asked('acme', dana);
+    await rollups.record(
+      subjects.map(([kind, subject]) => Object.assign({ at, serverId, kind, subject }, counts)),
+    );
+
+    expect(uncalled).toEqual(uncalled.map(() => 404));
+    expect(await asked('acme', dana)).toEqual(uncalled.map(() => 200));
+    expect(await asked('globex', eve)).toEqual(uncalled.map(() => 404));
+  });
+
   test('82: a viewer is told that the role does not allow it, and it is noted', async () => {
     const vic = await app.browser('user_vic', { organizationId: 'org_acme', role: 'viewer' });
     const before = kept();

@@ -25,8 +25,8 @@ test('refused calls count as calls and errors, and not for how long calls took',
     { ...none, at: now, bucket: -8, calls: 99, refused: 99 },
     { ...none, at: now, bucket: 40, calls: 1 },
   ];
-  const ofServers = async () => [];
-  const rollupReader = { read, busiest: async () => [], ofServers, counts: async () => [] };
+  const [ofServers, has] = [async () => [], async () => true];
+  const rollupReader = { read, busiest: async () => [], ofServers, counts: async () => [], has };
   const query = { organizationId: 'org_acme', range: '24h', kind: 'server' } as const;
   const { total } = await readUsage(query, now, { rollupReader });
 
@@ -44,8 +44,8 @@ test('fifty of many are named, and five of them drawn over time', async () => {
       subject: `key_${index}`,
       counts: [{ ...none, bucket: 3, calls: 100 - index }],
     }));
-  const ofServers = async () => [];
-  const rollupReader = { read: async () => [], busiest, ofServers, counts };
+  const [ofServers, has] = [async () => [], async () => true];
+  const rollupReader = { read: async () => [], busiest, ofServers, counts, has };
   const query = { organizationId: 'org_acme', range: '1h', kind: 'key' } as const;
   const { subjects, lines } = await readUsage(query, now, { rollupReader });
 
