@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 import type { KeptEvent } from '#audit/audit-log';
-import { fields, words } from './fields.ts';
+import { fields, wholeNumber, words } from './fields.ts';
 import { organizationOperation } from './operation.ts';
 
 const mostALimit = 200;
@@ -13,8 +13,8 @@ export const auditFilter = {
   action: words(100).optional().describe('As `key.create`'),
   target: words(400).optional(),
   outcome: z.enum(['done', 'refused']).optional(),
-  from: z.coerce.number().int().optional().describe('Not before, in seconds since 1970'),
-  until: z.coerce.number().int().optional().describe('Before, in seconds since 1970'),
+  from: wholeNumber().optional().describe('Not before, in seconds since 1970'),
+  until: wholeNumber().optional().describe('Before, in seconds since 1970'),
 };
 
 const shownEvent = z

@@ -17,6 +17,23 @@ export function words(most: number) {
     .regex(/^\P{Cc}*$/u, 'may hold no line break or other control character');
 }
 
+/**
+ * A whole number; a form and a query send it as text. What stands for nothing elsewhere, as `null` or an empty text, is
+ * no zero here: a secret that ends in no days ends at once.
+ */
+export function wholeNumber(least?: number, most?: number) {
+  const number = (value: unknown) =>
+    typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
+  const { MIN_SAFE_INTEGER, MAX_SAFE_INTEGER } = Number;
+  return z.preprocess(
+    number,
+    z
+      .int()
+      .min(least ?? MIN_SAFE_INTEGER)
+      .max(most ?? MAX_SAFE_INTEGER),
+  );
+}
+
 /** Fields that mean the same wherever they stand. */
 export const fields = {
   organization: slug.describe('The name of the organization'),
@@ -42,8 +59,8 @@ export const fields = {
     )
     .max(50)
     .transform((uris) => [...new Set(uris)]),
-  /** Days from now; a form sends digits as text. */
-  days: (least: number, most: number) => z.coerce.number().int().min(least).max(most),
+  /** Days from now. */
+  days: (least: number, most: number) => wholeNumber(least, most),
   at: z.int().describe('Seconds since 1970'),
   maybeAt: z.int().nullable().describe('Seconds since 1970'),
 } as const;
