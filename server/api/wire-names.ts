@@ -3,6 +3,9 @@ import { AdministrationRefusal } from '#administration/administration-refusal';
 /** What somebody else's standard spells, and nobody here renames. */
 const verbatim = new Set(['jwks']);
 
+/** No request is made of more, and what is read here is gone through by itself. */
+const deepest = 32;
+
 /** `redirectUris.0` as it stands on the wire: `redirect_uris.0`. */
 export function wireName(name: string): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
@@ -23,9 +26,24 @@ export function toWire(value: unknown): unknown {
 /**
  * A value from the wire with its members named as operations name them.
  *
- * @throws {AdministrationRefusal} `invalid` for a name that is no name of the wire, as `redirectUris`
+ * @throws {AdministrationRefusal} `invalid` for a name that is no name of the wire, as `redirectUris`, and for what is
+ * nested too deeply
  */
 export function fromWire(value: object): Record<string, unknown> {
+  checkDepth(value, deepest);
+  return namedAsOurs(value);
+}
+
+function checkDepth(value: unknown, left: number): void {
+  if (typeof value !== 'object' || value === null) return;
+  if (left === 0) {
+    const problem = 'the body is nested too deeply';
+    throw new AdministrationRefusal('invalid', problem, { fields: [{ field: '', problem }] });
+  }
+  for (const member of Object.values(value)) checkDepth(member, left - 1);
+}
+
+function namedAsOurs(value: object): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(value).map(([name, member]: [string, unknown]) => [
       ownName(name),
@@ -36,7 +54,7 @@ export function fromWire(value: object): Record<string, unknown> {
 
 function memberFromWire(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(memberFromWire);
-  return typeof value === 'object' && value !== null ? fromWire(value) : value;
+  return typeof value === 'object' && value !== null ? namedAsOurs(value) : value;
 }
 
 function ownName(name: string): string {

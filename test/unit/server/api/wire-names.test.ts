@@ -39,3 +39,15 @@ test('a member called __proto__ is a member like others', () => {
   expect(Object.hasOwn(value, '_Proto__') || Object.hasOwn(value, '__proto__')).toBe(true);
   expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
 });
+
+test.each([
+  ['lists', '['.repeat(50_000) + ']'.repeat(50_000)],
+  ['objects', '{"a":'.repeat(50_000) + '1' + '}'.repeat(50_000)],
+  ['a JWK set', `{"jwks":${'['.repeat(50_000)}${']'.repeat(50_000)}}`],
+])('%s within each other without end are refused, not gone through', (_what, text) => {
+  const parsed: unknown = JSON.parse(`{"name":${text}}`);
+
+  expect(() => fromWire(Object(parsed))).toThrow(
+    expect.objectContaining({ code: 'invalid', message: 'the body is nested too deeply' }),
+  );
+});
