@@ -123,9 +123,9 @@ export async function openUpstreams(
       return authorizations.authorized(skilled, server, caller);
     },
     left(owner) {
-      stdio
-        .leave(callerName(owner))
-        .catch((err: unknown) => log.error({ err }, 'a child was not ended'));
+      const caller = callerName(owner);
+      tunnels.left(caller);
+      stdio.leave(caller).catch((err: unknown) => log.error({ err }, 'a child was not ended'));
     },
   };
 }

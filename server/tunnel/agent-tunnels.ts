@@ -61,6 +61,7 @@ export class AgentTunnels {
         this.#touch(agent.organization);
         connected.serve();
       },
+      leftRecently: () => connected.leftRecently(),
       held: (bytes) => connected.held(bytes),
       freed: () => connected.serve(),
       troubled: (words) => {
@@ -88,6 +89,11 @@ export class AgentTunnels {
 
   upstreamOf(agentId: string, server: string, caller: string): Upstream {
     return this.#agentOf(agentId).upstream(server, caller);
+  }
+
+  /** Nobody comes back for a caller: the agents that they used end what they keep for them. */
+  left(caller: string): void {
+    for (const agent of this.#agents.values()) agent.left(caller);
   }
 
   presenceOf(agentId: string): AgentPresence {

@@ -3,6 +3,7 @@ import type { AgentPresence } from './agent-presence.ts';
 import { busyAnswer } from './busy-answer.ts';
 import { HeldBytes } from './held-bytes.ts';
 import { LastPlaces } from './last-places.ts';
+import { LeftCallers } from './left-callers.ts';
 import { isListening } from './request-headers.ts';
 import { maxCalls, type Tunnel, type TunnelRequest } from './tunnel.ts';
 import { WaitingCallers, type Waiter } from './waiting-callers.ts';
@@ -29,6 +30,7 @@ export class ConnectedAgent {
   readonly #waiting = new WaitingCallers<Tunnel | UpstreamError>();
   readonly #sessions = new LastPlaces(maxPlaces);
   readonly #callers = new LastPlaces(maxPlaces);
+  readonly #left = new LeftCallers();
   readonly #requests = new HeldBytes(maxRequestBytes);
   #answerBytes = 0;
   #made = 0;
@@ -73,6 +75,16 @@ export class ConnectedAgent {
       const why = 'its answer was not read, and too much of others waited beside it';
       slowest.giveUp(new UpstreamError('broken', why));
     }
+  }
+
+  /** Nobody comes back for a caller: every process of the agent is told, those that are away once they are back. */
+  left(caller: string): void {
+    if (!this.#left.left(caller, this.#ports.nowMs())) return;
+    for (const tunnel of this.tunnels) tunnel.left(caller);
+  }
+
+  leftRecently(): readonly string[] {
+    return this.#left.recent(this.#ports.nowMs());
   }
 
   /** Room was made, or a tunnel. */
@@ -122,6 +134,8 @@ export class ConnectedAgent {
   async #send(request: TunnelRequest): Promise<UpstreamAnswer> {
     this.#calls += 1;
     const { caller, body, signal } = request;
+    // A session that is ended for one who left says nothing of coming back.
+    if (request.method !== 'DELETE') this.#left.asked(caller);
     const bytes = body?.length ?? 0;
     const given = bytes > shortBytes ? new AbortController() : undefined;
     const sent = this.#requests.hold(caller, bytes, given && (() => given.abort()));

@@ -41,6 +41,8 @@ export interface TunnelPorts {
   readonly nowMs: () => number;
   /** What it serves has changed, or whether it does. */
   readonly changed: () => void;
+  /** Callers whom nobody lets in any more, and of whom this end of it may not have heard. */
+  readonly leftRecently: () => readonly string[];
   /** So many bytes more, or fewer, wait for callers. */
   readonly held: (bytes: number) => void;
   /** A call less is under way. */
@@ -200,6 +202,12 @@ export class Tunnel {
     if (this.#hello) this.#sayBound();
   }
 
+  /** Says that nobody comes back for a caller; before HELLO there is nobody to tell. */
+  left(caller: string): void {
+    if (!this.#hello || this.#isOver) return;
+    this.#ports.socket.send(jsonFrame(frameType.left, 0, { caller }));
+  }
+
   /** Opens nothing any more, and ends once nothing is under way. */
   drain(): void {
     if (this.#isDraining || this.#isOver) return;
@@ -254,7 +262,10 @@ export class Tunnel {
     }
     const isFirst = this.#hello === undefined;
     this.#hello = hello;
-    if (isFirst) this.#sayBound();
+    if (isFirst) {
+      this.#sayBound();
+      for (const caller of this.#ports.leftRecently()) this.left(caller);
+    }
     this.#ports.changed();
     return true;
   }

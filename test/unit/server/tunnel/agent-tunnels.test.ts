@@ -326,3 +326,65 @@ test('the pages are told when an agent comes, says something new and leaves', ()
   expect(seen.size).toBe(4);
   expect(server.tunnels.presenceOf('agent_a').isOnline).toBe(false);
 });
+
+const told = (frames: readonly WireFrame[]) =>
+  frames.filter(({ type }) => type === types.left).map(({ json }) => json['caller']);
+
+test('an agent is told in every tunnel who left, if they ever asked it for anything', async () => {
+  using server = handTunnels();
+  const [one, two] = [server.connect(), server.connect()];
+  const other = server.connect(['sales'], { id: 'agent_b', keyId: 'key_b' });
+  const answer = server.send();
+  for (const agent of [one, two]) if (agent.opened().length > 0) agent.answer(1);
+  await answer;
+  for (const caller of ['dana', 'nobody']) server.tunnels.left(caller);
+
+  expect([one, two, other].map(({ frames }) => told(frames))).toEqual([['dana'], ['dana'], []]);
+});
+
+test('who left while their first call was under way is told of too', () => {
+  using server = handTunnels();
+  const agent = server.connect();
+  server.send().catch(() => undefined);
+  server.tunnels.left('dana');
+
+  expect(told(agent.frames)).toEqual(['dana']);
+});
+
+test('an agent that was away hears who left meanwhile, for as long as it may keep anything', () => {
+  using server = handTunnels();
+  const agent = server.connect();
+  for (const caller of ['dana', 'eve']) {
+    server.send({ caller }).catch(() => undefined);
+    server.tunnels.remove(agent.tunnel);
+    server.tunnels.left(caller);
+    if (caller === 'dana') server.pass(80_000);
+    server.connect();
+  }
+  const soon = server.connect();
+  server.pass(11_000);
+  const later = server.connect();
+  server.pass(90_000);
+  const late = server.connect();
+
+  expect([soon, later, late].map(({ frames }) => told(frames))).toEqual([
+    ['dana', 'eve'],
+    ['eve'],
+    [],
+  ]);
+});
+
+test('who is let in again has not left, and the end of a session of theirs brings nobody back', () => {
+  using server = handTunnels();
+  const agent = server.connect();
+  for (const caller of ['dana', 'eve']) {
+    server.send({ caller }).catch(() => undefined);
+    server.tunnels.left(caller);
+  }
+  server.send({ caller: 'dana' }).catch(() => undefined);
+  const headers = { 'mcp-session-id': 's1' };
+  server.send({ caller: 'eve', method: 'DELETE', headers }).catch(() => undefined);
+  server.tunnels.remove(agent.tunnel);
+
+  expect(told(server.connect().frames)).toEqual(['eve']);
+});
