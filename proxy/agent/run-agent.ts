@@ -105,6 +105,7 @@ export async function runAgent(ports: RunAgentPorts, signal: AbortSignal): Promi
       servers.bind(now.servers);
       tellBound();
     },
+    left: (caller) => void servers.leave(caller),
   });
   const following = { ...ports, watches: ports.watchesKey, renew: async () => tunnel.renew() };
   const lookAtKey = followKey(following, signal);

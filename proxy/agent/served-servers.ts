@@ -22,6 +22,9 @@ export interface ServedServers extends Responder {
   /** What is configured anew begins anew, once calls to what was there before have ended. */
   configure(configuration: AgentConfiguration): void;
 
+  /** Nobody comes back for a caller: ends what any server keeps for them. */
+  leave(caller: string): Promise<void>;
+
   /** Forgets sessions and ends children, as nobody is left who knows of them. */
   reset(): Promise<void>;
   close(): Promise<void>;
@@ -58,11 +61,11 @@ export function servedServers(
   }
 
   function retire(entry: Served): void {
-    const leaving = leave(entry).finally(() => retiring.delete(leaving));
+    const leaving = closeLater(entry).finally(() => retiring.delete(leaving));
     retiring.add(leaving);
   }
 
-  async function leave(entry: Served): Promise<void> {
+  async function closeLater(entry: Served): Promise<void> {
     for (let leftMs = retiringMs; entry.calls > 0 && leftMs > 0; leftMs -= lookMs) {
       if (closing.signal.aborted) break;
       await clock.sleep(lookMs, closing.signal);
@@ -109,6 +112,9 @@ export function servedServers(
       } catch (error) {
         throw refusalOf(name, error);
       }
+    },
+    async leave(caller) {
+      await Promise.all([...served.values()].map(async ({ server }) => server.leave(caller)));
     },
     async reset() {
       await Promise.all([...served.values()].map(async ({ server }) => server.reset()));

@@ -19,6 +19,7 @@ export type HttpLocalServerOptions = {
 
 const answered = ['content-type', 'mcp-session-id', 'retry-after'];
 const maxSessions = 10_000;
+const endTimeoutMs = 10_000;
 
 /**
  * An MCP server over HTTP in this network. Bytes pass as they come, no faster than they are read. Its session
@@ -40,7 +41,7 @@ export function httpLocalServer({ url, headerSecrets, http }: HttpLocalServerOpt
     headers,
     body,
     signal,
-  }: LocalRequest): Promise<IncomingMessage> {
+  }: Omit<LocalRequest, 'caller'>): Promise<IncomingMessage> {
     const sent = { 'accept-encoding': 'identity', ...headers, ...headerSecrets };
     try {
       return await http.request({ url, method, headers: sent, signal, ...(body && { body }) });
@@ -52,6 +53,17 @@ export function httpLocalServer({ url, headerSecrets, http }: HttpLocalServerOpt
         remedy === undefined ? message : `${message}; ${remedy}`,
         { cause: error },
       );
+    }
+  }
+
+  /** A server that does not hear it forgets the session in its own time. */
+  async function endSession(id: string): Promise<void> {
+    const headers = { 'mcp-session-id': id };
+    const signal = AbortSignal.timeout(endTimeoutMs);
+    try {
+      (await respond({ method: 'DELETE', headers, signal })).destroy();
+    } catch (error) {
+      if (!(error instanceof LocalServerError)) throw error;
     }
   }
 
@@ -79,7 +91,9 @@ export function httpLocalServer({ url, headerSecrets, http }: HttpLocalServerOpt
       return { status, headers: Object.fromEntries(head), body: bodyOf(response, url) };
     },
     async leave(caller) {
-      for (const [id, owner] of owners) if (owner === caller) owners.delete(id);
+      const left = [...owners].filter(([, owner]) => owner === caller).map(([id]) => id);
+      for (const id of left) owners.delete(id);
+      await Promise.all(left.map(endSession));
     },
     async reset() {
       owners.clear();

@@ -24,7 +24,7 @@ export interface LocalServer {
   /** @throws {LocalServerError} when there is no answer to be had; its body may throw one, too */
   send(request: LocalRequest): Promise<LocalAnswer>;
 
-  /** Nobody comes back for that caller: forgets their sessions and ends their children. */
+  /** Nobody comes back for that caller: ends their sessions and children. Others keep theirs. */
   leave(caller: string): Promise<void>;
 
   /** Forgets all sessions and ends their children; the next request begins anew. */

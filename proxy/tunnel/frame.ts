@@ -3,6 +3,7 @@ export const frameType = {
   hello: 1,
   bound: 2,
   drain: 3,
+  left: 4,
   open: 16,
   head: 17,
   data: 18,

@@ -19,6 +19,12 @@ export function readBound(payload: Buffer): Bound | undefined {
   return { organization, agent, servers: names };
 }
 
+/** The caller that a LEFT names; `undefined` when it cannot be read. */
+export function readLeft(payload: Buffer): string | undefined {
+  const { caller } = readObject(payload);
+  return typeof caller === 'string' && caller !== '' ? caller : undefined;
+}
+
 /** `undefined` when it cannot be read. Headers that do not belong in a tunnel are dropped. */
 export function readOpen(payload: Buffer): Opening | undefined {
   const { server, method, headers, caller } = readObject(payload);

@@ -1,7 +1,7 @@
 import type { Clock } from '#clock/clock';
 import type { Log } from '#log/log';
 import { frameType, jsonFrame, readFrame } from './frame.ts';
-import { readBound, readOpen, readReset, type Bound } from './payloads.ts';
+import { readBound, readLeft, readOpen, readReset, type Bound } from './payloads.ts';
 import type { Responder } from './responder.ts';
 import { servedStream, type ServedStream } from './served-stream.ts';
 import type { SocketHears, TunnelSocket } from './tunnel-socket.ts';
@@ -50,6 +50,8 @@ export type TunnelPorts = {
   clock: Clock;
   log: Log;
   bound: (bound: Bound) => void;
+  /** Nobody comes back for a caller. */
+  left: (caller: string) => void;
 };
 
 /** Who says nothing for so long is gone. */
@@ -94,18 +96,25 @@ export function tunnel(ports: TunnelPorts): Tunnel {
     streams.set(id, servedStream(opening, ours));
   }
 
+  /** What is about the tunnel itself; a type that we do not know is of a newer server. */
+  function takeOwn(type: number, payload: Buffer): void {
+    if (type === frameType.drain) return drained.resolve();
+    if (type === frameType.left) {
+      const caller = readLeft(payload);
+      return caller === undefined ? undefined : ports.left(caller);
+    }
+    const bound = type === frameType.bound ? readBound(payload) : undefined;
+    if (!bound) return;
+    ports.bound(bound);
+    greeted.resolve();
+  }
+
   function take(message: Buffer): void {
     silent = 0;
     const frame = readFrame(message);
     if (!frame) return log.warn('a frame cannot be read');
     const { type, stream: id, payload } = frame;
-    if (id === 0) {
-      if (type === frameType.drain) return drained.resolve();
-      const bound = type === frameType.bound ? readBound(payload) : undefined;
-      if (!bound) return;
-      ports.bound(bound);
-      return greeted.resolve();
-    }
+    if (id === 0) return takeOwn(type, payload);
     if (type === frameType.open) return open(id, payload);
     // What is not known has crossed the end of its stream on the way.
     const stream = streams.get(id);

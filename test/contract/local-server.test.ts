@@ -145,6 +145,23 @@ describe.each([
   });
 });
 
+test('who leaves an HTTP server has their sessions ended there, and nobody else theirs', async () => {
+  const upstream = await legacyStatefulUpstream();
+  const server = open({ kind: 'http', url: new URL(upstream.url) });
+  await localCaller(server, 'eve').initialize();
+  const others = upstream.sessions();
+  for (let count = 0; count < 2; count += 1) await localCaller(server, 'dana').initialize();
+  const before = upstream.sessions();
+  await server.leave('dana');
+
+  expect(before).toHaveLength(3);
+  expect(upstream.sessions()).toEqual(others);
+
+  await upstream.close();
+  await expect(server.leave('eve')).resolves.toBeUndefined();
+  await server.close();
+});
+
 test('what is not there is said to be unreachable, without waiting', async () => {
   const url = new URL(`http://127.0.0.1:${await freePort()}/mcp`);
   const secret = 'Bearer very-secret-words';

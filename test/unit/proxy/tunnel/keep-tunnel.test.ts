@@ -27,6 +27,7 @@ function kept(respond?: Responder['respond'], refused: TunnelError[] = []) {
   const requests: TunnelRequest[] = [];
   const states: TunnelState[] = [];
   const bounds: Bound[] = [];
+  const lefts: string[] = [];
   const place = { network: 'home' };
   const tunnel = keepTunnel({
     dial,
@@ -36,6 +37,7 @@ function kept(respond?: Responder['respond'], refused: TunnelError[] = []) {
     hello: () => hello,
     tell: (state) => states.push(state),
     bound: (bound) => bounds.push(bound),
+    left: (caller) => lefts.push(caller),
     maxBodyBytes: 200_000,
     log: jsonLinesLog('error', () => undefined),
     responder: {
@@ -52,7 +54,7 @@ function kept(respond?: Responder['respond'], refused: TunnelError[] = []) {
     if (!found) throw new Error(`no socket ${at}`);
     return found;
   };
-  return { clock, tunnel, sockets, socket, requests, states, bounds, place, refusals };
+  return { clock, tunnel, sockets, socket, requests, states, bounds, lefts, place, refusals };
 }
 
 const opening = { server: 'sales', method: 'POST', headers: {}, caller: 'dana' };
@@ -86,6 +88,20 @@ test('HELLO is first; a request gets its head, its bytes and its end', async () 
     headers: { 'content-type': 'application/json' },
   });
   expect(requests[0]?.signal.aborted).toBe(true);
+});
+
+test('who left is told of; what cannot be read, or is of a newer server, does no harm', async () => {
+  const { clock, socket, lefts } = kept();
+  await clock.settled();
+  const { hears } = socket(0);
+  hears.frame(jsonFrame(frameType.left, 0, { caller: 'dana', why: 'of a newer server' }));
+  for (const caller of ['', 7, undefined]) hears.frame(jsonFrame(frameType.left, 0, { caller }));
+  hears.frame(writeFrame(9, 0, Buffer.from('of a newer server')));
+  ask(socket(0), 1, 'hello');
+  await clock.settled();
+
+  expect(lefts).toEqual(['dana']);
+  expect(typesOf(socket(0), 1)).toContain(frameType.end);
 });
 
 test('a long request is given credit before it waits for it, in steps of 64 KiB', async () => {
