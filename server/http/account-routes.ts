@@ -13,6 +13,7 @@ import { browserInWords } from '#people/user-agent';
 import { currentPersonOf, type CurrentPerson } from './current-person.ts';
 import { readPageForm } from './page-form.ts';
 import type { PeoplePorts, PeopleRoutesOptions } from './people-ports.ts';
+import { signInAfterPassword } from './prove-password.ts';
 import { queryText } from './query-text.ts';
 import { sendPage } from './send-page.ts';
 import { sendOnward, signInBrowser } from './sign-in-browser.ts';
@@ -86,13 +87,13 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     }
     const hash = await people.hashing.hash(password);
     await setPassword(user, hash, visitOf(request), people);
-    await signInBrowser(
-      request,
-      reply,
-      { userId: user.id, factors: person.session.factors },
-      options,
-    );
-    return sendOnward(reply, '/account?done=password', base);
+    const [userId, next] = [user.id, '/account?done=password'];
+    // A new session says that its factors were proved just now, and only the password was.
+    if (person.session.factors === 1 || !isRecentProof(person.session, clock.now())) {
+      return signInAfterPassword(request, reply, { userId, next }, options);
+    }
+    await signInBrowser(request, reply, { userId, factors: 2 }, options);
+    return sendOnward(reply, next, base);
   });
 
   app.post<{ Params: { id: string } }>('/account/sessions/:id/end', async (request, reply) => {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
+import { passwordHashing } from '#server/people/password-hashing';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
 let app: PageApp;
@@ -102,4 +103,49 @@ test('83: the account page leads to a sign-in, which is offered to who is signed
   expect(after.text).toContain('href="/sign-in?again=1&amp;next=/account"');
   expect(again.status).toBe(200);
   expect(again.text).toContain('name="next" value="/account"');
+});
+
+const member = { organizationId: 'org_acme', role: 'member' } as const;
+const old = 'correct horse battery';
+const changePassword = async (browser: SignedInBrowser) => {
+  const hash = await passwordHashing({ log2Cost: 8 }).hash(old);
+  const { connection } = app.server.stores;
+  const keep = connection.prepare('insert into password (person_id, hash) values (?, ?)');
+  keep.run(browser.userId, hash);
+  const typed = { current: old, password: 'another horse battery' };
+  const fields = { ...typed, repeated: typed.password, csrf_token: browser.csrfToken };
+  const body = new URLSearchParams(fields).toString();
+  return app.post({ path: '/account/password', cookie: browser.cookie, body });
+};
+const provedBy = async ({ userId }: SignedInBrowser) => {
+  const { stores, clock } = app.server;
+  return (await stores.sessions.list(userId, clock.now())).map(({ factors }) => factors);
+};
+
+test.each([
+  [599, 2],
+  [600, 1],
+])(
+  '83: a password that is changed %i seconds after the sign-in leaves %i factors proved',
+  async (later, factors) => {
+    const browser = await app.browser(`user_changes_${later}`, member, 2);
+    await app.server.clock.advance(later);
+    const { status } = await changePassword(browser);
+
+    expect([status, await provedBy(browser)]).toEqual([303, [factors]]);
+  },
+);
+
+test('83: who changes the password late is asked for the code of their app', async () => {
+  const browser = await app.browser('user_changes_totp', member, 2);
+  const { stores, clock } = app.server;
+  const { userId } = browser;
+  await stores.totps.begin({ userId, sealedSecret: 'sealed', createdAt: clock.now() });
+  const confirmed = { step: 1, now: clock.now(), recoveryHashes: ['hash'] };
+  await stores.totps.confirm(userId, confirmed);
+  await clock.advance(600);
+  const { text } = await changePassword(browser);
+
+  expect(text).toContain('name="challenge"');
+  expect(await provedBy(browser)).toEqual([]);
 });
