@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 import { AdministrationRefusal } from './administration-refusal.ts';
-import { fields } from './fields.ts';
+import { fields, words } from './fields.ts';
 import { organizationOperation } from './operation.ts';
 import { ownMember } from './shown-person.ts';
 
@@ -33,12 +33,13 @@ export const settingsUpdate = organizationOperation({
     organization: fields.organization,
     secondFactorRequired: settings.secondFactorRequired.optional(),
     openClientsAllowed: settings.openClientsAllowed.optional(),
+    title: words(200).min(1).optional().describe('What people call the organization, besides'),
   }),
   output: shownSettings,
-  target: ({ organization, secondFactorRequired, openClientsAllowed }) =>
-    `organization:${organization} ${JSON.stringify({ secondFactorRequired, openClientsAllowed })}`,
+  target: ({ organization, secondFactorRequired, openClientsAllowed, title }) =>
+    `organization:${organization} ${JSON.stringify({ secondFactorRequired, openClientsAllowed, title })}`,
   async run(input, { organization, actor }, ports) {
-    const { secondFactorRequired, openClientsAllowed } = input;
+    const { secondFactorRequired, openClientsAllowed, title } = input;
     if (secondFactorRequired && actor.type === 'person') {
       const { hasSecondFactor } = await ownMember(organization.id, actor.userId, ports);
       if (!hasSecondFactor) {
@@ -46,6 +47,7 @@ export const settingsUpdate = organizationOperation({
         throw new AdministrationRefusal('conflict', why);
       }
     }
+    if (title !== undefined) await ports.organizationDirectory.entitle(organization.id, title);
     await ports.settings.update(organization.id, {
       ...(secondFactorRequired !== undefined && { secondFactorRequired }),
       ...(openClientsAllowed !== undefined && { openClientsAllowed }),

@@ -1,4 +1,4 @@
-import { organizationRead, organizationUpdate } from '#administration/organization-operations';
+import { organizationRead } from '#administration/organization-operations';
 import { perform } from '#administration/perform';
 import { settingsRead, settingsUpdate } from '#administration/settings-operations';
 import { queryText } from '#http/query-text';
@@ -85,13 +85,12 @@ export function settingsRoutes(door: DashboardDoor, { ports }: DashboardOptions)
     const { organization, actor } = visit;
     const rule = (name: string) => sent.get(`rule.${name}`) !== undefined;
     try {
-      const title = sent.get('title')?.trim() ?? '';
-      const rules = {
+      const change = {
+        title: sent.get('title')?.trim() ?? '',
         secondFactorRequired: rule('secondFactorRequired'),
         openClientsAllowed: rule('openClientsAllowed'),
       };
-      await perform(settingsUpdate, { organization, ...rules }, actor, ports);
-      await perform(organizationUpdate, { organization, title }, actor, ports);
+      await perform(settingsUpdate, { organization, ...change }, actor, ports);
     } catch (refusal) {
       const labels = { title: { field: 'title', label: 'The title' } };
       return show(reply, visit, { errors: refusedForm(refusal, labels, 'rule') });
