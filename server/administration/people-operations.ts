@@ -1,5 +1,6 @@
 import { z } from 'zod';
 
+import { emailKey } from '#people/email';
 import type { MembershipChange } from '#people/membership-store';
 import { isRecentProof } from '#people/recent-proof';
 import { roles } from '#people/role';
@@ -39,8 +40,11 @@ export const personList = organizationOperation({
     next: z.string().nullable().describe('What `after` must be for those that follow'),
   }),
   async run({ text: search, after, limit }, { organization }, { memberships }) {
-    const key = after?.toLowerCase();
-    const page = { after: key, search, limit: limit + 1 };
+    const page = {
+      after: after === undefined ? undefined : emailKey(after),
+      search,
+      limit: limit + 1,
+    };
     const found = await memberships.list(organization.id, page);
     const items = found.slice(0, limit).map(showPerson);
     return { items, next: found.length > limit ? (items.at(-1)?.email ?? null) : null };

@@ -5,8 +5,11 @@ export function emailKey(email: string): string {
   return email.normalize('NFKC').trim().toLowerCase();
 }
 
-/** Whether `text` could be an address: one `@` between something and a name. RFC 5321 §4.5.3.1 */
+/**
+ * Whether `text` could be an address: one `@` between something and a name, all of it to be seen. One with a character
+ * of no width would look like somebody else's. RFC 5321 §4.5.3.1
+ */
 export function isEmail(text: string): boolean {
-  // oxlint-disable-next-line no-control-regex
-  return text.length <= mostCharacters && /^[^\s@<>"\u0000-\u001f\u007f]+@[^\s@<>"]+$/.test(text);
+  if (text.length > mostCharacters || /[\p{Cc}\p{Cf}\p{Cs}]/u.test(text)) return false;
+  return /^[^\s@<>"]+@[^\s@<>"]+$/.test(text);
 }

@@ -1,5 +1,6 @@
 import { sql, type Kysely, type Selectable } from 'kysely';
 
+import { emailKey } from '#people/email';
 import type { Member, MembershipChange, MembershipStore } from '#people/membership-store';
 import { isRole, type Role } from '#people/role';
 import { compiledQuery } from './compiled-query.ts';
@@ -63,7 +64,7 @@ export function membershipStore(db: Kysely<Schema>): MembershipStore {
         .where('membership.organization_id', '=', organizationId)
         .where('person.email_key', '>', after)
         .$if(search !== '', (query) =>
-          query.where((where) => holdsText(where.ref('person.email_key'), search.toLowerCase())),
+          query.where((where) => holdsText(where.ref('person.email_key'), emailKey(search))),
         )
         .orderBy('person.email_key')
         .limit(limit)

@@ -12,6 +12,7 @@ import {
   personSetRole,
   secondFactorReset,
 } from '#server/administration/people-operations';
+import { organizationCreate } from '#server/administration/organization-operations';
 import { settingsUpdate } from '#server/administration/settings-operations';
 import { administered, type Administered } from '#support/administered';
 
@@ -189,4 +190,25 @@ test('people come page by page', async () => {
   expect(first.items).toHaveLength(2);
   expect(rest.next).toBeNull();
   expect(rest.items.map(({ email }) => email)).not.toContain(first.items[1]?.email);
+});
+
+test('nobody is left out or listed twice behind an address in another script’s letters', async () => {
+  const { id: organizationId } = await at.perform(organizationCreate, { name: 'wide' });
+  const emails = ['ａnn@example.com', 'bea@example.com', 'ＣＡＬ@example.com', 'dee@example.com'];
+  for (const [place, email] of emails.entries()) {
+    const user = { id: `user_wide_${place}`, email, createdAt: 1 };
+    await at.stores.users.add(user, { organizationId, role: 'member' });
+  }
+  const listed: string[] = [];
+  let after: string | null = '';
+  for (let pages = 0; after !== null && pages < 9; pages += 1) {
+    const asked: object = { organization: 'wide', limit: 1, ...(after && { after }) };
+    const { items, next } = await at.perform(personList, { ...asked });
+    listed.push(...items.map(({ email }) => email));
+    after = next;
+  }
+  const found = await at.perform(personList, { organization: 'wide', text: 'Ｃal' });
+
+  expect(listed).toEqual(emails);
+  expect(found.items.map(({ email }) => email)).toEqual(['ＣＡＬ@example.com']);
 });
