@@ -17,8 +17,8 @@ export interface Admission {
   readonly server: ServerRecord;
   /** Names the key or the one token, not its value. */
   readonly reference: string;
-  /** Whether it would be let in again now. */
-  readonly stillValid: () => Promise<boolean>;
+  /** What it would be let in for now; `undefined` when not at all. */
+  readonly scopesNow: () => Promise<readonly Scope[] | undefined>;
   /** What the same caller comes back by, with another token too. */
   readonly standing: Standing;
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '#clock/clock';
 import { hashSecret, isWellFormedSecret } from '#credentials/secret-format';
 import type { AccessTokens } from '#signing/access-token';
-import type { Admission, AdmissionStore } from './admission.ts';
+import type { Admission, AdmissionStore, AdmittedClient } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { PresentedCredential, VouchedPerson } from './presented-credential.ts';
 
@@ -78,14 +78,18 @@ async function admitToken(
   const askForAny = () => admissions.byClient({ ...at, clientId, grant });
   const found = await asked(ask());
   if (!found) throw new GatewayRefusal('bad_credential', { cause: 'revoked' });
+  const within = (most: AdmittedClient) => scopes.filter((scope) => most.scopes.includes(scope));
   return {
     principal: `client:${clientId}:${subject}`,
     credential: { type: 'client', id: clientId },
     ...(grantId !== undefined && { grantId, userId: subject }),
-    scopes: scopes.filter((scope) => found.scopes.includes(scope)),
+    scopes: within(found),
     server: found.server,
     reference: tokenId,
-    stillValid: async () => expiresAt > clock.now() && (await ask()) !== undefined,
+    async scopesNow() {
+      const now = expiresAt > clock.now() ? await ask() : undefined;
+      return now && within(now);
+    },
     standing: whileAsked(`client ${clientId} ${grantId ?? ''}`, askForAny).standing,
   };
 }
@@ -112,10 +116,10 @@ async function admitPerson(
 /** For as long as the same question finds something. */
 function whileAsked(
   name: string,
-  ask: () => Promise<object | undefined>,
-): Pick<Admission, 'stillValid' | 'standing'> {
-  const stillValid = async () => (await ask()) !== undefined;
-  return { stillValid, standing: { name, stands: stillValid } };
+  ask: () => Promise<Pick<AdmittedClient, 'scopes'> | undefined>,
+): Pick<Admission, 'scopesNow' | 'standing'> {
+  const scopesNow = async () => (await ask())?.scopes;
+  return { scopesNow, standing: { name, stands: async () => (await ask()) !== undefined } };
 }
 
 async function asked<Answer>(question: Promise<Answer>): Promise<Answer> {

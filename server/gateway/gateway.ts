@@ -267,8 +267,11 @@ export class Gateway {
 /** An admission that ends with the account that the upstream is used by, too. */
 function whileStanding(admission: Admission, { stands }: Upstream): Admission {
   if (!stands) return admission;
-  const stillValid = async () => (await admission.stillValid()) && (await stands());
-  return { ...admission, stillValid };
+  const scopesNow = async () => {
+    const scopes = await admission.scopesNow();
+    return scopes && (await stands()) ? scopes : undefined;
+  };
+  return { ...admission, scopesNow };
 }
 
 /** Whether this is what ending a call does to its answer, rather than a refusal of its own. */

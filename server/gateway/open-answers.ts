@@ -1,3 +1,4 @@
+import type { Scope } from '#credentials/scope';
 import type { Admission } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 
@@ -29,7 +30,8 @@ export interface OpenAnswerHandle {
 /**
  * The exchanges that are under way, each with the credential that let it in. Twice a second every such
  * credential is looked up again, and what it no longer opens is ended: a revocation reaches open
- * streams within a second, whoever made it and wherever.
+ * streams within a second, whoever made it and wherever. What listens ends with any of its scopes, as it is to
+ * hear less: its caller opens it anew. A call that was allowed is answered.
  */
 export class OpenAnswers {
   readonly #open = new Map<string, Set<OpenAnswer>>();
@@ -96,20 +98,23 @@ function checkEndless(answers: ReadonlySet<OpenAnswer>): void {
 }
 
 async function checkAll(answers: ReadonlySet<OpenAnswer>): Promise<void> {
-  const looks = new Map<string, Promise<boolean>>();
-  const each = [...answers].map(async ({ admission, controller }) => {
-    const look = looks.get(admission.reference) ?? stillValid(admission);
-    looks.set(admission.reference, look);
-    if (!(await look)) controller.abort();
+  const looks = new Map<string, Promise<readonly Scope[] | undefined>>();
+  const each = [...answers].map(async (answer) => {
+    const { reference, scopes } = answer.admission;
+    const look = looks.get(reference) ?? scopesNow(answer.admission);
+    looks.set(reference, look);
+    const now = await look;
+    const mayLess = now && answer.endless && !scopes.every((scope) => now.includes(scope));
+    if (!now || mayLess) answer.controller.abort();
   });
   await Promise.all(each);
 }
 
 /** A store that cannot be asked ends nothing yet: the exchange was let in, and the next check is near. */
-async function stillValid(admission: Admission): Promise<boolean> {
+async function scopesNow(admission: Admission): Promise<readonly Scope[] | undefined> {
   try {
-    return await admission.stillValid();
+    return await admission.scopesNow();
   } catch {
-    return true;
+    return admission.scopes;
   }
 }

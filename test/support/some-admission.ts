@@ -24,7 +24,7 @@ export function someAdmission(but: Partial<Admission> = {}): Admission {
     scopes: allScopes,
     server: someServer(),
     reference: 'key_a',
-    stillValid: () => Promise.resolve(true),
+    scopesNow: () => Promise.resolve(allScopes),
     standing: { name: 'key key_a', stands: () => Promise.resolve(true) },
     ...but,
   };

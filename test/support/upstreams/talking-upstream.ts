@@ -14,6 +14,8 @@ export interface TalkingUpstream extends AsyncDisposable {
   readonly sessions: () => number;
   /** Says that to everybody who listens, as a log message. */
   readonly say: (text: string) => void;
+  /** Tells them that a list has changed. */
+  readonly changed: (...lists: ('tools' | 'resources')[]) => void;
   /** Ends all streams. */
   readonly end: () => void;
   /** Knows no session any more, as after a restart; `streams` may stay open, to hear nothing more. */
@@ -54,7 +56,8 @@ export async function talkingUpstream(): Promise<TalkingUpstream> {
       const session = randomUUID();
       sessions.add(session);
       const { protocolVersion } = Object(params);
-      const capabilities = { tools: {}, logging: {} };
+      const changing = { listChanged: true };
+      const capabilities = { tools: changing, resources: changing, logging: {} };
       const serverInfo = { name: 'talking', version: '1' };
       const result = { protocolVersion, capabilities, serverInfo };
       return void answer(result, { 'mcp-session-id': session });
@@ -63,6 +66,11 @@ export async function talkingUpstream(): Promise<TalkingUpstream> {
       return void response.writeHead(404, json).end('{}');
     if (id === undefined) return void response.writeHead(202).end();
     answer({ tools: [] });
+  }
+
+  function tell(what: string, params?: object): void {
+    const message = { jsonrpc: '2.0', method: `notifications/${what}`, params };
+    for (const one of streams) one.write(`data: ${JSON.stringify(message)}\n\n`);
   }
 
   const server = createServer((request, response) => {
@@ -75,11 +83,8 @@ export async function talkingUpstream(): Promise<TalkingUpstream> {
     open: () => streams.length,
     asked: () => asked,
     sessions: () => sessions.size,
-    say(data) {
-      const params = { level: 'info', data };
-      const message = { jsonrpc: '2.0', method: 'notifications/message', params };
-      for (const one of streams) one.write(`data: ${JSON.stringify(message)}\n\n`);
-    },
+    say: (data) => tell('message', { level: 'info', data }),
+    changed: (...lists) => lists.forEach((list) => tell(`${list}/list_changed`)),
     end,
     forget(left = 'end') {
       sessions.clear();

@@ -83,15 +83,15 @@ describe('a key', () => {
   });
 
   test('is asked about again at the time of asking', async () => {
-    const { stillValid } = await withKey(mintSecret('mcp_'));
+    const { scopesNow } = await withKey(mintSecret('mcp_'));
     clock.advance(60);
 
-    expect(await stillValid()).toBe(true);
+    expect(await scopesNow()).toEqual(['mcp:tools:read']);
     expect(byKey).toHaveBeenLastCalledWith(expect.objectContaining({ now: clock.now() }));
 
     byKey.mockResolvedValue(undefined);
 
-    expect(await stillValid()).toBe(false);
+    expect(await scopesNow()).toBeUndefined();
   });
 });
 
@@ -139,25 +139,25 @@ describe('a token', () => {
   });
 
   test('is valid until it expires or is revoked', async () => {
-    const { stillValid } = await withToken(await tokenFor());
+    const { scopesNow } = await withToken(await tokenFor());
     clock.advance(3599);
 
-    expect(await stillValid()).toBe(true);
+    expect(await scopesNow()).toEqual(['mcp:tools:read']);
 
     clock.advance(1);
 
-    expect(await stillValid()).toBe(false);
+    expect(await scopesNow()).toBeUndefined();
   });
 
   test('may expire or be revoked while its client comes back with another', async () => {
-    const { standing, stillValid } = await withToken(await tokenFor());
+    const { standing, scopesNow } = await withToken(await tokenFor());
     clock.advance(3600);
     byClient.mockImplementation(async ({ tokenId }) =>
       tokenId === undefined ? admittedClient : undefined,
     );
 
     expect(standing.name).toBe('client client_a ');
-    expect([await stillValid(), await standing.stands()]).toEqual([false, true]);
+    expect([await scopesNow(), await standing.stands()]).toEqual([undefined, true]);
 
     byClient.mockResolvedValue(undefined);
 
@@ -165,10 +165,10 @@ describe('a token', () => {
   });
 
   test('is no longer valid once its client is gone', async () => {
-    const { stillValid } = await withToken(await tokenFor());
+    const { scopesNow } = await withToken(await tokenFor());
     byClient.mockResolvedValue(undefined);
 
-    expect(await stillValid()).toBe(false);
+    expect(await scopesNow()).toBeUndefined();
   });
 });
 

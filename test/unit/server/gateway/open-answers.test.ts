@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { allScopes, type Scope } from '#server/credentials/scope';
 import { OpenAnswers } from '#server/gateway/open-answers';
 import { someAdmission } from '#support/some-admission';
 
@@ -16,11 +17,11 @@ afterEach(() => {
 
 /** A credential whose standing can be changed. */
 function credential(id: string, reference = id) {
-  const standing = vi.fn(() => Promise.resolve(true));
+  const standing = vi.fn((): Promise<readonly Scope[] | undefined> => Promise.resolve(allScopes));
   const admission = someAdmission({
     credential: { type: 'key', id },
     reference,
-    stillValid: standing,
+    scopesNow: standing,
   });
   return { admission, standing };
 }
@@ -35,11 +36,28 @@ test('an answer ends within a second of the revocation of its credential, and ot
 
   expect(ending.signal.aborted).toBe(false);
 
-  revoked.standing.mockResolvedValue(false);
+  revoked.standing.mockResolvedValue(undefined);
   await vi.advanceTimersByTimeAsync(1000);
 
   expect(ending.signal.aborted).toBe(true);
   expect(going.signal.aborted).toBe(false);
+});
+
+test('what listens ends within a second when its credential may do less, and an answer does not', async () => {
+  const { admission, standing } = credential('client_a');
+  const [listening, answering, narrow] = [1, 2, 3].map(() => new AbortController());
+  open.add(admission, listening!).endless();
+  open.add(admission, answering!);
+  open.add({ ...admission, scopes: ['mcp:tools:read'] }, narrow!).endless();
+  const aborted = () => [listening, answering, narrow].map((each) => each?.signal.aborted);
+  await vi.advanceTimersByTimeAsync(10_000);
+
+  expect(aborted()).toEqual([false, false, false]);
+
+  standing.mockResolvedValue(['mcp:tools:read']);
+  await vi.advanceTimersByTimeAsync(1000);
+
+  expect(aborted()).toEqual([true, false, false]);
 });
 
 test('of two tokens of one client the revocation of one leaves the other open', async () => {
@@ -48,7 +66,7 @@ test('of two tokens of one client the revocation of one leaves the other open', 
   const [ending, going] = [new AbortController(), new AbortController()];
   open.add(one.admission, ending);
   open.add(two.admission, going);
-  one.standing.mockResolvedValue(false);
+  one.standing.mockResolvedValue(undefined);
   await vi.advanceTimersByTimeAsync(1000);
 
   expect([ending.signal.aborted, going.signal.aborted]).toEqual([true, false]);
@@ -67,8 +85,8 @@ test('a credential that takes long to be looked up holds up the end of no other'
   const [same, other] = [credential('key_a', 'jti-2'), credential('key_b')];
   const [endingSame, endingOther] = [new AbortController(), new AbortController()];
   slow.standing.mockReturnValue(new Promise(() => {}));
-  same.standing.mockResolvedValue(false);
-  other.standing.mockResolvedValue(false);
+  same.standing.mockResolvedValue(undefined);
+  other.standing.mockResolvedValue(undefined);
   open.add(slow.admission, new AbortController());
   open.add(same.admission, endingSame);
   open.add(other.admission, endingOther);
@@ -86,7 +104,7 @@ test('a store that cannot be asked ends nothing, and is asked again', async () =
 
   expect(controller.signal.aborted).toBe(false);
 
-  standing.mockResolvedValue(false);
+  standing.mockResolvedValue(undefined);
   await vi.advanceTimersByTimeAsync(1000);
 
   expect(controller.signal.aborted).toBe(true);

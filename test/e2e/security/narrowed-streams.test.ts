@@ -1,0 +1,161 @@
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { z } from 'zod';
+
+import { openStores } from '#server/stores';
+import type { Scope } from '#server/credentials/scope';
+import { gatewayUnderTest, type GatewayUnderTest } from '#support/gateway-under-test';
+import { mcpCall, modern, rpc } from '#support/mcp-call';
+import { talkingUpstream, type TalkingUpstream } from '#support/upstreams/talking-upstream';
+
+const patient = { timeout: 10_000, interval: 50 };
+const all: Scope[] = ['mcp:tools:read', 'mcp:tools:execute', 'mcp:resources:read'];
+const made = z.object({ client_id: z.string(), client_secret: z.string() });
+const stack = new AsyncDisposableStack();
+let upstream: TalkingUpstream;
+let gateway: GatewayUnderTest;
+
+beforeAll(async () => {
+  upstream = stack.use(await talkingUpstream());
+  gateway = stack.use(await gatewayUnderTest({ upstreamUrl: upstream.url }));
+}, 60_000);
+afterAll(() => stack.disposeAsync());
+beforeEach(() => upstream.forget());
+
+/** A client with a token for all scopes. */
+async function client() {
+  const words = all.flatMap((scope) => ['--scope', scope]);
+  const one = made.parse(
+    await gateway.command('client', 'create', 'acme/fixture', '--name', 'c', ...words),
+  );
+  const form = new URLSearchParams({ grant_type: 'client_credentials', ...one });
+  const answer = await fetch(`${gateway.base}/api/oauth/token`, { method: 'POST', body: form });
+  const token = String(Object(await answer.json())['access_token']);
+  return {
+    token,
+    /** As another process than the server's takes scopes away. */
+    narrow: async (scopes: Scope[]) => {
+      const stores = await openStores(gateway.dataDir);
+      await stores.clientDirectory.update(one.client_id, { scopes });
+      await stores.close();
+    },
+  };
+}
+
+interface Opening {
+  readonly method: 'GET' | 'POST';
+  readonly headers: Record<string, string>;
+  readonly body?: string;
+}
+
+async function stream(token: string, { headers, ...rest }: Opening, lastEventId?: string) {
+  const gone = new AbortController();
+  onTestFinished(() => gone.abort());
+  const behind = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
+  const answer = await fetch(gateway.endpoint, {
+    ...rest,
+    headers: {
+      'content-type': 'application/json',
+      authorization: `Bearer ${token}`,
+      ...headers,
+      ...behind,
+    },
+    signal: gone.signal,
+  });
+  let text = '';
+  const read = async () => {
+    for await (const chunk of answer.body ?? []) text += Buffer.from(chunk).toString();
+  };
+  const ended = read().then(
+    () => 'ended',
+    () => 'broken off',
+  );
+  return {
+    status: answer.status,
+    ended,
+    gone: () => gone.abort(),
+    told: () => [...text.matchAll(/notifications\/(\w+)\/list_changed/g)].map(([, list]) => list),
+    lastId: () => [...text.matchAll(/^id: (.+)$/gm)].at(-1)?.[1],
+  };
+}
+
+type Stream = Awaited<ReturnType<typeof stream>>;
+
+/** `GET` of a session. */
+async function ofSession(token: string): Promise<Opening> {
+  const accept = 'application/json, text/event-stream';
+  const clientInfo = { name: 'test', version: '1' };
+  const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo };
+  const body = rpc('initialize', params);
+  const opened = await mcpCall(gateway.endpoint, { token, headers: { accept }, body });
+  const id = opened.headers.get('mcp-session-id') ?? '';
+  return { method: 'GET', headers: { accept, 'mcp-session-id': id } };
+}
+
+const subscription = (notifications: object): Opening => ({
+  method: 'POST',
+  ...modern('subscriptions/listen', { notifications }),
+});
+
+async function hearsAll({ told }: Stream) {
+  await vi.waitFor(() => expect(upstream.open()).toBe(1), patient);
+  upstream.changed('tools', 'resources');
+  await vi.waitFor(() => expect(told()).toEqual(['tools', 'resources']), patient);
+}
+
+/** What the stream tells once it tells of tools, as the upstream says all. */
+async function narrowly({ told }: Stream) {
+  await vi.waitFor(() => {
+    upstream.changed('resources', 'tools');
+    expect(told()).toContain('tools');
+  }, patient);
+  return told();
+}
+
+test('56: the stream of a session ends with any of its scopes, and the next tells what is left', async () => {
+  const { token, narrow } = await client();
+  const how = await ofSession(token);
+  const wide = await stream(token, how);
+  await hearsAll(wide);
+
+  await narrow(['mcp:tools:read']);
+  await wide.ended;
+  const next = await stream(token, how, wide.lastId());
+
+  expect(await narrowly(next)).not.toContain('resources');
+});
+
+test('56: a subscription ends with any of its scopes, and none is made for what is not left', async () => {
+  const { token, narrow } = await client();
+  const both = { toolsListChanged: true, resourcesListChanged: true };
+  const wide = await stream(token, subscription(both));
+  await hearsAll(wide);
+
+  await narrow(['mcp:tools:read']);
+  await wide.ended;
+  const { status } = await stream(token, subscription(both));
+  const next = await stream(token, subscription({ toolsListChanged: true }));
+
+  expect(status).toBe(403);
+  expect(await narrowly(next)).not.toContain('resources');
+});
+
+test('56: a stream that was lost and taken up again ends too, also where the upstream is read on', async () => {
+  const { token, narrow } = await client();
+  const how = await ofSession(token);
+  const lost = await stream(token, how);
+  await vi.waitFor(() => expect(upstream.open()).toBe(1), patient);
+  upstream.changed('tools');
+  await vi.waitFor(() => expect(lost.told()).toEqual(['tools']), patient);
+  lost.gone();
+  await lost.ended;
+  const wide = await stream(token, how, lost.lastId());
+  upstream.changed('resources');
+  await vi.waitFor(() => expect(wide.told()).toEqual(['resources']), patient);
+
+  await narrow(['mcp:tools:read']);
+  await wide.ended;
+  await vi.waitFor(() => expect(upstream.open()).toBe(0), patient);
+  const next = await stream(token, how, wide.lastId());
+
+  expect(await narrowly(next)).not.toContain('resources');
+});
