@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import {
   fastify,
@@ -25,6 +26,7 @@ import { mcpRoute, type McpRouteOptions } from './mcp-route.ts';
 import { peopleRoutes } from './people-routes.ts';
 import type { PeopleRoutesOptions } from './people-ports.ts';
 import { oauthRoutes, type OAuthRoutesOptions } from './oauth-routes.ts';
+import { requestLine, type RequestName } from './request-line.ts';
 import { sendPage } from './send-page.ts';
 import { unreadableRequests } from './unreadable-request.ts';
 import { registrationRoute } from './registration-route.ts';
@@ -64,6 +66,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const isOwnHost = ownHost(base);
   const upgrades = new Upgrades();
   const front = new CallFront({ ...options, isAmbiguous, isOwnHost });
+  const names = new WeakMap<IncomingMessage, RequestName>();
   const app: FastifyInstance = fastify({
     // Pino's Logger lacks one member that fastify's own type asks for and never uses.
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion
@@ -84,7 +87,8 @@ export function createApp(options: AppOptions): FastifyInstance {
     },
     routerOptions: { ignoreTrailingSlash: false, caseSensitive: true },
     clientErrorHandler: unreadable.answer,
-    frameworkErrors: (_error, { id }, { raw }) => {
+    frameworkErrors: (_error, { id, raw: request }, { raw }) => {
+      names.set(request, { id });
       const headers = { 'Content-Type': 'application/json', 'X-Request-Id': id };
       raw.writeHead(404, headers).end(JSON.stringify(nothingHere));
     },
@@ -93,12 +97,17 @@ export function createApp(options: AppOptions): FastifyInstance {
   let isWarned = trustedProxies.length > 0;
   // Instead of a server of our own, with which the framework would listen on one address of `localhost` only.
   app.server.removeAllListeners('request');
+  const route = (request: IncomingMessage, response: ServerResponse) => {
+    requestLine(request, response, { log, name: () => names.get(request) });
+    app.routing(request, response);
+  };
   app.server.on('request', (request, response) => {
-    if (!front.takes(request, response)) app.routing(request, response);
+    if (!front.takes(request, response)) route(request, response);
   });
   unreadable.watch(app.server);
-  upgrades.listen(app.server, (request, response) => app.routing(request, response));
+  upgrades.listen(app.server, route);
   app.addHook('onRequest', async (request, reply) => {
+    names.set(request.raw, { id: request.id, route: request.routeOptions.url });
     void reply.header('X-Request-Id', request.id);
     if (!isWarned && request.headers['x-forwarded-for'] !== undefined) {
       isWarned = true;
@@ -117,11 +126,6 @@ export function createApp(options: AppOptions): FastifyInstance {
       error: 'misdirected_request',
       error_description: `the Host header must be ${new URL(base).host}: see --base-url`,
     });
-  });
-  app.addHook('onResponse', async (request, reply) => {
-    const { method, routeOptions, id } = request;
-    const ms = Math.round(reply.elapsedTime);
-    log.info({ id, method, route: routeOptions.url, status: reply.statusCode, ms }, 'request');
   });
   app.addHook('preClose', async () => front.close());
   app.setNotFoundHandler((request, reply) => {

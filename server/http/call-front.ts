@@ -7,6 +7,7 @@ import type { Gateway } from '#gateway/gateway';
 import type { Logger } from '#log/log';
 import { IncomingCall } from './incoming-call.ts';
 import { mcpRoutePath } from './mcp-route.ts';
+import { requestLine } from './request-line.ts';
 import { sendAnswer } from './send-answer.ts';
 
 export interface CallFrontOptions {
@@ -71,14 +72,9 @@ export class CallFront {
     server: string,
   ): Promise<void> {
     const { gateway, maxBodyBytes, log } = this.#options;
-    const startedAt = performance.now();
     const id = randomUUID();
     const address = this.#addressOf(request);
-    response.on('close', () => {
-      const ms = Math.round(performance.now() - startedAt);
-      const status = response.statusCode;
-      log.info({ id, method: 'POST', route: mcpRoutePath, status, ms }, 'request');
-    });
+    requestLine(request, response, { log, name: () => ({ id, route: mcpRoutePath }) });
     const details = { id, organization, server, maxBodyBytes, address };
     const answer = await gateway.handle(new IncomingCall(request, response, details));
     const headers = { ...answer.headers, 'X-Request-Id': id };

@@ -1,3 +1,4 @@
+import { connect } from 'node:net';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { GatewayAnswer, GatewayRequest } from '#server/gateway/exchange';
 import { CallFront, type CallFrontOptions } from '#server/http/call-front';
@@ -127,4 +128,25 @@ test('once it is closed it takes nothing', async () => {
   front.close();
 
   expect((await send()).statuses).toEqual([418]);
+});
+
+test('a caller who leaves before the head of the answer is logged once, as cut and without a status', async () => {
+  const answer = Promise.withResolvers<GatewayAnswer>();
+  handle.mockImplementation(({ gone }) => {
+    gone.addEventListener('abort', () =>
+      answer.resolve({ status: 200, headers: {}, body: 'late' }),
+    );
+    return answer.promise;
+  });
+  const call = connect(Number(new URL(server.origin).port), '127.0.0.1');
+  call.write('POST /mcp/acme/sales HTTP/1.1\r\nHost: own.example\r\nContent-Length: 0\r\n\r\n');
+  await vi.waitFor(() => expect(handle).toHaveBeenCalled());
+  call.destroy();
+  await vi.waitFor(() => expect(logged).not.toHaveLength(0));
+  await answer.promise;
+
+  expect(logged.map((line) => JSON.parse(line))).toEqual([
+    expect.objectContaining({ id: asked()?.id, cut: true, msg: 'request' }),
+  ]);
+  expect(logged[0]).not.toContain('"status"');
 });

@@ -1,0 +1,105 @@
+/** Every request has one line in the log, however it ends. */
+import { connect } from 'node:net';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+
+import { gatewayUnderTest, type GatewayUnderTest } from '#support/gateway-under-test';
+import { mcpCall, rpc } from '#support/mcp-call';
+import { rawHttp } from '#support/raw-http';
+import { talkingUpstream, type TalkingUpstream } from '#support/upstreams/talking-upstream';
+
+const patient = { timeout: 10_000, interval: 50 };
+const stack = new AsyncDisposableStack();
+let upstream: TalkingUpstream;
+let gateway: GatewayUnderTest;
+
+beforeAll(async () => {
+  upstream = stack.use(await talkingUpstream());
+  gateway = stack.use(await gatewayUnderTest({ upstreamUrl: upstream.url }));
+}, 60_000);
+afterAll(() => stack.disposeAsync());
+
+type Line = Record<string, unknown>;
+
+/** The lines of requests that were logged since this was called. */
+function lines(): () => Line[] {
+  const before = gateway.log().length;
+  return () => {
+    const whole = gateway.log().slice(before).split('\n').slice(0, -1);
+    return whole.map((line): Line => JSON.parse(line)).filter(({ msg }) => msg === 'request');
+  };
+}
+
+/** One answered request more, so that whatever was logged before it is there. */
+async function settled(logged: () => Line[]): Promise<Line[]> {
+  const { headers } = await fetch(`${gateway.base}/healthz`);
+  const id = headers.get('x-request-id');
+  await vi.waitFor(() => expect(logged().map((line) => line['id'])).toContain(id), patient);
+  return logged().filter((line) => line['id'] !== id);
+}
+
+test('a stream that its caller leaves has one line, with the id of its answer', async () => {
+  const { endpoint, key } = gateway;
+  const accept = 'application/json, text/event-stream';
+  const clientInfo = { name: 'test', version: '1' };
+  const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo };
+  const body = rpc('initialize', params);
+  const { headers } = await mcpCall(endpoint, { key, headers: { accept }, body });
+  const session = headers.get('mcp-session-id') ?? '';
+  const logged = lines();
+  const leaving = new AbortController();
+  onTestFinished(() => leaving.abort());
+  const { status, headers: given } = await fetch(endpoint, {
+    headers: { accept, 'x-api-key': key, 'mcp-session-id': session },
+    signal: leaving.signal,
+  });
+  const id = given.get('x-request-id');
+  const own = async () => (await settled(logged)).filter((line) => line['id'] === id);
+
+  expect(await own()).toEqual([]);
+
+  leaving.abort();
+  await vi.waitFor(() => expect(logged().some(({ cut }) => cut === true)).toBe(true), patient);
+
+  const route = '/mcp/:organization/:server';
+  expect(status).toBe(200);
+  expect(await own()).toEqual([expect.objectContaining({ method: 'GET', route, status })]);
+});
+
+const head = 'HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n';
+test.each([
+  ['an answered request', `GET /healthz ${head}\r\n`, 200],
+  ['nothing at its path', `GET /nowhere ${head}\r\n`, 404],
+  ['a path that cannot be read', `GET /%zz ${head}\r\n`, 404],
+  ['another host', `GET / ${head.replace('HOST', 'elsewhere')}\r\n`, 421],
+  ['a method that is not known here', `PUT /mcp/acme/fixture ${head}\r\n`, 405],
+  [
+    'an upgrade that is refused',
+    `GET /api/agents/connect ${head.replace('close', 'upgrade')}Upgrade: websocket\r\n\r\n`,
+    401,
+  ],
+])('%s has one line', async (_, text, status) => {
+  const logged = lines();
+  const { host } = new URL(gateway.base);
+  const { statuses } = await rawHttp(gateway.port, text.replace('HOST', host));
+  const own = await settled(logged);
+
+  expect(statuses).toEqual([status]);
+  expect(own.map((line) => [line['status'], line['cut']])).toEqual([[status, undefined]]);
+});
+
+test('a caller who leaves inside the request has one line', async () => {
+  const logged = lines();
+  const { host } = new URL(gateway.base);
+  const socket = connect(gateway.port, '127.0.0.1');
+  const type = 'Content-Type: application/x-www-form-urlencoded';
+  socket.write(
+    `POST /api/oauth/token HTTP/1.1\r\nHost: ${host}\r\n${type}\r\nContent-Length: 9\r\n\r\na=`,
+  );
+  await new Promise((resolve) => socket.once('connect', resolve));
+  await fetch(`${gateway.base}/healthz`);
+  socket.destroy();
+  await vi.waitFor(() => expect(logged().some(({ cut }) => cut === true)).toBe(true), patient);
+
+  const own = (await settled(logged)).filter(({ route }) => route !== '/healthz');
+  expect(own).toEqual([expect.objectContaining({ method: 'POST', route: '/api/oauth/token' })]);
+});
