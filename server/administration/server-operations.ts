@@ -10,7 +10,7 @@ import { settingsChange } from './server-change.ts';
 import { serverSettingFields } from './server-setting-fields.ts';
 import { pageFields, pageOf, pageQuery, shownPage } from './paging.ts';
 import { agentNamesOf, ownServer, showServer, shownServer } from './shown-server.ts';
-import { chosenUpstream, upstreamField } from './upstream-field.ts';
+import { chosenUpstream, staysVouched, upstreamField } from './upstream-field.ts';
 
 const inOrganization = { organization: fields.organization };
 const ofServer = { ...inOrganization, server: fields.server };
@@ -130,7 +130,7 @@ export const serverUpdate = organizationOperation({
       return {
         ...settingsChange(now, input),
         ...(input.changedTools && { changedTools: input.changedTools }),
-        ...(upstream && { upstream }),
+        ...(upstream && !staysVouched(now.upstream, upstream) && { upstream }),
       };
     };
     const changed = await changeServer(at, change, ports);

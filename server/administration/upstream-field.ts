@@ -52,3 +52,9 @@ export async function chosenUpstream(
     }
   }
 }
+
+/** Whether a choice names the URL that a server has: whoever vouched for that went on doing so. */
+export function staysVouched(before: UpstreamKind, chosen: UpstreamKind): boolean {
+  if (before.kind !== 'http' || chosen.kind !== 'http') return false;
+  return new URL(before.url).href === chosen.url && chosen.publicOnly === true;
+}
