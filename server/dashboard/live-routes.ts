@@ -6,6 +6,7 @@ import { dashboardPath } from '#pages/dashboard-frame';
 import type { SessionStore } from '#people/session-store';
 import type { DashboardDoor, DashboardDoorOptions } from './dashboard-door.ts';
 import type { LiveStreams } from './live-streams.ts';
+import { membershipOf } from './membership-of.ts';
 
 /** The stream for the pages of an organization, or of one server of it. */
 export function livePath(organization: string, server?: string): string {
@@ -26,20 +27,17 @@ export function liveRoutes(
   door: DashboardDoor,
   { ports, streams }: LiveRoutesOptions,
 ): void {
-  const { sessions, users, settings, clock } = ports;
+  const { sessions, clock } = ports;
   const needs = { permission: 'server.read', section: 'servers' } as const;
 
   door.get('/live', needs, async ({ person, organization }, request, reply) => {
-    const { id: sessionId, userId, factors } = person.session;
+    const { id: sessionId, userId } = person.session;
     // What the door asked, asked again; but `use` would keep a session alive for as long as a page is open.
     const isAllowed = async () => {
       const mine = await sessions.list(userId, clock.now());
       if (!mine.some(({ id }) => id === sessionId)) return false;
-      const memberships = await users.memberships(userId);
-      const here = memberships.find((membership) => membership.organization === organization);
-      if (!here || !mayDo(here.role, needs.permission)) return false;
-      const rules = await settings.of(organization);
-      return factors === 2 || rules?.secondFactorRequired === false;
+      const membership = await membershipOf(person, organization, ports);
+      return membership?.isProved === true && mayDo(membership.role, needs.permission);
     };
     const server = queryText(request, 'server');
     reply.hijack();

@@ -34,6 +34,6 @@ export async function membershipOf(
   return {
     role,
     others: others.filter((name) => name !== organization).toSorted(),
-    isProved: !rules?.secondFactorRequired || session.factors >= 2,
+    isProved: session.factors === 2 || rules?.secondFactorRequired === false,
   };
 }
