@@ -5,6 +5,7 @@ import { jwksOf } from '#administration/jwks-field';
 import { perform } from '#administration/perform';
 import type { ShownServer } from '#administration/shown-server';
 import { ordinaryScopes, type Scope } from '#credentials/scope';
+import { seeOther } from '#http/see-other';
 import type { Form } from '#oauth/form';
 import { assistantConfigurations } from '#pages/assistant-configurations';
 import type { FieldError } from '#pages/page';
@@ -86,7 +87,7 @@ export function clientFormRoutes(door: DashboardDoor, { base, ports }: Dashboard
       const { clientId, clientSecret, scopes } = made;
       if (clientSecret === null) {
         const next = `${home}/${clientId}?done=made`;
-        return await reply.header('Cache-Control', 'no-store').redirect(next, 303);
+        return await seeOther(reply, next);
       }
       const url = base + server.endpoint;
       const credential = { kind: 'client', clientId, clientSecret, scopes } as const;
@@ -132,7 +133,7 @@ export function clientFormRoutes(door: DashboardDoor, { base, ports }: Dashboard
       return form(visit, reply, server, { clientId, typed, scopes: input.scopes, errors });
     }
     const next = `${serverPath(organization, server.name)}/clients/${clientId}?done=saved`;
-    return reply.header('Cache-Control', 'no-store').redirect(next, 303);
+    return seeOther(reply, next);
   });
 }
 

@@ -11,6 +11,7 @@ import {
 import type { Operation } from '#administration/operation';
 import { notFound } from '#administration/administration-refusal';
 import { perform } from '#administration/perform';
+import { seeOther } from '#http/see-other';
 import { dashboardPath } from '#pages/dashboard-frame';
 import type { FieldError } from '#pages/page';
 import type { Table } from '#pages/table';
@@ -65,7 +66,7 @@ export function groupRoutes(door: DashboardDoor, { ports }: DashboardOptions): v
     const name = sent.get('name')?.trim() ?? '';
     try {
       const { id } = await perform(groupCreate, { organization, name }, actor, ports);
-      return onward(reply, `${homeOf(organization)}/${id}`);
+      return seeOther(reply, `${homeOf(organization)}/${id}`);
     } catch (refusal) {
       const labels = { name: { field: 'name', label: 'The name' } };
       return list(reply, visit, { name, errors: refusedForm(refusal, labels, 'name') });
@@ -104,7 +105,7 @@ export function groupRoutes(door: DashboardDoor, { ports }: DashboardOptions): v
         const labels = { [field]: { field, label: 'The name' } };
         return show(reply, visit, groupId, refusedForm(refusal, labels));
       }
-      return onward(reply, `${homeOf(organization)}/${groupId}`);
+      return seeOther(reply, `${homeOf(organization)}/${groupId}`);
     });
   change('remove-person', groupRemoveMember, 'userId');
   change('map', groupMap, 'externalName');
@@ -123,7 +124,7 @@ export function groupRoutes(door: DashboardDoor, { ports }: DashboardOptions): v
     }
     const input = { organization, groupId, userId: member.userId };
     await perform(groupAddMember, input, actor, ports);
-    return onward(reply, `${homeOf(organization)}/${groupId}`);
+    return seeOther(reply, `${homeOf(organization)}/${groupId}`);
   });
 
   questionRoutes(door, '/groups/:groupId/delete', manages, {
@@ -144,8 +145,4 @@ export function groupRoutes(door: DashboardDoor, { ports }: DashboardOptions): v
       return homeOf(organization);
     },
   });
-}
-
-function onward(reply: FastifyReply, path: string): FastifyReply {
-  return reply.header('Cache-Control', 'no-store').redirect(path, 303);
 }

@@ -4,6 +4,7 @@ import { organizationCreate } from '#administration/organization-operations';
 import { perform } from '#administration/perform';
 import { currentPersonOf, type CurrentPerson } from '#http/current-person';
 import { readPageForm } from '#http/page-form';
+import { seeOther } from '#http/see-other';
 import { sendPage } from '#http/send-page';
 import { signedIn } from '#http/signed-in';
 import { dashboardPath } from '#pages/dashboard-frame';
@@ -24,14 +25,12 @@ const labels = {
 export function organizationRoutes(app: FastifyInstance, { base, ports }: DashboardOptions): void {
   const { users, clock } = ports;
   const currentPerson = currentPersonOf(base, ports);
-  const onward = (reply: FastifyReply, path: string) =>
-    reply.header('Cache-Control', 'no-store').redirect(path, 303);
 
   app.get('/dashboard', async (request, reply) => {
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
     const [first] = await users.memberships(person.user.id);
-    return onward(reply, first ? dashboardPath(first.organization) : '/organizations');
+    return seeOther(reply, first ? dashboardPath(first.organization) : '/organizations');
   });
 
   app.get('/organizations', async (request, reply) => {
@@ -84,7 +83,7 @@ export function organizationRoutes(app: FastifyInstance, { base, ports }: Dashbo
         personActor(person, request),
         ports,
       );
-      return onward(reply, dashboardPath(name));
+      return seeOther(reply, dashboardPath(name));
     } catch (refusal) {
       return form(reply, person, typed, refusedForm(refusal, labels, 'name'));
     }

@@ -7,6 +7,7 @@ import {
 } from '#administration/upstream-connection-operations';
 import { randomBase62 } from '#credentials/secret-format';
 import { queryText } from '#http/query-text';
+import { seeOther } from '#http/see-other';
 import { sendPage } from '#http/send-page';
 import { onwardPage } from '#pages/onward-page';
 import { beginConnecting, finishConnecting } from '#upstream-access/connect-account';
@@ -138,8 +139,7 @@ export function ownConnectionRoutes(door: DashboardDoor, { base, ports }: Dashbo
   door.get('/servers/:server/account/callback', needs, async (visit, request, reply) => {
     const access = await accessFor(visit, request);
     const page = here(visit, request);
-    const back = (query: string) =>
-      reply.header('Cache-Control', 'no-store').redirect(`${page}${query}`, 303);
+    const back = (query: string) => seeOther(reply, `${page}${query}`);
     if (!access) return back('');
     const { person, organization } = visit;
     const client = authorizationClientOf(access);

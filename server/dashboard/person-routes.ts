@@ -9,6 +9,7 @@ import {
 } from '#administration/people-operations';
 import { perform } from '#administration/perform';
 import { queryText } from '#http/query-text';
+import { seeOther } from '#http/see-other';
 import { dashboardPath } from '#pages/dashboard-frame';
 import type { Page } from '#pages/page';
 import type { DashboardDoor } from './dashboard-door.ts';
@@ -170,7 +171,7 @@ export function personRoutes(door: DashboardDoor, { ports }: DashboardOptions): 
       const input = { organization, userId, role: sent.get('role') ?? role };
       await perform(personSetRole, input, actor, ports);
       const next = `${homeOf(organization, userId)}?done=role`;
-      return reply.header('Cache-Control', 'no-store').redirect(next, 303);
+      return seeOther(reply, next);
     },
   );
 

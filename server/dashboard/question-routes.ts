@@ -1,3 +1,4 @@
+import { seeOther } from '#http/see-other';
 import type { Crumb } from '#pages/dashboard-frame';
 import { questionPage, type QuestionPageData } from '#pages/question-page';
 import type {
@@ -41,6 +42,6 @@ export function questionRoutes(
       return sendDashboardPage(reply, visit, questionPage, data, { crumbs, status: 422 });
     }
     const next = await act(visit, request);
-    return reply.header('Cache-Control', 'no-store').redirect(next, 303);
+    return seeOther(reply, next);
   });
 }

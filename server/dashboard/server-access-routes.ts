@@ -1,6 +1,7 @@
 import { groupList, serverGroupsRead, serverGroupsSet } from '#administration/group-operations';
 import { perform } from '#administration/perform';
 import { queryText } from '#http/query-text';
+import { seeOther } from '#http/see-other';
 import type { Page } from '#pages/page';
 import type { DashboardDoor } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
@@ -72,6 +73,6 @@ export function serverAccessRoutes(door: DashboardDoor, { ports }: DashboardOpti
       .map((name) => name.slice('group.'.length));
     await perform(serverGroupsSet, { organization, server, groupIds }, actor, ports);
     const next = `${serverPath(organization, server)}/access?done=saved`;
-    return reply.header('Cache-Control', 'no-store').redirect(next, 303);
+    return seeOther(reply, next);
   });
 }

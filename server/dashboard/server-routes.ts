@@ -6,6 +6,7 @@ import {
 } from '#administration/upstream-connection-operations';
 import { serverCreate, serverList, serverRead } from '#administration/server-operations';
 import { queryText } from '#http/query-text';
+import { seeOther } from '#http/see-other';
 import { assistantConfigurations } from '#pages/assistant-configurations';
 import { dashboardPath } from '#pages/dashboard-frame';
 import type { FieldError } from '#pages/page';
@@ -138,7 +139,7 @@ export function serverRoutes(door: DashboardDoor, { base, ports }: DashboardOpti
       const input = { organization, ...serverInput(typed).made };
       const { name } = await perform(serverCreate, input, actor, ports);
       const next = `${serverPath(organization, name)}?done=created`;
-      return reply.header('Cache-Control', 'no-store').redirect(next, 303);
+      return seeOther(reply, next);
     } catch (refusal) {
       return form(reply, visit, typed, refusedForm(refusal, serverLabels, 'name'));
     }

@@ -10,6 +10,7 @@ import {
   serverUpdate,
 } from '#administration/server-operations';
 import { queryText } from '#http/query-text';
+import { seeOther } from '#http/see-other';
 import { dashboardPath } from '#pages/dashboard-frame';
 import type { FieldError } from '#pages/page';
 import type { DashboardDoor, DashboardRequest, DashboardVisit } from './dashboard-door.ts';
@@ -116,7 +117,7 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
       return form(reply, visit, now, { ...shown, notice: undefined });
     }
     const next = `${serverPath(organization, server.name)}/settings?done=saved`;
-    return reply.header('Cache-Control', 'no-store').redirect(next, 303);
+    return seeOther(reply, next);
   });
 
   questionRoutes(door, '/servers/:server/disable', needs, {

@@ -2,6 +2,7 @@ import { organizationRead } from '#administration/organization-operations';
 import { perform } from '#administration/perform';
 import { settingsRead, settingsUpdate } from '#administration/settings-operations';
 import { queryText } from '#http/query-text';
+import { seeOther } from '#http/see-other';
 import { dashboardPath } from '#pages/dashboard-frame';
 import type { FieldError, Page } from '#pages/page';
 import type { FastifyReply } from 'fastify';
@@ -96,6 +97,6 @@ export function settingsRoutes(door: DashboardDoor, { ports }: DashboardOptions)
       return show(reply, visit, { errors: refusedForm(refusal, labels, 'rule') });
     }
     const next = `${dashboardPath(organization)}/settings?done=saved`;
-    return reply.header('Cache-Control', 'no-store').redirect(next, 303);
+    return seeOther(reply, next);
   });
 }

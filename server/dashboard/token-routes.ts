@@ -6,6 +6,7 @@ import { tokenCreate, tokenList, tokenRevoke } from '#administration/token-opera
 import { currentPersonOf, type CurrentPerson } from '#http/current-person';
 import { readPageForm } from '#http/page-form';
 import { queryText } from '#http/query-text';
+import { seeOther } from '#http/see-other';
 import { sendPage } from '#http/send-page';
 import { signedIn } from '#http/signed-in';
 import type { FieldError } from '#pages/page';
@@ -145,6 +146,6 @@ export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOpti
     readPageForm(request, base, person);
     const { id: tokenId } = request.params;
     await perform(tokenRevoke, { tokenId }, personActor(person, request), ports);
-    return reply.header('Cache-Control', 'no-store').redirect(`${home}?done=revoked`, 303);
+    return seeOther(reply, `${home}?done=revoked`);
   });
 }

@@ -2,6 +2,7 @@ import { perform } from '#administration/perform';
 import { serverUpdate } from '#administration/server-operations';
 import { toolAccept, toolList } from '#administration/tool-operations';
 import { queryText } from '#http/query-text';
+import { seeOther } from '#http/see-other';
 import { changedLines } from './changed-lines.ts';
 import type { DashboardDoor } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
@@ -77,7 +78,7 @@ export function toolRoutes(door: DashboardDoor, { ports }: DashboardOptions): vo
     const tools = [{ name: sent.get('name') ?? '', digest: sent.get('digest') ?? '' }];
     await perform(toolAccept, { organization, server, tools }, actor, ports);
     const next = `${serverPath(organization, server)}/tools?done=accepted`;
-    return reply.header('Cache-Control', 'no-store').redirect(next, 303);
+    return seeOther(reply, next);
   });
 
   door.post('/servers/:server/tools/rule', manages, async (visit, sent, request, reply) => {
@@ -86,7 +87,7 @@ export function toolRoutes(door: DashboardDoor, { ports }: DashboardOptions): vo
     const changedTools = sent.get('changedTools');
     await perform(serverUpdate, { organization, server, changedTools }, actor, ports);
     const next = `${serverPath(organization, server)}/tools?done=saved`;
-    return reply.header('Cache-Control', 'no-store').redirect(next, 303);
+    return seeOther(reply, next);
   });
 }
 

@@ -9,6 +9,7 @@ import {
 } from '#administration/upstream-access-operations';
 import { connectionEnd, connectionList } from '#administration/upstream-connection-operations';
 import { queryText } from '#http/query-text';
+import { seeOther } from '#http/see-other';
 import type { Form } from '#oauth/form';
 import type { FieldError } from '#pages/page';
 import type { DashboardDoor, DashboardRequest, DashboardVisit } from './dashboard-door.ts';
@@ -100,7 +101,7 @@ export function upstreamAccessRoutes(door: DashboardDoor, { base, ports }: Dashb
       return show(visit, request, reply, { typed, errors });
     }
     const next = `${serverPath(organization, server)}/upstream?done=saved`;
-    return reply.header('Cache-Control', 'no-store').redirect(next, 303);
+    return seeOther(reply, next);
   });
 
   questionRoutes(door, '/servers/:server/upstream/connections/:userId/end', needs, {

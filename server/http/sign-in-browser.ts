@@ -8,6 +8,7 @@ import { sessionLifeSeconds, type Session } from '#people/session-store';
 import { startSession } from '#people/start-session';
 import { readCookie, setCookie } from './cookies.ts';
 import type { PeoplePorts } from './people-ports.ts';
+import { seeOther } from './see-other.ts';
 import { sendPage } from './send-page.ts';
 import { visitOf } from './visit.ts';
 
@@ -41,5 +42,5 @@ export function sendOnward(
   const path = ownPath(next, base);
   if (path.startsWith('/oauth/'))
     return sendPage(reply, onwardPage, { heading: 'Signed in', path });
-  return reply.header('Cache-Control', 'no-store').redirect(path, 303);
+  return seeOther(reply, path);
 }

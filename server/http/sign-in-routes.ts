@@ -13,6 +13,7 @@ import { readPageForm } from './page-form.ts';
 import type { PeopleRoutesOptions } from './people-ports.ts';
 import { codeRoute, signInAfterPassword } from './prove-password.ts';
 import { queryText } from './query-text.ts';
+import { seeOther } from './see-other.ts';
 import { sendPage } from './send-page.ts';
 import { visitOf } from './visit.ts';
 import { waitInWords } from './wait-in-words.ts';
@@ -48,9 +49,7 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
 
   app.get('/', async (request, reply) => {
     const person = await currentPerson(request);
-    return reply
-      .header('Cache-Control', 'no-store')
-      .redirect(person ? '/dashboard' : '/sign-in', 303);
+    return seeOther(reply, person ? '/dashboard' : '/sign-in');
   });
 
   app.get('/sign-in', async (request, reply) => {
@@ -58,7 +57,7 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
     // Who is signed in comes here to prove it anew, before adding another way to sign in.
     const isAgain = queryText(request, 'again') !== undefined;
     if (!isAgain && (await currentPerson(request))) {
-      return reply.header('Cache-Control', 'no-store').redirect(next, 303);
+      return seeOther(reply, next);
     }
     const notice = notices[queryText(request, 'done') ?? ''];
     return send(request, reply, { next, notice });
@@ -116,6 +115,6 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
       void reply.header('Set-Cookie', setCookie('latchkey', '', { base, maxAgeSeconds: 0 }));
     }
     const to = `/sign-in?done=signed-out${next === '/' ? '' : `&next=${encodeURIComponent(next)}`}`;
-    return reply.header('Cache-Control', 'no-store').redirect(to, 303);
+    return seeOther(reply, to);
   });
 }

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import type { CurrentPerson, CurrentPersonOf } from './current-person.ts';
+import { seeOther } from './see-other.ts';
 
 /**
  * Who looks at a page that is for people who are signed in. `undefined` when nobody is; then the reply is
@@ -14,8 +15,6 @@ export async function signedIn(
   const person = await currentPerson(request);
   if (person) return person;
   const back = request.method === 'GET' ? request.url : '/account';
-  void reply
-    .header('Cache-Control', 'no-store')
-    .redirect(`/sign-in?next=${encodeURIComponent(back)}`, 303);
+  void seeOther(reply, `/sign-in?next=${encodeURIComponent(back)}`);
   return undefined;
 }
