@@ -1,5 +1,6 @@
 import { z } from 'zod';
 
+import { laidOutJson } from '#gateway/laid-out-json';
 import type { AnswerResult } from './answer-result.ts';
 
 const mostCharacters = 20_000;
@@ -56,5 +57,5 @@ function shown(title: string, text: string): ResultPart {
 }
 
 function pretty(value: unknown): string {
-  return JSON.stringify(value, undefined, 2);
+  return laidOutJson(value, mostCharacters);
 }

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 
+import { laidOutJson } from '#gateway/laid-out-json';
+
 /** What a server says of one tool, as far as an assistant acts on it. */
 export interface ToolDefinition {
   readonly name: string;
@@ -20,7 +22,7 @@ export function toolDefinition(tool: unknown): ToolDefinition | undefined {
   if (typeof name !== 'string' || name === '') return undefined;
   const told = { title, description, inputSchema, outputSchema, annotations };
   const digest = createHash('sha256').update(JSON.stringify(told, sorted)).digest('base64url');
-  const whole = JSON.stringify(told, sorted, 2);
+  const whole = laidOutJson(told, longestText, { sorted: true });
   const text = whole.length > longestText ? `${whole.slice(0, longestText)}…` : whole;
   return { name, digest, text };
 }
