@@ -16,6 +16,9 @@ const notices: Readonly<Record<string, string>> = {
   saved: 'Saved. It counts now.',
 };
 
+/** Comparing takes a while, and nobody reads more of it at once. */
+const mostCompared = 20;
+
 /** `/servers/{server}/tools`: what became of them since they were accepted, and what is to happen then. */
 export function toolRoutes(door: DashboardDoor, { ports }: DashboardOptions): void {
   const reads = { permission: 'server.read', section: 'servers' } as const;
@@ -26,14 +29,16 @@ export function toolRoutes(door: DashboardDoor, { ports }: DashboardOptions): vo
     const { server = '' } = request.params;
     const { items, changedTools } = await perform(toolList, { organization, server }, actor, ports);
     const now = ports.clock.now();
+    const others = items.flatMap((tool) => (tool.changed ? [{ ...tool, ...tool.changed }] : []));
     const data = {
       name: server,
       tabs: serverTabs(visit, server, 'tools'),
       notice: notices[queryText(request, 'done') ?? ''],
       home: `${serverPath(organization, server)}/tools`,
-      changed: items.flatMap(({ name, accepted, changed }) =>
-        changed ? [{ name, ...changed, lines: changedLines(accepted, changed.seen) }] : [],
-      ),
+      changed: others.slice(0, mostCompared).map(({ name, digest, changedAt, accepted, seen }) => {
+        return { name, digest, changedAt, lines: changedLines(accepted, seen) };
+      }),
+      more: others.slice(mostCompared).length,
       table: {
         caption: 'Tools',
         columns: [{ text: 'Name' }, { text: 'Accepted' }],

@@ -14,6 +14,8 @@ export interface ToolsPageData {
     readonly changedAt: EpochSeconds;
     readonly lines: readonly { readonly sign: '+' | '−' | ' '; readonly text: string }[];
   }[];
+  /** How many more there are that turned into others. */
+  readonly more: number;
   readonly table: Table;
   readonly choices: readonly object[];
   readonly mayManage: boolean;
@@ -38,6 +40,7 @@ export const toolsPage: Page<ToolsPageData> = {
 <div class="actions"><button>Accept <%= tool.name %> as it is now</button></div></form><% } %>
 </section>
 <% } %>
+<% if (it.more > 0) { %><p><%= it.more === 1 ? 'One more tool has' : it.more + ' more tools have' %> changed: the lines that differ are shown here once some of these are accepted.</p><% } %>
 <%~ include('@table', it.table) %>
 <% if (it.mayManage) { %>
 <section class="section" aria-labelledby="rule-heading">
