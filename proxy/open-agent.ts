@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { open as openFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
 import { readAgentConfiguration } from '#agent/agent-configuration';
-import { readAgentKey } from '#agent/agent-key';
+import { readAgentKey, replaceAgentKey } from '#agent/agent-key';
 import { keyInUse } from '#agent/key-in-use';
 import { agentStatus, type StatusForm } from '#agent/agent-status';
 import { AgentError } from '#agent/agent-error';
@@ -67,7 +67,12 @@ export async function openAgent(
       base,
       version: manifest.version,
       instance: randomUUID(),
-      dial: dialWebSocket({ url: tunnelUrl(base), readKeySecret: key.read, settings: network }),
+      dial: dialWebSocket({
+        url: tunnelUrl(base),
+        readKeySecret: key.read,
+        settings: network,
+        newKey: replaceAgentKey(keyFile, env),
+      }),
       key,
       watchesKey: keyFile !== undefined,
       open: localServers({ ...place, log, maxMessageBytes }),

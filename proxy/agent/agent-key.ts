@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import type { SecretStore } from '#keychain/secret-store';
 import { AgentError } from './agent-error.ts';
 
@@ -37,6 +38,24 @@ export async function readAgentKey(
   });
 }
 
+/** How another key takes the place of one that is read from there. */
+export function replaceAgentKey(keyFile: string | undefined, env: AgentKeyPorts['env']): string {
+  if (keyFile === undefined) {
+    return env['LATCHKEY_AGENT_KEY']
+      ? 'make one in the dashboard and start again with it in LATCHKEY_AGENT_KEY'
+      : 'make one in the dashboard and run latchkey agent login';
+  }
+  return isCredential(keyFile, env)
+    ? 'make one in the dashboard, put it into the key file of the service, then: systemctl restart latchkey-agent'
+    : `make one in the dashboard and put it into ${keyFile}`;
+}
+
+/** systemd hands it to this service alone, by an access list that its mode shows as a group. systemd.exec(5), Credentials */
+function isCredential(path: string, env: AgentKeyPorts['env']): boolean {
+  const folder = env['CREDENTIALS_DIRECTORY'];
+  return folder !== undefined && dirname(path) === folder;
+}
+
 /** @throws {AgentError} `key` when it is none, without repeating it */
 export function checkAgentKey(text: string, source: string): string {
   const secret = text.trim();
@@ -48,11 +67,15 @@ export function checkAgentKey(text: string, source: string): string {
   });
 }
 
-async function keyInFile(path: string, { platform, readFile }: AgentKeyPorts): Promise<string> {
+async function keyInFile(
+  path: string,
+  { env, platform, readFile }: AgentKeyPorts,
+): Promise<string> {
   const file = await readFile(path);
   if (!file) throw new AgentError('key', `there is no key file ${path}`);
   // On Windows a mode says nothing about who may read.
-  if (platform !== 'win32' && (file.mode & 0o077) !== 0)
+  const foreign = isCredential(path, env) ? 0o007 : 0o077;
+  if (platform !== 'win32' && (file.mode & foreign) !== 0)
     throw new AgentError('key', `${path} can be read by others than its owner`, {
       remedy: `make it yours alone: chmod 600 ${path}`,
     });

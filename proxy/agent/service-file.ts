@@ -17,7 +17,13 @@ const launchdLabel = 'latchkey.agent';
 export const serviceMark = 'Made by latchkey agent install';
 
 /** The file of a service, for the system's own manager. systemd.service(5), launchd.plist(5) */
-export function serviceFile(plan: ServicePlan): { path: string; text: string; next: string[] } {
+export function serviceFile(plan: ServicePlan): {
+  path: string;
+  text: string;
+  next: string[];
+  /** What whoever replaces the key has to know. */
+  newKey?: string;
+} {
   return plan.kind === 'systemd' ? systemd(plan) : launchd(plan);
 }
 
@@ -63,12 +69,19 @@ WantedBy=${user ? 'default.target' : 'multi-user.target'}
       `${manager} enable --now ${serviceName}`,
       ...(user ? ['loginctl enable-linger   (to run while nobody is signed in)'] : []),
     ],
+    ...(credential && {
+      newKey: `a new key in ${keyFile} counts after ${manager} restart ${serviceName}; from systemd 260 on a reload does, and ends no call`,
+    }),
   };
 }
 
 /** What only the machine's own manager can do. Not MemoryDenyWriteExecute: Node compiles while it runs. */
 function machineHardening(keyFile: string | undefined): string {
-  return `${keyFile === undefined ? '' : `LoadCredential=agent-key:${keyFile.replaceAll('%', '%%')}\n`}# A user of its own, with a home for what children such as npx keep.
+  const credential = `LoadCredential=agent-key:${keyFile?.replaceAll('%', '%%')}
+# Read again by systemctl reload, from systemd 260 on; before, a running service keeps the key that it was started with.
+RefreshOnReload=credentials
+`;
+  return `${keyFile === undefined ? '' : credential}# A user of its own, with a home for what children such as npx keep.
 DynamicUser=yes
 StateDirectory=${serviceName}
 Environment=HOME=%S/${serviceName}

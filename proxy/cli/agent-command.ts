@@ -14,9 +14,9 @@ MCP servers of its configuration file as far as the dashboard binds them to this
                "crm": {"url": "http://127.0.0.1:3000/mcp", "headers": {"authorization": {"env": "CRM_AUTH"}}}}}
 
 The key is the one that the dashboard showed once: login keeps it in the keychain, else LATCHKEY_AGENT_KEY or
---key-file holds it. A new key in that file is taken over by itself, one in the keychain and the configuration at SIGHUP.
-Ctrl-C and SIGTERM let calls finish. install writes a service for systemd or launchd, for this machine or with
---user for you.`,
+--key-file holds it. A new key in that file is taken over by itself, but by the machine's service under systemd only
+at its restart (systemctl restart latchkey-agent); one in the keychain and the configuration are at SIGHUP. Ctrl-C and
+SIGTERM let calls finish. install writes a service for systemd or launchd, for this machine or with --user for you.`,
   flags: {
     'server-url': { value: 'URL', doc: 'the server; LATCHKEY_SERVER_URL' },
     config: {

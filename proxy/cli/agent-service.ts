@@ -38,7 +38,7 @@ export async function agentService(
     ...(user && keyFile !== undefined ? ['--key-file', keyFile] : []),
   ];
   const kind = platform === 'darwin' ? 'launchd' : 'systemd';
-  const { path, text, next } = serviceFile({
+  const { path, text, next, newKey } = serviceFile({
     kind,
     user,
     home,
@@ -63,6 +63,7 @@ export async function agentService(
   if ('script' in launcher && /[\\/]_npx[\\/]/.test(launcher.script))
     machine.tell('hint: npx may throw this program away; npm install --global latchkey keeps it');
   for (const line of next) machine.tell(`next: ${line}`);
+  if (newKey !== undefined) machine.tell(`hint: ${newKey}`);
 }
 
 async function remove(

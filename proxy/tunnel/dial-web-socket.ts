@@ -17,6 +17,8 @@ export type DialOptions = {
   /** Asked at every dial, as it may have been replaced. @throws {TunnelError} */
   readKeySecret: () => Promise<string>;
   settings: NetworkSettings;
+  /** What is to be done about a key that is refused. */
+  newKey: string;
 };
 
 const subprotocol = 'latchkey-agent-1';
@@ -26,7 +28,7 @@ const goodbyeMs = 2_000;
 const backlogBytes = 1024 * 1024;
 
 /** Dials the server over WebSocket; redirects are not followed. `docs/tunnel.md`, "Dialling" */
-export function dialWebSocket({ url, readKeySecret, settings }: DialOptions): Dial {
+export function dialWebSocket({ url, readKeySecret, settings, newKey }: DialOptions): Dial {
   let trustsSystem = false;
 
   async function connect(hears: SocketHears, signal: AbortSignal): Promise<TunnelSocket> {
@@ -45,7 +47,7 @@ export function dialWebSocket({ url, readKeySecret, settings }: DialOptions): Di
     const abort = () => socket.terminate();
     signal.addEventListener('abort', abort, { once: true });
     try {
-      return await opened(socket, hears, url);
+      return await opened(socket, hears, { url, newKey });
     } finally {
       signal.removeEventListener('abort', abort);
     }
@@ -66,14 +68,20 @@ export function dialWebSocket({ url, readKeySecret, settings }: DialOptions): Di
   };
 }
 
-async function opened(socket: WebSocket, hears: SocketHears, url: URL): Promise<TunnelSocket> {
+type Dialled = Pick<DialOptions, 'url' | 'newKey'>;
+
+async function opened(
+  socket: WebSocket,
+  hears: SocketHears,
+  dialled: Dialled,
+): Promise<TunnelSocket> {
   let frames: FramesOfATurn | undefined;
   await new Promise<void>((resolve, reject) => {
     socket.once('upgrade', (response) => (frames = framesOfATurn(response.socket)));
     socket.once('open', resolve);
     socket.on('error', reject);
     socket.once('unexpected-response', (request, response: IncomingMessage) => {
-      reject(refusal(response, url));
+      reject(refusal(response, dialled));
       request.destroy();
     });
     // The first frame may come with the handshake's answer.
@@ -124,13 +132,15 @@ function bytesOf(data: Buffer | ArrayBuffer): Buffer {
   return Buffer.isBuffer(data) ? data : Buffer.from(data);
 }
 
-function refusal({ statusCode = 0, headers }: IncomingMessage, { host }: URL): TunnelError {
+function refusal(
+  { statusCode = 0, headers }: IncomingMessage,
+  { url: { host }, newKey }: Dialled,
+): TunnelError {
   const seconds = Number(/^\d{1,5}$/.exec(headers['retry-after'] ?? '')?.[0] ?? 0);
   switch (statusCode) {
     case 401:
       return new TunnelError('refused', `${host} does not accept the agent's key`, {
-        remedy:
-          'it may be revoked, or the key of another server; make one in the dashboard and run latchkey agent login',
+        remedy: `it may be revoked, or the key of another server; ${newKey}`,
       });
     case 403:
       return new TunnelError('forbidden', `${host} forbids agents to connect this way (403)`, {

@@ -300,7 +300,10 @@ test('a refused key, a readable key file and a wrong configuration are said with
   await using own = await agentCloud();
   own.refuse = 401;
   await using refused = await started('refused', own, configuration());
-  await refused.line(/does not accept the agent's key.*\n.*latchkey agent login/, limit);
+  await refused.line(
+    /does not accept the agent's key.*\n.*start again with it in LATCHKEY_AGENT_KEY/,
+    limit,
+  );
   const keyFile = join(folder.path, 'key');
   await writeFile(keyFile, keySecret);
   await chmod(keyFile, 0o644);

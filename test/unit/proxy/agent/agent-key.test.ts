@@ -1,5 +1,6 @@
+import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
-import { agentKeyAccount, readAgentKey } from '#proxy/agent/agent-key';
+import { agentKeyAccount, readAgentKey, replaceAgentKey } from '#proxy/agent/agent-key';
 import { serverBase, tunnelUrl } from '#proxy/agent/server-base';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
 
@@ -44,6 +45,38 @@ test('a file that others can read, none, and what is no agent key are refused wi
   await expect(readAgentKey(base, '/key', await ports({ text: 'my words' }))).rejects.toThrow(
     '/key holds no agent key',
   );
+});
+
+test('a credential of systemd may show its access list as a group, and nothing more', async () => {
+  const path = '/run/credentials/latchkey-agent.service/agent-key';
+  const read = async (mode: number, folder = dirname(path)) => {
+    const given = await ports({ env: { CREDENTIALS_DIRECTORY: folder } });
+    return readAgentKey(base, path, {
+      ...given,
+      readFile: async () => ({ text: key('c'), mode }),
+    });
+  };
+
+  expect(await read(0o100440)).toBe(key('c'));
+  await expect(read(0o100444)).rejects.toThrow('can be read by others');
+  await expect(read(0o100440, '/run/credentials')).rejects.toThrow('can be read by others');
+});
+
+test('another key is to go where the one in use is read', () => {
+  const folder = { CREDENTIALS_DIRECTORY: '/run/credentials/a.service' };
+  const words = [
+    replaceAgentKey(undefined, {}),
+    replaceAgentKey(undefined, { LATCHKEY_AGENT_KEY: key('e') }),
+    replaceAgentKey('/etc/key', folder),
+    replaceAgentKey('/run/credentials/a.service/agent-key', folder),
+  ];
+
+  expect(words).toEqual([
+    expect.stringMatching(/latchkey agent login$/),
+    expect.stringMatching(/in LATCHKEY_AGENT_KEY$/),
+    expect.stringMatching(/into \/etc\/key$/),
+    expect.stringMatching(/systemctl restart latchkey-agent$/),
+  ]);
 });
 
 test('a server is dialled over TLS, but on this very machine', () => {

@@ -8,7 +8,7 @@ const plan = {
 };
 
 test('a unit of the machine has a user of its own, and its key as a credential', () => {
-  const { path, text } = serviceFile({
+  const { path, text, newKey } = serviceFile({
     ...plan,
     kind: 'systemd',
     user: false,
@@ -17,6 +17,8 @@ test('a unit of the machine has a user of its own, and its key as a credential',
 
   expect(path).toBe('/etc/systemd/system/latchkey-agent.service');
   expect(text).toContain('LoadCredential=agent-key:/etc/key\n');
+  expect(text).toContain('\nRefreshOnReload=credentials\n');
+  expect(newKey).toContain('/etc/key counts after systemctl restart latchkey-agent');
   expect(text).toContain(
     String.raw`ExecStart="/opt/my node/node" /opt/latchkey.js agent --config "/etc/100%%$$HOME\"\\" --key-file "%d/agent-key"`,
   );
@@ -25,11 +27,12 @@ test('a unit of the machine has a user of its own, and its key as a credential',
 });
 
 test('a unit of the user asks for nothing that only the machine may', () => {
-  const { path, text } = serviceFile({ ...plan, kind: 'systemd', user: true });
+  const { path, text, newKey } = serviceFile({ ...plan, kind: 'systemd', user: true });
 
   expect(path).toBe('/home/dana/.config/systemd/user/latchkey-agent.service');
   expect(text).toContain('NoNewPrivileges=yes');
-  expect(text).not.toMatch(/DynamicUser|ProtectSystem|LoadCredential/);
+  expect(text).not.toMatch(/DynamicUser|ProtectSystem|LoadCredential|RefreshOnReload/);
+  expect(newKey).toBeUndefined();
 });
 
 test('a launchd file holds the words one by one, escaped', () => {
