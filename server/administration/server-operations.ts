@@ -119,8 +119,8 @@ export const serverUpdate = organizationOperation({
   target,
   async run(input, { organization, actor }, ports) {
     const at = { organization: organization.name, server: input.server };
-    await ownServer(at.organization, at.server, ports);
-    const place = { organization: organization.name, actor };
+    const { upstream: before } = await ownServer(at.organization, at.server, ports);
+    const place = { organization: organization.name, actor, before };
     const upstream = input.upstream && (await chosenUpstream(input.upstream, place, ports));
     const change = (now: ServerRecord) => {
       if (input.revision !== undefined && input.revision !== now.revision) {

@@ -15,6 +15,17 @@ const upstreamUrl = z
   })
   .transform((text) => new URL(text).href);
 
+const intoPrivateNetwork =
+  'leads into a private network: use an agent there, or ask whoever runs this server to allow its host by --outbound-host';
+
+/** Whose upstream it becomes. */
+export interface UpstreamPlace {
+  readonly organization: string;
+  readonly actor: Actor;
+  /** Where the calls went until now. */
+  readonly before?: UpstreamKind;
+}
+
 /** Where the calls of a server go. A program of this machine is the operator's to configure, so it is no choice here. */
 export const upstreamField = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('demo') }),
@@ -31,20 +42,28 @@ export function urlProblem(text: string): string | undefined {
 }
 
 /**
- * The upstream that was chosen, its agent found. A URL of anybody but the operator leads to the public internet only.
+ * The upstream that was chosen, its agent found. A URL of anybody but the operator leads to the public internet only,
+ * unless it is the one that the server has already.
  *
- * @throws {AdministrationRefusal} `invalid` when the organization has no such agent in force
+ * @throws {AdministrationRefusal} `invalid` when the organization has no such agent in force, or the URL leads elsewhere
  */
 export async function chosenUpstream(
   upstream: z.output<typeof upstreamField>,
-  { organization, actor }: { organization: string; actor: Actor },
-  { agents }: Pick<AdministrationPorts, 'agents'>,
+  { organization, actor, before }: UpstreamPlace,
+  { agents, upstreamSetup }: Pick<AdministrationPorts, 'agents' | 'upstreamSetup'>,
 ): Promise<UpstreamKind> {
   switch (upstream.kind) {
     case 'demo':
       return upstream;
-    case 'http':
-      return { ...upstream, ...(actor.type !== 'operator' && { publicOnly: true }) };
+    case 'http': {
+      if (actor.type === 'operator') return upstream;
+      const chosen = { ...upstream, publicOnly: true } as const;
+      const isNew = !before || !staysVouched(before, chosen);
+      if (isNew && upstreamSetup.isForbidden(new URL(upstream.url))) {
+        throw invalidField('upstream.url', intoPrivateNetwork);
+      }
+      return chosen;
+    }
     case 'agent': {
       const agent = await agents.byName(organization, upstream.agent);
       if (agent && agent.revokedAt === undefined) return { kind: 'agent', agentId: agent.id };

@@ -27,14 +27,24 @@ export async function checkedAddresses(
   { allowedHosts, resolve }: OutboundGuard,
 ): Promise<LookupAddress[]> {
   const { hostname } = url;
-  const literal = hostname.replace(/^\[(.*)\]$/, '$1');
+  const literal = unbracketed(hostname);
   const family = isIP(literal);
   const addresses =
     family === 0 ? await resolved(hostname, resolve) : [{ address: literal, family }];
   const isReachable = ({ address }: LookupAddress) => isPublicAddress(address);
-  const isNamed = allowedHosts.includes(hostname) || allowedHosts.includes(hostAndPort(url));
-  if (isNamed || addresses.every(isReachable)) return addresses;
+  if (isNamed(url, allowedHosts) || addresses.every(isReachable)) return addresses;
   throw new OutboundError('forbidden', `${hostname} is not on the public internet`);
+}
+
+/** Whether a URL says by itself, without a lookup, that it leads where `checkedAddresses` lets nobody. */
+export function isPlainlyForbidden(
+  url: URL,
+  { allowedHosts }: Pick<OutboundGuard, 'allowedHosts'>,
+): boolean {
+  const literal = unbracketed(url.hostname);
+  const isLocal = /^(?:.*\.)?localhost\.?$/.test(literal);
+  const isInside = isLocal || (isIP(literal) !== 0 && !isPublicAddress(literal));
+  return isInside && !isNamed(url, allowedHosts);
 }
 
 /** Looks the name of a URL up for a connection, and refuses what is not public: what was checked is what is dialled. */
@@ -56,6 +66,14 @@ export function answerLookup(
   const [first] = addresses;
   if (all) found(null, addresses);
   else found(null, first?.address ?? '', first?.family);
+}
+
+function unbracketed(hostname: string): string {
+  return hostname.replace(/^\[(.*)\]$/, '$1');
+}
+
+function isNamed(url: URL, allowedHosts: readonly string[]): boolean {
+  return allowedHosts.includes(url.hostname) || allowedHosts.includes(hostAndPort(url));
 }
 
 async function resolved(

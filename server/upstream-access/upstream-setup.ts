@@ -1,4 +1,4 @@
-import type { OutboundGuard } from '#outbound/checked-addresses';
+import { isPlainlyForbidden, type OutboundGuard } from '#outbound/checked-addresses';
 import type { Sealing } from '#people/sealing';
 import { discover, type DiscoverWish, type Found } from './discover.ts';
 import { introduceClient, type IntroducedClient, type Introduction } from './introduce-client.ts';
@@ -8,6 +8,9 @@ import { accessFetch } from './upstream-authorizations.ts';
 
 /** What setting up the access to an upstream takes besides the stores. */
 export interface UpstreamSetup {
+  /** Whether a URL leads, by its own words, where this server does not go. */
+  isForbidden(url: URL): boolean;
+
   /** @throws {UpstreamAccessError} `unusable`, `unreachable`, `forbidden` */
   discover(wish: DiscoverWish, vouchedHosts: readonly string[]): Promise<Found>;
 
@@ -28,6 +31,7 @@ export function upstreamSetup({
   guard: OutboundGuard;
 }): UpstreamSetup {
   return {
+    isForbidden: (url) => isPlainlyForbidden(url, guard),
     discover: (wish, vouchedHosts) => discover(wish, accessFetch(guard, vouchedHosts)),
     async introduce(client, vouchedHosts) {
       if (base === undefined) {

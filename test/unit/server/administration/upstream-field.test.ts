@@ -22,6 +22,31 @@ const create = (url: string, actor?: Actor) => {
 const kept = async () =>
   (await acme.stores.organizations.serverByName('acme', 'crm'))?.upstream ?? 'none';
 
+test.each([
+  inside,
+  'http://[fd00::1]/mcp',
+  'http://localhost:3000/mcp',
+  'http://mcp.localhost/mcp',
+  'http://0x7f.2/mcp',
+  'http://169.254.169.254/latest',
+])('who is not the operator is told that %s leads into a private network', async (url) => {
+  const refused = create(url, admin);
+
+  await expect(refused).rejects.toMatchObject({
+    code: 'invalid',
+    fields: [{ field: 'upstream.url', problem: expect.stringContaining('private network') }],
+  });
+});
+
+test.each(['https://mcp.example/mcp', 'http://8.8.8.8/mcp', 'http://127.0.0.1:3000/mcp'])(
+  'who is not the operator names %s, which is public or allowed',
+  async (url) => {
+    await create(url, admin);
+
+    expect(await kept()).toMatchObject({ kind: 'http', url, publicOnly: true });
+  },
+);
+
 test('a URL that the operator vouched for stays so when somebody else saves other settings with it', async () => {
   await create(inside);
   const upstream = { kind: 'http', url: inside };
@@ -41,10 +66,13 @@ test('a URL of anybody else is not vouched for by saving it again, until the ope
   expect(await kept()).not.toHaveProperty('publicOnly');
 });
 
-test('another URL than the operator’s is vouched for by nobody', async () => {
+test('another URL is vouched for by nobody, and may not lead into a private network', async () => {
   await create(inside);
-  const upstream = { kind: 'http', url: 'https://mcp.example/mcp' };
-  await acme.perform(serverUpdate, { ...where, upstream }, admin);
+  const elsewhere = { kind: 'http', url: 'https://mcp.example/mcp' };
+  const next = { kind: 'http', url: 'http://10.1.2.4/mcp' };
+  const refused = acme.perform(serverUpdate, { ...where, upstream: next }, admin);
 
+  await expect(refused).rejects.toMatchObject({ code: 'invalid' });
+  await acme.perform(serverUpdate, { ...where, upstream: elsewhere }, admin);
   expect(await kept()).toMatchObject({ publicOnly: true });
 });
