@@ -18,6 +18,7 @@ import { sendDashboardPage } from './send-dashboard-page.ts';
 import { serverCrumbs } from './server-crumbs.ts';
 import { serverPath, serverTabs } from './server-tabs.ts';
 import { toolFormField } from './tool-form-field.ts';
+import { whereCallsEnd } from './where-calls-end.ts';
 
 export interface TryRoutesPorts {
   readonly callServer: CallServer;
@@ -47,11 +48,10 @@ export function tryRoutes(
     const { id, params } = request;
     const { organization, actor, person } = visit;
     const { server = '' } = params;
-    // Only for its refusal of what is no server of the organization.
-    const { title } = await perform(serverRead, { organization, server }, actor, ports);
+    const shown = await perform(serverRead, { organization, server }, actor, ports);
     const { address } = visitOf(request);
     const asker = { userId: person.user.id, organization, server, address, requestId: id };
-    const here = { server, heading: title || server, asker };
+    const here = { server, shown, heading: shown.title || server, asker };
     // The gateway would say no more than that nobody gets in; whose member somebody is may be told themselves.
     const isTheirs = await ports.serverGroups.mayUse(person.user.id, `${organization}/${server}`);
     if (!isTheirs) return { ...here, list: outsideItsGroups };
@@ -61,7 +61,7 @@ export function tryRoutes(
   const show = (
     reply: FastifyReply,
     visit: DashboardVisit,
-    { server, heading, list }: Awaited<ReturnType<typeof place>>,
+    { server, shown, heading, list }: Awaited<ReturnType<typeof place>>,
     { tool: name, typed, problems, result }: Tried,
   ) => {
     const path = `${serverPath(visit.organization, server)}/try`;
@@ -74,7 +74,10 @@ export function tryRoutes(
       server,
       heading,
       tabs: serverTabs(visit, server, 'try'),
-      problem: list.outcome === 'error' ? list : undefined,
+      problem:
+        list.outcome === 'error'
+          ? { ...list, nextLook: whereCallsEnd(list, shown, visit) }
+          : undefined,
       keptTo:
         list === outsideItsGroups ? `${serverPath(visit.organization, server)}/access` : undefined,
       tools: tools.slice(0, mostTools).map((one) => ({

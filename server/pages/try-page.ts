@@ -9,7 +9,19 @@ export interface TryPageData {
     readonly entries: readonly { text: string; href: string; isHere: boolean }[];
   };
   /** Why no tools can be shown. */
-  readonly problem: { readonly message: string; readonly code?: number } | undefined;
+  readonly problem:
+    | {
+        readonly message: string;
+        readonly code?: number;
+        /** Where to look next, for who looks after the server. */
+        readonly nextLook:
+          | {
+              readonly text: string;
+              readonly link: { readonly text: string; readonly href: string };
+            }
+          | undefined;
+      }
+    | undefined;
   /** Where it stands which groups the server is kept to; `undefined` for whoever may use it. */
   readonly keptTo: string | undefined;
   readonly tools: readonly {
@@ -53,6 +65,8 @@ export const tryPage: Page<TryPageData> = {
 <% if (it.keptTo) { %><div class="empty"><p>This server is kept to groups, and you are in none of them. Owners and admins choose the groups under Access.</p>
 <p><a class="button" href="<%= it.keptTo %>">To its access</a></p></div>
 <% } else if (it.problem) { %><div class="notice warning" role="status"><p dir="auto"><%= it.problem.message %></p>${errorCode('it.problem')}</div>
+<% if (it.problem.nextLook) { %><p class="lead"><%= it.problem.nextLook.text %></p>
+<p><a class="button" href="<%= it.problem.nextLook.link.href %>"><%= it.problem.nextLook.link.text %></a></p><% } %>
 <% } else if (it.tools.length === 0) { %><div class="empty"><p>This server has no tools that you may call.</p></div>
 <% } else { %>
 <div class="trying">
