@@ -16,7 +16,8 @@ import { rotationPage, rotationStartPage } from './rotation-page.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';
 
 const needs = { permission: 'agent.manage', section: 'agents' } as const;
-const update = 'Give the new key to the agent program in your network, and let it start again.';
+const update =
+  'Where the agent runs, give it the new key: put it into its key file, which it reads by itself, or run latchkey agent login again and start the agent anew.';
 
 /** `/agents/{agent}/rotate`, `/rotation/{new key}`, and revoking one key of an agent. */
 export function agentKeyRoutes(door: DashboardDoor, { ports }: DashboardOptions): void {

@@ -3,6 +3,7 @@ import type { FastifyReply } from 'fastify';
 import { agentCreate, agentList } from '#administration/agent-operations';
 import { perform } from '#administration/perform';
 import { queryText } from '#http/query-text';
+import { agentSteps } from '#pages/agent-steps';
 import { dashboardPath } from '#pages/dashboard-frame';
 import type { FieldError } from '#pages/page';
 import { agentFormPage } from './agent-form-page.ts';
@@ -41,7 +42,7 @@ const notices: Readonly<Record<string, string>> = {
 };
 
 /** `/agents` and `/new-agent`. */
-export function agentListRoutes(door: DashboardDoor, { ports }: DashboardOptions): void {
+export function agentListRoutes(door: DashboardDoor, { base, ports }: DashboardOptions): void {
   const { clock } = ports;
 
   door.get('/agents', look, async (visit, request, reply) => {
@@ -118,12 +119,13 @@ export function agentListRoutes(door: DashboardDoor, { ports }: DashboardOptions
       const made = await perform(agentCreate, { organization, name }, actor, ports);
       const data = {
         heading: `Agent ${made.name}`,
-        next: 'Give this key to the agent program in your network. Then bind servers to the agent, in their settings.',
+        next: 'Give this key to the agent program in your network. Then bind servers to the agent, as they are created or in their settings.',
         secret: {
           label: 'Agent key',
           secret: made.key,
           beside: [],
           configurations: [],
+          steps: agentSteps(base),
           keep: 'With the agent program, or in a password manager.',
           done: `${agentPath(organization, made.name)}?done=made`,
         },

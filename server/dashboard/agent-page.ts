@@ -1,3 +1,4 @@
+import type { AgentStep } from '#pages/agent-steps';
 import type { Page } from '#pages/page';
 import type { Badge, Cell, Table } from '#pages/table';
 import { renewedPart } from './list-page.ts';
@@ -13,6 +14,8 @@ export interface AgentPageData {
   }[];
   readonly keys: Table;
   readonly servers: Table;
+  /** How it comes to run, while it does not, for who looks after it. */
+  readonly steps: readonly AgentStep[] | undefined;
   readonly manage: { readonly rotate: string; readonly revoke: string } | undefined;
   readonly here: string;
   readonly now: number;
@@ -30,6 +33,10 @@ ${renewedPart}
 <%~ include('@table', it.keys) %>
 <h2>Servers that it serves</h2>
 <%~ include('@table', it.servers) %>
+<% if (it.steps) { %>
+<section class="section" aria-labelledby="steps-heading"><h2 id="steps-heading">Run it</h2>
+<%~ include('@agent-steps', { steps: it.steps }) %></section>
+<% } %>
 </div>
 <% if (it.manage) { %><div class="actions"><a class="button danger" href="<%= it.manage.revoke %>" data-question>Revoke the agent</a></div><% } %>`,
 };

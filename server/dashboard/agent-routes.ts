@@ -1,6 +1,7 @@
 import { agentRevoke } from '#administration/agent-operations';
 import { perform } from '#administration/perform';
 import { queryText } from '#http/query-text';
+import { agentSteps } from '#pages/agent-steps';
 import { dashboardPath } from '#pages/dashboard-frame';
 import { agentFacts, offerWords } from './agent-facts.ts';
 import { agentOf } from './agent-of.ts';
@@ -18,12 +19,12 @@ import { serverPath } from './server-tabs.ts';
 const look = { permission: 'agent.read', section: 'agents' } as const;
 const manage = { permission: 'agent.manage', section: 'agents' } as const;
 const notices: Readonly<Record<string, string>> = {
-  made: 'The agent may connect with its key.',
+  made: 'The agent may connect with its key. How it comes to run stands below.',
   'key-revoked': 'The key is revoked and connects nothing any more.',
 };
 
 /** One agent at `/agents/{agent}`, and revoking it. */
-export function agentRoutes(door: DashboardDoor, { ports }: DashboardOptions): void {
+export function agentRoutes(door: DashboardDoor, { base, ports }: DashboardOptions): void {
   const { clock } = ports;
 
   door.get('/agents/:agent', look, async (visit, request, reply) => {
@@ -74,9 +75,16 @@ export function agentRoutes(door: DashboardDoor, { ports }: DashboardOptions): v
             { kind: 'text', text: offerWords(presence, server.name) },
           ] as const,
         })),
-        empty: { text: 'None yet. A server is bound to an agent in its settings.' },
+        empty: {
+          text: 'None yet. A server is bound to an agent as it is created, or in its settings.',
+          action:
+            !isOver && visit.may('server.manage')
+              ? { text: 'Create server', href: `${dashboardPath(organization)}/new-server` }
+              : undefined,
+        },
         now,
       },
+      steps: may && !presence.isOnline ? agentSteps(base, bound) : undefined,
       manage: may ? { rotate: `${path}/rotate`, revoke: `${path}/revoke` } : undefined,
       here: request.url,
       now,

@@ -87,7 +87,7 @@ button.strong { border-color: var(--bad); background: var(--bad); color: var(--g
 .group > h2:not(:first-child), .section > .rows + h2 { margin-top: var(--space-4); }
 .section > .rows + .actions { margin-top: var(--space-2); }
 nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
-.code pre { width: 100%; }
+.code pre { width: 100%; min-height: calc(var(--target) + 2 * var(--space-2)); }
 .empty { display: flex; flex-direction: column; gap: var(--space-3); align-items: flex-start; padding: var(--space-6) var(--space-5); border: 1px dashed var(--edge); border-radius: var(--radius); color: var(--ink-soft); }
 @media (max-width: 700px) {
   .scroll:has(td[data-label]) { overflow: visible; }
@@ -166,6 +166,7 @@ pre { margin: 0; padding: var(--space-3) var(--space-4); overflow-x: auto; borde
 .steps { display: flex; flex-direction: column; gap: var(--space-5); margin: 0; padding: 0; list-style: none; counter-reset: step; }
 .steps > li { position: relative; display: flex; flex-direction: column; gap: var(--space-3); padding-inline-start: 44px; counter-increment: step; }
 .steps > li::before { content: counter(step); position: absolute; inset-inline-start: 0; top: -2px; width: 28px; height: 28px; border: 1px solid var(--edge); border-radius: 50%; text-align: center; line-height: 26px; font-weight: 600; }
+.steps h3 { margin: 0; font-size: var(--size-2); }
 .steps.going-on { counter-reset: step 2; }
 .steps > li.done::before { content: '\\2713'; border-color: var(--good); color: var(--good); }
 dialog { width: min(480px, calc(100vw - 32px)); padding: var(--space-5); border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); color: var(--ink); box-shadow: var(--shadow); }

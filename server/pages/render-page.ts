@@ -11,6 +11,7 @@ import type { Frame, Page } from './page.ts';
 import { partials } from './partials.ts';
 import { escaped } from './plain-text.ts';
 import { secretPieces } from './secret-pieces.ts';
+import { agentStepPieces } from './agent-steps.ts';
 import { tablePieces } from './table.ts';
 import { toolFormPieces } from './tool-form.ts';
 
@@ -22,6 +23,7 @@ const pieces = {
   ...formPieces,
   ...listPieces,
   ...secretPieces,
+  ...agentStepPieces,
   ...tablePieces,
   ...toolFormPieces,
 };

@@ -1,3 +1,4 @@
+import type { AgentStep } from './agent-steps.ts';
 import type { AssistantConfiguration } from './assistant-configurations.ts';
 
 /** What is shown once: in the answer that makes it, and never again. */
@@ -8,6 +9,8 @@ export interface ShownSecret {
   /** What belongs to it and is no secret, as the client id. */
   readonly beside: readonly { readonly label: string; readonly text: string }[];
   readonly configurations: readonly AssistantConfiguration[];
+  /** What to do with that of an agent. */
+  readonly steps?: readonly AgentStep[];
   /** Where it is stored, in a sentence; that of an application's unless given. */
   readonly keep?: string;
   /** Where to go once it is stored; a reload of the page leads there as well. */
@@ -16,7 +19,7 @@ export interface ShownSecret {
 
 /**
  * `@secret`: `secret`, a `ShownSecret`. The tabs are radio buttons, so that they work by keyboard and
- * without scripts. `@tabs`: `configurations`.
+ * without scripts. `@tabs`: `configurations`. `@code`: `text`, and what it is: to copy (`of`), to look at (`label`).
  */
 export const secretPieces: Readonly<Record<string, string>> = {
   '@secret': `<section class="secret" aria-labelledby="secret-heading" data-secret="<%= it.secret.done %>">
@@ -29,6 +32,7 @@ export const secretPieces: Readonly<Record<string, string>> = {
 <div><dt><%= it.secret.label %></dt><dd class="copied"><code class="value"><%= it.secret.secret %></code><button type="button" data-copy="<%= it.secret.secret %>" aria-label="Copy the <%= it.secret.label %>" hidden>Copy</button></dd></div>
 </dl>
 <% if (it.secret.configurations.length > 0) { %><%~ include('@tabs', { configurations: it.secret.configurations }) %><% } %>
+<% if (it.secret.steps) { %><%~ include('@agent-steps', { steps: it.secret.steps }) %><% } %>
 <form class="stored" method="get" action="<%= it.secret.done.split('?')[0] %>">
 <% for (const [name, value] of new URLSearchParams(it.secret.done.split('?')[1] || '')) { %><input type="hidden" name="<%= name %>" value="<%= value %>"><% } %>
 <div class="option"><input type="checkbox" id="stored" required><div><label for="stored">I have stored it</label>
@@ -44,7 +48,9 @@ export const secretPieces: Readonly<Record<string, string>> = {
 <% }) %>
 <% for (const { id, assistant, where, text } of it.configurations) { %>
 <div class="panel panel-<%= id %>"><p class="help"><%= where %></p>
-<div class="code"><button type="button" data-copy="<%= text %>" aria-label="Copy the configuration for <%= assistant %>" hidden>Copy</button><pre tabindex="0" role="region" aria-label="Configuration for <%= assistant %>"><code><%= text %></code></pre></div></div>
+<%~ include('@code', { text, of: 'the configuration for ' + assistant, label: 'Configuration for ' + assistant }) %></div>
 <% } %>
 </fieldset>`,
+
+  '@code': `<div class="code"><button type="button" data-copy="<%= it.text %>" aria-label="Copy <%= it.of %>" hidden>Copy</button><pre tabindex="0" role="region" aria-label="<%= it.label %>"><code><%= it.text %></code></pre></div>`,
 };
