@@ -27,6 +27,8 @@ export interface ServerFormData {
   readonly typed: TypedServer;
   /** The names of the agents in force. */
   readonly agents: readonly string[];
+  /** Where one is made. */
+  readonly newAgent: string;
   readonly errors: readonly FieldError[];
   readonly isDisabled: boolean;
   /** What can be done to the server besides, each a question. */
@@ -64,7 +66,8 @@ export const serverFormPage: Page<ServerFormData> = {
   attributes: 'spellcheck="false" autocapitalize="none" autocomplete="off"', help: it.isNew ? 'As https://mcp.example.com/mcp.' : 'Another one forgets its authorization and the accounts that people connected.' }) %></div>
 <div class="for-agent"><%~ include('@select', { name: 'agent', label: 'Agent', error: wrong('agent'),
   options: [{ value: '', text: it.agents.length > 0 ? 'Choose an agent' : 'No agents yet', isChosen: !it.typed.agent }, ...it.agents.map((name) => ({ value: name, text: name, isChosen: name === it.typed.agent }))],
-  help: it.agents.length > 0 ? 'It serves this server from inside your network.' : 'Create one first, under Agents.' }) %></div>
+  help: it.agents.length > 0 ? 'It serves this server from inside your network, where its configuration has one of the same name.' : 'Create one first, then come back.' }) %>
+<% if (it.agents.length === 0) { %><p><a href="<%= it.newAgent %>">Create an agent</a></p><% } %></div>
 <%~ include('@field', { name: 'title', label: 'Title', type: 'text', value: it.typed.title, error: wrong('title'), optional: true, unmarked: false, focus: false,
   attributes: 'maxlength="200"', help: 'What people and assistants see, in any script.' }) %>
 <% if (!it.isNew) { %>

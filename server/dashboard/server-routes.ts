@@ -17,12 +17,11 @@ import type { DashboardOptions } from './dashboard-ports.ts';
 import { listPage } from './list-page.ts';
 import { listQuery } from './list-query.ts';
 import { livePath } from './live-routes.ts';
-import { refusedForm } from './refused-form.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';
 import { serverFormPage, type TypedServer } from './server-form-page.ts';
 import { serverPage } from './server-page.ts';
 import { serverPath, serverTabs } from './server-tabs.ts';
-import { emptyServer, serverInput, serverLabels, typedServer } from './typed-server.ts';
+import { emptyServer, serverErrors, serverInput, typedServer } from './typed-server.ts';
 import { upstreamWords } from './upstream-words.ts';
 
 const needs = { permission: 'server.read', section: 'servers' } as const;
@@ -119,6 +118,7 @@ export function serverRoutes(door: DashboardDoor, { base, ports }: DashboardOpti
       cancel: `${home}/servers`,
       typed,
       agents: await activeAgents(visit, ports),
+      newAgent: `${dashboardPath(organization)}/new-agent`,
       errors,
       isDisabled: false,
       dangers: [],
@@ -141,7 +141,7 @@ export function serverRoutes(door: DashboardDoor, { base, ports }: DashboardOpti
       const next = `${serverPath(organization, name)}?done=created`;
       return seeOther(reply, next);
     } catch (refusal) {
-      return form(reply, visit, typed, refusedForm(refusal, serverLabels, 'name'));
+      return form(reply, visit, typed, serverErrors(refusal, typed, 'name'));
     }
   });
 

@@ -17,13 +17,12 @@ import type { DashboardDoor, DashboardRequest, DashboardVisit } from './dashboar
 import type { DashboardOptions } from './dashboard-ports.ts';
 import { lostWith } from './lost-with.ts';
 import { questionRoutes } from './question-routes.ts';
-import { refusedForm } from './refused-form.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';
 import { serverCrumbs } from './server-crumbs.ts';
 import { serverFormPage, type TypedServer } from './server-form-page.ts';
 import { activeAgents } from './server-routes.ts';
 import { serverPath, serverTabs } from './server-tabs.ts';
-import { serverAsTyped, serverInput, serverLabels, typedServer } from './typed-server.ts';
+import { serverAsTyped, serverErrors, serverInput, typedServer } from './typed-server.ts';
 
 const needs = { permission: 'server.manage', section: 'servers' } as const;
 
@@ -65,6 +64,7 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
       action: `${home}/settings`,
       cancel: home,
       agents: await activeAgents(visit, ports),
+      newAgent: `${dashboardPath(organization)}/new-agent`,
       isDisabled,
       dangers: [
         isDisabled
@@ -113,7 +113,7 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
       // Only who was told that others changed it may put what they typed in place of that.
       const shown = isStale
         ? { typed: { ...typed, revision }, errors: [stale], status: 409 }
-        : { typed, errors: refusedForm(refusal, serverLabels, ''), status: 422 };
+        : { typed, errors: serverErrors(refusal, typed, ''), status: 422 };
       return form(reply, visit, now, { ...shown, notice: undefined });
     }
     const next = `${serverPath(organization, server.name)}/settings?done=saved`;

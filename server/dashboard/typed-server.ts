@@ -1,10 +1,12 @@
 import type { ShownServer } from '#administration/shown-server';
 import type { Form } from '#oauth/form';
 import { limitNames } from '#organizations/server-limits';
+import type { FieldError } from '#pages/page';
+import { refusedForm } from './refused-form.ts';
 import type { TypedServer } from './server-form-page.ts';
 
 /** What each field of the form is called where it is refused. */
-export const serverLabels = {
+const serverLabels = {
   name: { field: 'name', label: 'The name' },
   title: { field: 'title', label: 'The title' },
   description: { field: 'description', label: 'The description' },
@@ -19,6 +21,25 @@ export const serverLabels = {
   'upstream.agent': { field: 'agent', label: 'The agent' },
   upstream: { field: 'kind', label: 'Where calls go' },
 } as const;
+
+/**
+ * What is wrong in the form of a server; what was not chosen or typed is said as that. `conflict` is as `refusedForm`
+ * has it.
+ *
+ * @throws whatever `refusal` is, when no field can say it
+ */
+export function serverErrors(refusal: unknown, typed: TypedServer, conflict: string): FieldError[] {
+  const { kind, url, agent } = typed;
+  return refusedForm(refusal, serverLabels, conflict).map((error) => {
+    if (error.field === 'agent' && kind === 'agent' && agent === '') {
+      return { ...error, message: 'Choose the agent.' };
+    }
+    if (error.field === 'url' && kind === 'http' && url === '') {
+      return { ...error, message: 'Type the URL of the HTTP server.' };
+    }
+    return error;
+  });
+}
 
 export function emptyServer(): TypedServer {
   const none = { name: '', title: '', description: '', instructions: '', hiddenTools: '' };

@@ -1,0 +1,37 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
+
+const path = '/dashboard/acme/new-server';
+
+let app: PageApp;
+let owner: SignedInBrowser;
+beforeAll(async () => {
+  app = await pageApp();
+  owner = await app.browser('olga', { organizationId: 'org_acme', role: 'owner' });
+});
+afterAll(() => app[Symbol.asyncDispose]());
+
+const create = (typed: Record<string, string>) => {
+  const fields = { csrf_token: owner.csrfToken, name: 'crm', url: '', agent: '', ...typed };
+  return app.post({ path, cookie: owner.cookie, body: new URLSearchParams(fields).toString() });
+};
+const summary = (html: string) => /<div class="summary"[\s\S]*?<\/div>/.exec(html)?.[0] ?? '';
+
+test.each([
+  [{ kind: 'agent' }, 'Choose the agent.'],
+  [{ kind: 'http' }, 'Type the URL of the HTTP server.'],
+  [{ kind: 'http', url: 'mcp.example/mcp' }, 'The URL is not an http or https URL.'],
+  [{ kind: 'agent', agent: 'nobody' }, 'The agent is not an agent of this organization.'],
+])('of %j it says what is missing or wrong: %s', async (typed, words) => {
+  const { status, text } = await create(typed);
+
+  expect(status).toBe(422);
+  expect(summary(text)).toContain(words);
+});
+
+test('where there is no agent yet, the form leads to where one is made', async () => {
+  const { text } = await app.get(path, owner.cookie);
+
+  expect(text).toContain('<a href="/dashboard/acme/new-agent">');
+});
