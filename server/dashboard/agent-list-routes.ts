@@ -10,11 +10,11 @@ import { agentFormPage } from './agent-form-page.ts';
 import { agentPath } from './agent-path.ts';
 import type { DashboardDoor, DashboardVisit } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
-import { listPage } from './list-page.ts';
 import { listQuery } from './list-query.ts';
 import { livePath } from './live-routes.ts';
 import { refusedForm } from './refused-form.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';
+import { sendListPage } from './send-list-page.ts';
 import { shownOncePage } from './shown-once-page.ts';
 
 const look = { permission: 'agent.read', section: 'agents' } as const;
@@ -52,7 +52,6 @@ export function agentListRoutes(door: DashboardDoor, { base, ports }: DashboardO
     const { items, total } = await perform(agentList, wanted, actor, ports);
     const create = { text: 'Create agent', href: `${dashboardPath(organization)}/new-agent` };
     const action = visit.may('agent.manage') ? create : undefined;
-    const isWhole = query.input['text'] === undefined && query.input['status'] === undefined;
     const rows = items.map((agent) => {
       const path = agentPath(organization, agent.name);
       const isOver = agent.revokedAt !== null;
@@ -77,29 +76,22 @@ export function agentListRoutes(door: DashboardDoor, { base, ports }: DashboardO
         ] as const,
       };
     });
-    const text = isWhole
-      ? 'No agents yet. An agent connects MCP servers inside a private network to this server.'
-      : 'No agent is like that.';
-    const data = {
+    const list = {
       heading: 'Agents',
       lead: 'Programs inside your private networks that dial out to this server.',
-      badges: [],
+      caption: 'Agents',
       action,
       tabs: undefined,
       notice: notices[queryText(request, 'done') ?? ''],
-      list: query.frame(total),
-      isSearchable: !isWhole || items.length > 0,
-      table: {
-        caption: 'Agents',
-        columns: query.columns,
-        rows,
-        empty: { text, action: isWhole ? action : undefined },
-        now: clock.now(),
-      },
-      here: request.url,
+      query,
+      rows,
+      total,
+      none: 'No agents yet. An agent connects MCP servers inside a private network to this server.',
+      noneLikeThat: 'No agent is like that.',
+      now: clock.now(),
     };
     const at = { crumbs: [{ text: 'Agents' }], live: livePath(organization) };
-    return sendDashboardPage(reply, visit, listPage, data, at);
+    return sendListPage(reply, visit, list, at);
   });
 
   const form = (visit: DashboardVisit, reply: FastifyReply, name: string, errors: FieldError[]) => {

@@ -3,10 +3,9 @@ import { perform } from '#administration/perform';
 import { queryText } from '#http/query-text';
 import type { DashboardDoor } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
-import { listPage } from './list-page.ts';
 import { listQuery } from './list-query.ts';
 import { livePath } from './live-routes.ts';
-import { sendDashboardPage } from './send-dashboard-page.ts';
+import { sendListPage } from './send-list-page.ts';
 import { serverCrumbs } from './server-crumbs.ts';
 import { serverOf } from './server-of.ts';
 import { serverPath, serverTabs } from './server-tabs.ts';
@@ -44,7 +43,6 @@ export function clientListRoutes(door: DashboardDoor, { ports }: DashboardOption
     const { items, total } = await perform(clientList, wanted, actor, ports);
     const create = { text: 'Create OAuth client', href: `${home}/new-client` };
     const action = visit.may('client.manage') ? create : undefined;
-    const isWhole = query.input['text'] === undefined && query.input['status'] === undefined;
     const rows = items.map((client) => {
       const path = `${home}/clients/${client.clientId}`;
       const isOver = client.revokedAt !== null;
@@ -68,29 +66,21 @@ export function clientListRoutes(door: DashboardDoor, { ports }: DashboardOption
         ] as const,
       };
     });
-    const text = isWhole
-      ? 'No OAuth clients yet. An application needs one to sign people in here, or to act for itself.'
-      : 'No OAuth client is like that.';
-    const data = {
+    const list = {
       heading: server.title || server.name,
-      lead: '',
-      badges: [],
+      caption: `OAuth clients of ${server.name}`,
       action,
       tabs: serverTabs(visit, server.name, 'clients'),
       notice: notices[queryText(request, 'done') ?? ''],
-      list: query.frame(total),
-      isSearchable: !isWhole || items.length > 0,
-      table: {
-        caption: `OAuth clients of ${server.name}`,
-        columns: query.columns,
-        rows,
-        empty: { text, action: isWhole ? action : undefined },
-        now: clock.now(),
-      },
-      here: request.url,
+      query,
+      rows,
+      total,
+      none: 'No OAuth clients yet. An application needs one to sign people in here, or to act for itself.',
+      noneLikeThat: 'No OAuth client is like that.',
+      now: clock.now(),
     };
     const crumbs = serverCrumbs(organization, server.name, { text: 'OAuth clients' });
     const live = livePath(organization, server.name);
-    return sendDashboardPage(reply, visit, listPage, data, { crumbs, live });
+    return sendListPage(reply, visit, list, { crumbs, live });
   });
 }

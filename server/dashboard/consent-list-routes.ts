@@ -75,7 +75,6 @@ export function consentListRoutes(door: DashboardDoor, { ports }: DashboardOptio
     const data = {
       heading: 'People',
       lead: 'What people allowed applications to do in their name. Each can be taken back, here or by the person.',
-      badges: [],
       action: undefined,
       tabs: peopleTabs(visit, 'consents'),
       notice: isDone ? 'The application has lost its access.' : undefined,

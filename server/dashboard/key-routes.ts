@@ -11,18 +11,19 @@ import type { DashboardDoor, DashboardRequest, DashboardVisit } from './dashboar
 import type { DashboardOptions } from './dashboard-ports.ts';
 import { keyCells, keyColumns } from './key-rows.ts';
 import { keyFormPage } from './key-form-page.ts';
-import { listPage } from './list-page.ts';
 import { listQuery } from './list-query.ts';
 import { livePath } from './live-routes.ts';
 import { questionRoutes } from './question-routes.ts';
 import { refusedForm } from './refused-form.ts';
 import { checkedScopes, scopeOptions } from './scope-options.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';
+import { sendListPage } from './send-list-page.ts';
 import { serverCrumbs } from './server-crumbs.ts';
 import { serverOf } from './server-of.ts';
 import { serverPath, serverTabs } from './server-tabs.ts';
 import { shownOncePage } from './shown-once-page.ts';
 
+const look = { permission: 'key.read', section: 'servers' } as const;
 const manage = { permission: 'key.manage', section: 'servers' } as const;
 const shape = {
   states: [
@@ -47,9 +48,8 @@ const notices: Readonly<Record<string, string>> = {
 /** `/servers/{server}/keys`, `/new-key`, and revoking one. */
 export function keyRoutes(door: DashboardDoor, { base, ports }: DashboardOptions): void {
   const { clock } = ports;
-  const list = { permission: 'key.read', section: 'servers' } as const;
 
-  door.get('/servers/:server/keys', list, async (visit, request, reply) => {
+  door.get('/servers/:server/keys', look, async (visit, request, reply) => {
     const server = await serverOf(visit, request, ports);
     const { organization, actor } = visit;
     const home = serverPath(organization, server.name);
@@ -58,7 +58,6 @@ export function keyRoutes(door: DashboardDoor, { base, ports }: DashboardOptions
     const { items, total } = await perform(keyList, wanted, actor, ports);
     const generate = { text: 'Generate API key', href: `${home}/new-key` };
     const action = visit.may('key.manage') ? generate : undefined;
-    const isWhole = query.input['text'] === undefined && query.input['status'] === undefined;
     const rows = items.map((key) => {
       const of = `${key.name} ${key.hint}`;
       const path = `${home}/keys/${key.id}`;
@@ -70,30 +69,22 @@ export function keyRoutes(door: DashboardDoor, { base, ports }: DashboardOptions
       const cell = { kind: 'actions', actions: isActive && action ? actions : [] } as const;
       return { id: key.id, isOver: !isActive, cells: [...keyCells(key), cell] };
     });
-    const text = isWhole
-      ? 'No API keys yet. A key opens this server for an assistant or a script that can send one header.'
-      : 'No API key is like that.';
-    const data = {
+    const list = {
       heading: server.title || server.name,
-      lead: '',
-      badges: [],
+      caption: `API keys of ${server.name}`,
       action,
       tabs: serverTabs(visit, server.name, 'keys'),
       notice: notices[queryText(request, 'done') ?? ''],
-      list: query.frame(total),
-      isSearchable: !isWhole || items.length > 0,
-      table: {
-        caption: `API keys of ${server.name}`,
-        columns: query.columns,
-        rows,
-        empty: { text, action: isWhole ? action : undefined },
-        now: clock.now(),
-      },
-      here: request.url,
+      query,
+      rows,
+      total,
+      none: 'No API keys yet. A key opens this server for an assistant or a script that can send one header.',
+      noneLikeThat: 'No API key is like that.',
+      now: clock.now(),
     };
     const crumbs = serverCrumbs(organization, server.name, { text: 'API keys' });
     const live = livePath(organization, server.name);
-    return sendDashboardPage(reply, visit, listPage, data, { crumbs, live });
+    return sendListPage(reply, visit, list, { crumbs, live });
   });
 
   const form = async (

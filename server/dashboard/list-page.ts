@@ -1,6 +1,6 @@
 import type { ListFrame } from '#pages/list-pieces';
 import type { Page } from '#pages/page';
-import type { Badge, Table } from '#pages/table';
+import type { Table } from '#pages/table';
 
 /** One of several pages about the same thing. */
 export interface Tab {
@@ -15,7 +15,6 @@ export const renewedPart = `<div id="renewed" class="group" data-renew hx-get="<
 export interface ListPageData {
   readonly heading: string;
   readonly lead: string;
-  readonly badges: readonly Badge[];
   readonly action: { readonly text: string; readonly href: string } | undefined;
   readonly tabs: { readonly label: string; readonly entries: readonly Tab[] } | undefined;
   readonly notice: string | undefined;
@@ -34,7 +33,7 @@ export const listPage: Page<ListPageData> = {
     return tab === undefined ? heading : `${tab} of ${heading}`;
   },
   width: 'table',
-  template: `<%~ include('@heading', { heading: it.heading, lead: it.lead, badges: it.badges, action: it.action }) %>
+  template: `<%~ include('@heading', { heading: it.heading, lead: it.lead, action: it.action }) %>
 <% if (it.tabs) { %><%~ include('@subnav', it.tabs) %><% } %>
 <%~ include('@notice', { text: it.notice }) %>
 <% if (it.isSearchable) { %><%~ include('@filter', it.list) %><% } %>

@@ -18,6 +18,8 @@ export interface ListShape {
 export interface ListQuery {
   /** For the operation. */
   readonly input: Readonly<Record<string, string | number>>;
+  /** Whether nothing narrows it. */
+  readonly isWhole: boolean;
   readonly columns: readonly Column[];
   readonly frame: (total: number) => ListFrame;
 }
@@ -59,6 +61,7 @@ export function listQuery(request: DashboardRequest, shape: ListShape): ListQuer
       ...(filter && { text: filter }),
       ...(state && { status: state }),
     },
+    isWhole: filter === '' && state === '',
     columns: columns.map((column) => {
       if (column.sort === undefined) return { text: column.text };
       const isNow = column.sort === sort;

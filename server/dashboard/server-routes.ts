@@ -14,10 +14,10 @@ import type { Badge } from '#pages/table';
 import type { FastifyReply } from 'fastify';
 import type { DashboardDoor, DashboardVisit } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
-import { listPage } from './list-page.ts';
 import { listQuery } from './list-query.ts';
 import { livePath } from './live-routes.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';
+import { sendListPage } from './send-list-page.ts';
 import { serverFormPage, type TypedServer } from './server-form-page.ts';
 import { serverPage } from './server-page.ts';
 import { serverPath, serverTabs } from './server-tabs.ts';
@@ -47,57 +47,41 @@ export function serverRoutes(door: DashboardDoor, { base, ports }: DashboardOpti
   door.get('/servers', needs, async (visit, request, reply) => {
     const { organization, actor } = visit;
     const query = listQuery(request, shape);
-    const { items, total } = await perform(
-      serverList,
-      { ...query.input, organization },
-      actor,
-      ports,
-    );
+    const wanted = { ...query.input, organization };
+    const { items, total } = await perform(serverList, wanted, actor, ports);
     const create = { text: 'Create server', href: `${dashboardPath(organization)}/new-server` };
-    const action = visit.may('server.manage') ? create : undefined;
-    const isWhole = query.input['text'] === undefined && query.input['status'] === undefined;
-    const text = isWhole
-      ? 'No servers yet. A server is one MCP endpoint that assistants call.'
-      : 'No server is like that.';
-    const table = {
-      caption: 'Servers',
-      columns: query.columns,
-      rows: items.map((server) => ({
-        id: server.id,
-        // It may serve again: the badge says enough, and its name goes on leading there.
-        isOver: false,
-        cells: [
-          {
-            kind: 'name',
-            text: server.name,
-            href: serverPath(organization, server.name),
-            badges: disabledBadges(server),
-          },
-          { kind: 'text', text: server.title },
-          { kind: 'text', text: upstreamWords(server) },
-          { kind: 'time', at: server.createdAt, otherwise: '' },
-        ] as const,
-      })),
-      empty: { text, action: isWhole ? action : undefined },
-      now: clock.now(),
-    };
-    const data = {
+    const rows = items.map((server) => ({
+      id: server.id,
+      // It may serve again: the badge says enough, and its name goes on leading there.
+      isOver: false,
+      cells: [
+        {
+          kind: 'name',
+          text: server.name,
+          href: serverPath(organization, server.name),
+          badges: disabledBadges(server),
+        },
+        { kind: 'text', text: server.title },
+        { kind: 'text', text: upstreamWords(server) },
+        { kind: 'time', at: server.createdAt, otherwise: '' },
+      ] as const,
+    }));
+    const list = {
       heading: 'Servers',
       lead: 'Every server is one MCP endpoint, with OAuth clients and API keys of its own.',
-      badges: [],
-      action,
+      caption: 'Servers',
+      action: visit.may('server.manage') ? create : undefined,
       tabs: undefined,
       notice: queryText(request, 'done') === 'deleted' ? 'The server is deleted.' : undefined,
-      list: query.frame(total),
-      isSearchable: !isWhole || items.length > 0,
-      table,
-      here: request.url,
+      query,
+      rows,
+      total,
+      none: 'No servers yet. A server is one MCP endpoint that assistants call.',
+      noneLikeThat: 'No server is like that.',
+      now: clock.now(),
     };
-    const crumbs = [{ text: 'Servers' }];
-    return sendDashboardPage(reply, visit, listPage, data, {
-      crumbs,
-      live: livePath(organization),
-    });
+    const at = { crumbs: [{ text: 'Servers' }], live: livePath(organization) };
+    return sendListPage(reply, visit, list, at);
   });
 
   const manage = { permission: 'server.manage', section: 'servers' } as const;

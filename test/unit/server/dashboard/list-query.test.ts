@@ -39,6 +39,14 @@ test('filter, state, order and page come from the URL', () => {
   });
 });
 
+test('a list is whole in any order and on any page, until something narrows it', () => {
+  const wholes = ['', 'sort=name&order=desc', 'page=2', 'state=king', 'filter=%20'];
+  const narrowed = ['filter=a', 'state=revoked'];
+
+  expect(wholes.filter((search) => !asked(search).isWhole)).toEqual([]);
+  expect(narrowed.filter((search) => asked(search).isWhole)).toEqual([]);
+});
+
 test('what makes no sense in the URL counts as not asked', () => {
   const { input } = asked('state=king&sort=password&order=up&page=-7&filter=%00%0a');
 
