@@ -9,8 +9,9 @@ body.dashboard { display: grid; grid-template: 'top' auto 'side' auto 'main' 1fr
 .dashboard .top .person { margin-left: auto; }
 .dashboard .small { grid-area: small; }
 .dashboard main { grid-area: main; margin: 0; padding: var(--space-5); font-size: var(--size-2); }
-.dashboard main.form { max-width: calc(560px + 2 * var(--space-5)); }
-.dashboard main.text { max-width: calc(720px + 2 * var(--space-5)); }
+.dashboard main.form > :not(nav) { max-width: 560px; }
+.dashboard main.text > :not(nav) { max-width: 720px; }
+.dashboard main { max-width: calc(1200px + 2 * var(--space-6)); }
 .side { grid-area: side; border-bottom: 1px solid var(--line); overflow-x: auto; scrollbar-width: thin; }
 .side ul { display: flex; gap: var(--space-1); padding: var(--space-1) var(--space-4); list-style: none; }
 .side a { display: flex; align-items: center; min-height: var(--target); padding: 0 var(--space-3); border-radius: var(--radius); color: var(--ink-soft); text-decoration: none; white-space: nowrap; }
@@ -49,32 +50,9 @@ body.dashboard { display: grid; grid-template: 'top' auto 'side' auto 'main' 1fr
 a.primary { border-color: var(--accent); background: var(--accent); color: var(--accent-ink); }
 a.primary:hover { border-color: var(--ink); }
 .subnav { display: flex; flex-wrap: wrap; gap: 0 var(--space-4); border-bottom: 1px solid var(--line); padding: 0; list-style: none; }
-@media (min-width: 1000px) { main.form .subnav, main.text .subnav { width: max-content; min-width: 100%; } }
 .subnav a { display: flex; align-items: center; min-height: var(--target); margin-bottom: -1px; color: var(--ink-soft); text-decoration: none; border-bottom: 2px solid transparent; }
 .subnav a:hover { color: var(--ink); }
 .subnav a[aria-current] { color: var(--ink); font-weight: 600; border-color: var(--accent); }
-
-.scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); }
-table { width: 100%; border-collapse: collapse; }
-th, td { padding: var(--space-2) var(--space-4); text-align: start; vertical-align: middle; font-weight: 400; }
-thead th { color: var(--ink-soft); font-size: var(--size-1); white-space: nowrap; }
-thead a { color: inherit; text-decoration: none; }
-thead a:hover { color: var(--ink); text-decoration: underline; }
-thead th[aria-sort='ascending'] a::after { content: ' \\2191'; }
-thead th[aria-sort='descending'] a::after { content: ' \\2193'; }
-thead th.cell-actions { text-align: end; }
-tbody tr { border-top: 1px solid var(--line); }
-tbody tr:hover { background: var(--ground); }
-tbody th { min-width: 160px; max-width: 420px; }
-tbody th a, tbody th > span:first-child { font-weight: 600; }
-tbody td { color: var(--ink-soft); }
-td.cell-time, td.cell-id, td.cell-hint { white-space: nowrap; }
-td.cell-text > span { display: inline-block; min-width: 9ch; }
-@media (min-width: 701px) { td.cell-text > .word { white-space: nowrap; } }
-td.cell-actions { text-align: end; }
-@media (min-width: 1100px) { td.cell-actions { white-space: nowrap; } }
-td.cell-actions a { margin: 2px 0; }
-tr.over th a, tr.over th > span:first-child { color: var(--ink-soft); font-weight: 400; text-decoration-line: line-through; }
 .badge.good { border-color: var(--good); color: var(--good); }
 .badge.bad { border-color: var(--bad); color: var(--bad); }
 .small-button { min-height: 32px; padding: 0 var(--space-3); font-weight: 400; white-space: nowrap; }
@@ -90,21 +68,12 @@ nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
 .code pre { width: 100%; min-height: calc(var(--target) + 2 * var(--space-2)); }
 .empty { display: flex; flex-direction: column; gap: var(--space-3); align-items: flex-start; padding: var(--space-6) var(--space-5); border: 1px dashed var(--edge); border-radius: var(--radius); color: var(--ink-soft); }
 @media (max-width: 700px) {
-  .scroll:has(td[data-label]) { overflow: visible; }
-  .scroll table, .scroll tbody, .scroll tr, .scroll th, .scroll td { display: block; }
-  .scroll thead { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden; }
-  .scroll tbody tr { padding: var(--space-3) var(--space-4); }
-  .scroll tbody tr:first-child { border-top: 0; }
-  .scroll tbody th, .scroll tbody td { max-width: none; padding: 2px 0; text-align: start; white-space: normal; }
-  .scroll tbody td[data-label]:not(.cell-actions)::before { content: attr(data-label) ': '; font-size: var(--size-1); }
-  .scroll td.cell-text > span { display: inline; }
-  .scroll td.cell-actions { display: flex; flex-wrap: wrap; gap: var(--space-2); padding-top: var(--space-2); }
-  .scroll td.none, .scroll td.cell-actions:not(:has(a)) { display: none; }
   .small-button { min-height: var(--target); }
   .code { display: flex; flex-direction: column; gap: var(--space-2); align-items: flex-end; }
   .code button { position: static; }
 }
 .filter { flex-direction: row; flex-wrap: wrap; gap: var(--space-2); }
+.filter button { align-self: stretch; }
 .filter input { flex: 1 1 180px; max-width: 320px; min-height: var(--target); }
 .filter.many > input { flex-basis: 120px; }
 .filter .days { display: flex; gap: var(--space-2); align-items: center; }

@@ -1,5 +1,6 @@
 import { dashboardStyle } from './dashboard-style.ts';
 import { plotStyle } from './plot-style.ts';
+import { tableStyle } from './table-style.ts';
 import { tryStyle } from './try-style.ts';
 import { styleTokens } from './style-tokens.ts';
 
@@ -124,7 +125,7 @@ form.inline:not([hidden]) { gap: var(--space-3); }
 .codes ul { display: grid; grid-template-columns: repeat(auto-fill, minmax(190px, 1fr)); gap: var(--space-2) var(--space-4); width: 100%; padding: 0; list-style: none; }
 .actions { display: flex; flex-wrap: wrap; gap: var(--space-3); }
 .actions.even button { flex: 1; min-height: max(40px, var(--target)); font-size: var(--size-3); }
-${dashboardStyle}${plotStyle}${tryStyle}
+${dashboardStyle}${tableStyle}${plotStyle}${tryStyle}
 @media (max-width: 480px) {
   .top, main, .small { padding-left: var(--space-4); padding-right: var(--space-4); }
   main { padding-top: var(--space-6); }
