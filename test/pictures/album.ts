@@ -10,12 +10,12 @@ export const folder = join(import.meta.dirname, '../out/pages');
 
 /** Takes pictures of pages and keeps what is wrong with them. */
 export interface Album {
-  /** One line a fault: what axe finds, and pages that are wider than their window. */
+  /** One line a fault: what axe finds, pages that are wider than their window, tables than their box. */
   readonly faults: readonly string[];
   /** How many pages and states were taken. */
   readonly taken: () => number;
   /**
-   * Takes the whole page, on a phone and a desk, light and dark; `isTable` on a very wide screen as well. `between` are
+   * Takes the whole page, on a phone and a desk, light and dark; `isTable` on a tablet and a very wide screen as well. `between` are
    * more widths, for what is laid out anew in the middle.
    */
   readonly take: (
@@ -34,7 +34,8 @@ export function album(): Album {
     taken: () => taken,
     async take(page, name, { isTable = false, between = [] } = {}) {
       taken += 1;
-      for (const width of [360, ...between, 1440, ...(isTable ? [1920] : [])]) {
+      const widths = isTable ? [360, ...between, 900, 1440, 1920] : [360, ...between, 1440];
+      for (const width of widths) {
         await page.setViewportSize({ width, height: 800 });
         for (const colorScheme of ['light', 'dark'] as const) {
           await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
@@ -47,10 +48,19 @@ export function album(): Album {
           faults.push(...problems.map((problem) => `${where}: ${problem}`));
         }
         if (await scrollsSideways(page)) faults.push(`${name}-${width}: wider than its window`);
+        if (await hidesColumns(page))
+          faults.push(`${name}-${width}: a table with columns out of sight`);
       }
       await page.setViewportSize({ width: 1200, height: 800 });
     },
   };
+}
+
+/** Whether a table has to be scrolled to be read whole. */
+function hidesColumns(page: Page): Promise<boolean> {
+  return page.evaluate(
+    `[...document.querySelectorAll('.scroll')].some((box) => box.scrollWidth > box.clientWidth)`,
+  );
 }
 
 /** As the page would have come in a window of this size, and painted. */

@@ -20,7 +20,7 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
   };
   for (const [name, path] of Object.entries(tables)) {
     await open(path);
-    const between = name === 'audit' ? [560, 700, 900, 1100] : [];
+    const between = name === 'audit' ? [560, 700, 1000, 1100] : [];
     await album.take(page, name, { isTable: true, between });
   }
   const pages = {

@@ -1,6 +1,6 @@
 /**
  * `npm run pictures -- [scene]`: every page and state of the server in `test/out/pages`, for people to look at; ends with 1
- * where axe finds something, or a page is wider than its window. See README.md beside this file.
+ * where axe finds something, a page is wider than its window or a table than its box. See README.md beside this file.
  */
 import { chromium } from '#support/chromium';
 import { dashboardVisitor, email, signInAs } from '#support/dashboard-visitor';
