@@ -13,13 +13,16 @@ export interface ToolDefinition {
 
 const longestText = 16 * 1024;
 
+/** Eight times what MCP asks servers to stay within. A longer name could not be accepted by it, and would fill the disk. */
+const longestName = 1_000;
+
 /** The definition of one element of `tools`; `undefined` for what is none. MCP 2025-11-25 server/tools */
 export function toolDefinition(tool: unknown): ToolDefinition | undefined {
   if (typeof tool !== 'object' || tool === null) return undefined;
   const { name, title, description, inputSchema, outputSchema, annotations } = {
     ...tool,
   } as Readonly<Record<string, unknown>>;
-  if (typeof name !== 'string' || name === '') return undefined;
+  if (typeof name !== 'string' || name === '' || name.length > longestName) return undefined;
   const told = { title, description, inputSchema, outputSchema, annotations };
   const digest = createHash('sha256').update(JSON.stringify(told, sorted)).digest('base64url');
   const whole = laidOutJson(told, longestText, { sorted: true });

@@ -12,6 +12,8 @@ export interface ToolWatchPorts {
 }
 
 const mostServers = 1_000;
+/** A server can make names up without end; a list of more tools is held against the store each time. */
+const mostSeen = 5_000;
 const mostTold = 10_000;
 
 /**
@@ -39,7 +41,8 @@ export class ToolWatch {
     const { definitions, clock } = this.#ports;
     const { changed, open } = await definitions.note(server.id, tools, clock.now());
     for (const tool of changed) await this.#tell(server, tool);
-    for (const { name, digest } of tools) seen.set(name, digest);
+    if (seen.size + tools.length > mostSeen) seen.clear();
+    for (const { name, digest } of tools.slice(0, mostSeen)) seen.set(name, digest);
     return tools.map(({ name }) => name).filter((name) => !open.includes(name));
   }
 

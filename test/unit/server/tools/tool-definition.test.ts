@@ -22,6 +22,11 @@ test.each([
   expect(digest(but)).not.toBe(digest({}));
 });
 
+test('a name that is too long to be accepted is no tool’s', () => {
+  expect(toolDefinition({ ...tool, name: 'x'.repeat(1000) })).toBeDefined();
+  expect(toolDefinition({ ...tool, name: 'x'.repeat(1001) })).toBeUndefined();
+});
+
 test.each([undefined, null, 'echo', {}, { name: '' }, { name: 1 }])('%j is no tool', (value) => {
   expect(toolDefinition(value)).toBeUndefined();
 });
