@@ -1,4 +1,5 @@
 import type { AuditQuery, AuditReader, KeptEvent } from './audit-log.ts';
+import { csvCell } from './csv-cell.ts';
 
 const atOnce = 500;
 
@@ -42,10 +43,4 @@ function jsonLine(event: KeptEvent): string {
 
 function csvLine(event: KeptEvent): string {
   return `${columns.map(([, value]) => csvCell(String(value(event) ?? ''))).join(',')}\r\n`;
-}
-
-/** A spreadsheet takes a cell that begins like this for a formula. RFC 4180 §2, OWASP "CSV Injection" */
-function csvCell(text: string): string {
-  const safe = /^[=+\-@\t\r\n]/.test(text) ? `'${text}` : text;
-  return `"${safe.replaceAll('"', '""')}"`;
 }

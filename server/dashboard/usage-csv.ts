@@ -1,3 +1,4 @@
+import { csvCell } from '#audit/csv-cell';
 import type { EpochSeconds } from '#clock/clock';
 import type { UsageReading } from '#usage/read-usage';
 import type { CallCounts } from '#usage/rollup-store';
@@ -16,7 +17,7 @@ export function usageCsv(
 ): string {
   const row = (name: string, at: EpochSeconds, counts: Numbers) => {
     const from = new Date(at * 1000).toISOString().replace('.000', '');
-    return [field(name), from, ...numbers(counts)].join(',');
+    return [csvCell(name), from, ...numbers(counts)].join(',');
   };
   const rows = [
     ...points.map((point) => row(wholeName, point.at, point)),
@@ -28,10 +29,4 @@ export function usageCsv(
 function numbers({ calls, toolErrors, refused, upstreamErrors, ...rest }: Numbers): string[] {
   const latencies = [rest.p50, rest.p90, rest.p99].map((ms) => ms?.toFixed(1) ?? '');
   return [...[calls, toolErrors, refused, upstreamErrors].map(String), ...latencies];
-}
-
-/** Quoted; a spreadsheet would run what begins like a formula. */
-function field(text: string): string {
-  const plain = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return `"${plain.replaceAll('"', '""')}"`;
 }
