@@ -101,14 +101,13 @@ export class LegacySessionOverModern {
     };
     try {
       const [client, caller] = [this.#client, this.#caller];
-      const headers = {};
       const sent = modernRequest(message, client);
-      const first = await upstream.send(modernPost(sent, signal, headers));
+      const first = await upstream.send(modernPost(sent, signal));
       if (!carriesMessages(first)) {
         over();
         return first;
       }
-      const ports = { upstream, client, caller, headers, signal };
+      const ports = { upstream, client, caller, signal };
       return await told(until(translatedCall(message, first, ports), cancelled.signal, over));
     } catch (error) {
       over();

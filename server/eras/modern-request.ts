@@ -27,11 +27,7 @@ export function modernRequest(
   return messageOf(withMembers(body, envelope.root, changes));
 }
 
-/** The POST that carries a message of the modern era; `more` headers mirror arguments. */
-export function modernPost(
-  { body, envelope }: Message,
-  signal: AbortSignal,
-  more: Readonly<Record<string, string>> = {},
-): UpstreamRequest {
-  return { method: 'POST', headers: modernHeaders(envelope, more), body, signal };
+/** The POST that carries a message of the modern era. */
+export function modernPost({ body, envelope }: Message, signal: AbortSignal): UpstreamRequest {
+  return { method: 'POST', headers: modernHeaders(envelope), body, signal };
 }

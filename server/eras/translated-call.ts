@@ -25,8 +25,6 @@ export interface TranslatedCallPorts {
   readonly upstream: Upstream;
   readonly client: ClientWords;
   readonly caller: AskedCaller;
-  /** More headers of every POST. */
-  readonly headers: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 }
 
@@ -42,7 +40,7 @@ export interface TranslatedCallPorts {
 export async function* translatedCall(
   request: Message,
   answer: UpstreamAnswer,
-  { upstream, client, caller, headers, signal }: TranslatedCallPorts,
+  { upstream, client, caller, signal }: TranslatedCallPorts,
 ): AsyncGenerator<Message> {
   const { id = 'null', method = '' } = request.envelope;
   const failed = (problem: string) => errorTo(id, -32603, problem);
@@ -75,7 +73,7 @@ export async function* translatedCall(
       id: JSON.stringify(randomUUID()),
       params: again(needed, given),
     });
-    current = await upstream.send(modernPost(sent, signal, headers));
+    current = await upstream.send(modernPost(sent, signal));
     if (!carriesMessages(current)) return yield failed('the MCP server gave no answer');
   }
 }

@@ -23,6 +23,7 @@ import { legacyStream } from './legacy-stream.ts';
 import { limitedAnswer, slownessIn } from './limited-answer.ts';
 import type { NoteCall } from './metered-call.ts';
 import { isCall, Metering } from './metering.ts';
+import { MirroredArguments } from './mirrored-arguments.ts';
 import { modernMessage } from './modern-message.ts';
 import { countedFor, OpenAnswers } from './open-answers.ts';
 import { ownerOf } from './owner-of.ts';
@@ -78,6 +79,7 @@ export class Gateway {
   readonly #rooms: LegacyRooms;
   readonly #limits: CallLimits;
   readonly #kept: KeptOwners;
+  readonly #mirrored = new MirroredArguments();
 
   constructor(ports: GatewayPorts) {
     this.#ports = ports;
@@ -226,12 +228,18 @@ export class Gateway {
       const { over } = this.#limits.begin(call, message.envelope, message.body, limits);
       call.afterwards.push(over);
     }
-    const upstream = heardUpstream(eras.facing(seen.era, call), call.admission.scopes);
+    const upstream = heardUpstream(this.#facing(seen.era, call), call.admission.scopes);
     message = { ...message, ...unsealMessage(message, call.seal), upstream };
     if (presentingMethods.has(message.envelope.method ?? ''))
       message = await this.#presented(message);
     const answer = await this.#forwarded(message, seen);
     return limits && isCall(message.envelope) ? this.#limited(answer, call, seen, limits) : answer;
+  }
+
+  /** Who speaks the modern era sees to its headers themselves. */
+  #facing(era: Era, { upstream, owner, admission }: Call): Upstream {
+    const own = era === 'legacy' ? this.#mirrored.upstream(upstream, admission.server) : upstream;
+    return this.#ports.eras.facing(era, { upstream: own, owner, admission });
   }
 
   async #forwarded(message: MessageCall, { era }: Seen): Promise<GatewayAnswer> {

@@ -12,6 +12,7 @@ import {
 import { afterAll, expect, onTestFinished, test, vi } from 'vitest';
 
 import { gatewayUnderTest } from '#support/gateway-under-test';
+import { mcpCall, rpc } from '#support/mcp-call';
 import { formUpstream } from '#support/upstreams/form-upstream';
 import { legacyStatefulUpstream } from '#support/upstreams/legacy-stateful-upstream';
 import { modernOnlyUpstream } from '#support/upstreams/modern-only-upstream';
@@ -102,6 +103,23 @@ test('a form of a modern server is filled in by who uses the older assistant', a
   expect(JSON.parse(textOf(filled))).toEqual({
     form: { action: 'accept', content: { name: 'Ada, asked: Who are you?' } },
   });
+});
+
+const placed = { name: 'place', arguments: { region: 'Île-de-France' } };
+
+test('an older assistant calls a tool whose argument a modern server wants in a header too', async () => {
+  const { client } = await olderAssistant('forms', formsKey);
+
+  expect(textOf(await client.callTool(placed))).toBe('in Île-de-France');
+});
+
+test('so does a plain request, by a caller who has seen no list', async () => {
+  await gateway.command('server', 'create', 'acme/places', '--http-url', forms.url);
+  const { key } = await gateway.newKey('acme/places');
+  const body = rpc('tools/call', placed);
+  const answer = await mcpCall(`${gateway.base}/mcp/acme/places`, { key, body });
+
+  expect([answer.status, answer.text]).toEqual([200, expect.stringContaining('in Île-de-France')]);
 });
 
 test('an older assistant hears what changes at a modern server, and its cancel ends the call there', async () => {

@@ -10,7 +10,7 @@ import { fetchHandle } from '../fetch-handle.ts';
 import { recordingServer, type RecordingServer } from '../recording-server.ts';
 import { text } from './tool-schemas.ts';
 
-/** A server of the modern era alone, whose tool `fill` has a person fill in a form. */
+/** A server of the modern era alone, whose tool `fill` has a person fill in a form, and whose tool `place` wants its argument in a header too. */
 export async function formUpstream(): Promise<RecordingServer> {
   const handler = createMcpHandler(
     () => {
@@ -22,6 +22,10 @@ export async function formUpstream(): Promise<RecordingServer> {
         const form = inputRequired.elicit({ message: 'Who are you?', requestedSchema });
         return inputRequired({ inputRequests: { form } });
       });
+      const region = z.string().meta({ 'x-mcp-header': 'Region' });
+      server.registerTool('place', { inputSchema: z.object({ region }) }, (args) =>
+        text(`in ${args.region}`),
+      );
       return server;
     },
     { legacy: 'reject' },

@@ -1,0 +1,148 @@
+import { expect, test } from 'vitest';
+import { modernHeaders } from '#server/gateway/forwarded-headers';
+import { MirroredArguments } from '#server/gateway/mirrored-arguments';
+import type { UpstreamAnswer } from '#server/gateway/upstream';
+import { chunksOf, eventStream, fakeUpstream, type ScriptedAnswer } from '#support/fake-upstream';
+import { modern } from '#support/mcp-call';
+import { scannedMessage } from '#support/scanned-message';
+import { someServer } from '#support/some-admission';
+
+const { signal } = new AbortController();
+const tool = (name: string, ...headers: string[]) => {
+  const properties = headers.map((header, n) => [
+    `a${n}`,
+    { type: 'string', 'x-mcp-header': header },
+  ]);
+  return { name, inputSchema: { type: 'object', properties: Object.fromEntries(properties) } };
+};
+const said = (value: object) => JSON.stringify({ jsonrpc: '2.0', id: 1, ...value });
+const mismatch = { status: 400, text: said({ error: { code: -32020, message: 'header' } }) };
+
+/** A server that wants of each tool what it lists, page by page, and says so. */
+function demanding(
+  pages: object[][],
+  list: (text: string) => ScriptedAnswer = (text) => ({ text }),
+) {
+  const all = () => pages.flat().map((each) => Object(each));
+  return fakeUpstream(({ text, headers }) => {
+    const { method, params } = JSON.parse(text);
+    if (method === 'tools/list') {
+      const page = Number(params.cursor ?? 0);
+      const more = page + 1 < pages.length && { nextCursor: String(page + 1) };
+      return list(said({ result: { tools: pages[page], ...more } }));
+    }
+    const { inputSchema } = all().find(({ name }) => name === params.name);
+    const isMet = Object.entries(inputSchema.properties).every(([name, property]) => {
+      const header = headers[`mcp-param-${Object(property)['x-mcp-header'].toLowerCase()}`];
+      return header === params.arguments[name];
+    });
+    return isMet ? { text: said({ result: { content: [] } }) } : mismatch;
+  });
+}
+
+function caller(upstream: ReturnType<typeof demanding>, mirrored = new MirroredArguments()) {
+  const server = someServer({ upstream: { kind: 'http', url: 'http://127.0.0.1:1' } });
+  const way = mirrored.upstream(upstream, server);
+  const ask = (method: string, params: Record<string, unknown> = {}) => {
+    const { body } = modern(method, params);
+    const headers = modernHeaders(scannedMessage(body).envelope);
+    return way.send({ method: 'POST', headers, body: Buffer.from(body), signal });
+  };
+  return {
+    way,
+    list: async () => bodyOf(await ask('tools/list')),
+    call: (name: string, args: object) => ask('tools/call', { name, arguments: args }),
+  };
+}
+
+async function bodyOf({ body }: UpstreamAnswer): Promise<string> {
+  let text = '';
+  for await (const chunk of chunksOf(body)) text += Buffer.from(chunk).toString();
+  return text;
+}
+
+test.each([
+  ['JSON', (text: string) => ({ text })],
+  ['events', (text: string) => ({ mediaType: 'text/event-stream', text: eventStream(text) })],
+])('a call repeats what the list in %s asked for', async (_, list) => {
+  const upstream = demanding([[tool('t', 'Region', 'Zone')]], list);
+  const { list: listed, call } = caller(upstream);
+  await listed();
+  const answer = await call('t', { a0: 'eu', a1: 'b' });
+
+  expect(answer.status).toBe(200);
+  expect(upstream.sent).toHaveLength(2);
+  expect(upstream.sent[1]?.headers).toMatchObject({
+    'mcp-param-region': 'eu',
+    'mcp-param-zone': 'b',
+  });
+});
+
+test('what cannot stand in a header is encoded, and what is not given has none', async () => {
+  const upstream = demanding([[tool('t', 'A', 'B', 'C')]]);
+  const { list, call } = caller(upstream);
+  await list();
+  await call('t', { a0: 'ünï\r\nx: y', a1: null });
+
+  const { headers = {} } = upstream.sent[1] ?? {};
+  expect(headers['mcp-param-a']).toBe(
+    `=?base64?${Buffer.from('ünï\r\nx: y').toString('base64')}?=`,
+  );
+  expect(Object.keys(headers).filter((name) => name.startsWith('mcp-param-'))).toEqual([
+    'mcp-param-a',
+  ]);
+});
+
+test('a call that is refused for its headers asks for all pages of the list, and goes once more', async () => {
+  const pages = [[tool('other')], [tool('t', 'Region')]];
+  const upstream = demanding(pages);
+  const { call } = caller(upstream);
+  const first = await call('t', { a0: 'eu' });
+  const methods = () => upstream.sent.map(({ headers }) => headers['mcp-method']);
+
+  expect(first.status).toBe(200);
+  expect(methods()).toEqual(['tools/call', 'tools/list', 'tools/list', 'tools/call']);
+  expect(JSON.parse(upstream.sent[1]?.text ?? '').params._meta).toEqual(
+    JSON.parse(upstream.sent[0]?.text ?? '').params._meta,
+  );
+
+  pages[1] = [tool('t', 'Area')];
+  expect((await call('t', { a0: 'eu' })).status).toBe(200);
+  expect(upstream.sent.at(-1)?.headers).not.toHaveProperty('mcp-param-region');
+});
+
+test('a refusal that the list does not explain is the answer, byte for byte', async () => {
+  const upstream = fakeUpstream(({ headers }) =>
+    headers['mcp-method'] === 'tools/call' ? mismatch : { text: said({ result: { tools: [] } }) },
+  );
+  const answer = await caller(upstream).call('t', {});
+
+  expect([answer.status, await bodyOf(answer)]).toEqual([400, mismatch.text]);
+  expect(upstream.sent).toHaveLength(2);
+});
+
+test('a tool whose annotations are invalid is left out of the list, and of others every byte stays', async () => {
+  const upstream = demanding([[tool('good', 'Region'), tool('bad', 'A', 'a'), tool('plain')]]);
+  const { list } = caller(upstream);
+
+  expect(await list()).toBe(said({ result: { tools: [tool('good', 'Region'), tool('plain')] } }));
+});
+
+test('another place has tools of its own, and what is of no modern call passes as it is', async () => {
+  const upstream = demanding([[tool('t', 'Region')]]);
+  const mirrored = new MirroredArguments();
+  const { list, way } = caller(upstream, mirrored);
+  await list();
+  const body = Buffer.from(modern('tools/call', { name: 't', arguments: { a0: 'eu' } }).body);
+  const older = { method: 'POST' as const, headers: { accept: 'application/json' }, body, signal };
+  await way.send(older);
+
+  expect(upstream.sent.at(-1)?.headers).toEqual(older.headers);
+
+  const moved = someServer({ upstream: { kind: 'http', url: 'http://127.0.0.1:2' } });
+  const headers = modernHeaders(scannedMessage(body.toString()).envelope);
+  const elsewhere = fakeUpstream(() => ({ text: said({ result: {} }) }));
+  await mirrored.upstream(elsewhere, moved).send({ ...older, headers });
+
+  expect(elsewhere.sent[0]?.headers).not.toHaveProperty('mcp-param-region');
+});
