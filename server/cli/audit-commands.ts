@@ -4,12 +4,17 @@ import { json, type Option } from '#config/option';
 import { UsageError } from '#config/usage-error';
 import type { Input } from '#config/read-options';
 import { administer } from './administer.ts';
-import type { Command } from './command.ts';
+import type { Command, Stores } from './command.ts';
+import { findUser } from './find-user.ts';
 import { findOrganization } from './named-server.ts';
 import { printRows } from './print.ts';
 
 const narrowed: readonly Option[] = [
-  { name: 'actor', value: 'WHO', doc: 'as user:…, client:…, key:…, operator, nobody' },
+  {
+    name: 'actor',
+    value: 'WHO',
+    doc: 'an e-mail address, user:…, client:…, key:…, operator, nobody',
+  },
   { name: 'action', value: 'WHAT', doc: 'as key.create' },
   { name: 'target', value: 'ON', doc: 'as key:key_…' },
   { name: 'outcome', value: 'O', doc: 'done or refused' },
@@ -30,7 +35,11 @@ export const auditList: Command = {
   doc: 'show what happened in an organization, the newest first',
   async run(input, { out, ...ports }) {
     const { name: organization } = await findOrganization(input.positionals[0] ?? '', ports.stores);
-    const wanted = { organization, ...filterOf(input), limit: input.must('limit') };
+    const wanted = {
+      organization,
+      ...(await filterOf(input, ports.stores)),
+      limit: input.must('limit'),
+    };
     const { items } = await administer(auditRead, wanted, ports);
     const rows = items.map((event) => ({
       happened_at: event.at,
@@ -57,7 +66,7 @@ export const auditExport: Command = {
   async run(input, { out, ...ports }) {
     const { name: organization } = await findOrganization(input.positionals[0] ?? '', ports.stores);
     const format = input.flag('csv') ? 'csv' : 'jsonl';
-    const filter = filterOf(input);
+    const filter = await filterOf(input, ports.stores);
     await administer(noteExport, { organization, ...filter, format }, ports);
     const query = { organization, ...filter };
     for await (const piece of exportAudit(query, format, ports.stores)) {
@@ -66,16 +75,20 @@ export const auditExport: Command = {
   },
 };
 
-/** @throws {UsageError} */
-function filterOf(input: Input) {
+/**
+ * @throws {UsageError}
+ * @throws {CommandError} when nobody has the address that is given
+ */
+async function filterOf(input: Input, stores: Stores) {
   const typed = input.text('outcome');
   const outcome = outcomes.find((known) => known === typed);
   if (typed !== undefined && !outcome) {
     throw new UsageError(`--outcome '${typed}' is unknown`, `it is ${outcomes.join(' or ')}`);
   }
   const until = day('until', input);
+  const who = input.text('actor');
   return {
-    actor: input.text('actor'),
+    actor: who?.includes('@') ? `user:${(await findUser(who, stores)).id}` : who,
     action: input.text('action'),
     target: input.text('target'),
     outcome,

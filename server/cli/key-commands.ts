@@ -59,6 +59,7 @@ export const keyList: Command = {
       id: key.id,
       name: key.name,
       key: key.hint,
+      server: key.server === null ? null : `${at.organization}/${key.server}`,
       scopes: key.scopes,
       created_at: key.createdAt,
       last_used_at: key.lastUsedAt,

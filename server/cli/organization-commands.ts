@@ -19,7 +19,12 @@ export const organizationCreate: Command = {
   async run(input, { out, ...ports }) {
     const name = checkSlug(input.positionals[0] ?? '', 'an organization');
     const { id } = await administer(create, { name }, ports);
-    printMade({ id, name }, { json: input.flag('json'), out });
+    const isJson = input.flag('json');
+    printMade({ id, name }, { json: isJson, out });
+    if (isJson) return;
+    out(
+      `hint: nobody belongs to it yet: latchkey-server user create EMAIL --organization ${name} --role owner`,
+    );
   },
 };
 

@@ -9,11 +9,11 @@ import { json, type Option } from '#config/option';
 import { roles } from '#people/role';
 import { administer } from './administer.ts';
 import type { Command } from './command.ts';
-import { findUser } from './find-user.ts';
+import { findMember } from './find-user.ts';
 import { findOrganization } from './named-server.ts';
 import { printMade, printRows } from './print.ts';
 
-const organization: Option = {
+const ofOrganization: Option = {
   name: 'organization',
   value: 'ORG',
   required: true,
@@ -24,11 +24,13 @@ const organization: Option = {
 const onMember = (words: string, doc: string, operation: typeof personRemove): Command => ({
   words,
   positionals: ['EMAIL'],
-  options: [organization, json],
+  options: [ofOrganization, json],
   doc,
   async run(input, { out, ...ports }) {
-    const { id: userId } = await findUser(input.positionals[0] ?? '', ports.stores);
-    const place = { organization: input.must('organization'), userId };
+    const organization = input.must('organization');
+    const [who = ''] = input.positionals;
+    const { id: userId } = await findMember(who, organization, ports.stores);
+    const place = { organization, userId };
     const { email, role } = await administer(operation, place, ports);
     const facts = { id: userId, email, organization: place.organization, role };
     printMade(facts, { json: input.flag('json'), out });
@@ -57,14 +59,16 @@ export const userSetRole: Command = {
   words: 'user set-role',
   positionals: ['EMAIL'],
   options: [
-    organization,
+    ofOrganization,
     { name: 'role', value: 'ROLE', required: true, doc: `one of ${roles.join(', ')}` },
     json,
   ],
   doc: 'change what a person is in an organization, at once',
   async run(input, { out, ...ports }) {
-    const { id: userId } = await findUser(input.positionals[0] ?? '', ports.stores);
-    const place = { organization: input.must('organization'), userId };
+    const organization = input.must('organization');
+    const [who = ''] = input.positionals;
+    const { id: userId } = await findMember(who, organization, ports.stores);
+    const place = { organization, userId };
     const change = { ...place, role: input.must('role') };
     const { email, role } = await administer(personSetRole, change, ports);
     const facts = { id: userId, email, organization: place.organization, role };

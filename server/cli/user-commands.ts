@@ -23,7 +23,7 @@ export const userCreate: Command = {
     { name: 'role', value: 'ROLE', required: true, doc: `one of ${roles.join(', ')}` },
     json,
   ],
-  doc: 'make a person who can sign in; the password comes from the terminal or stdin',
+  doc: 'make a person who can sign in, by a password from the terminal or stdin; who can already joins besides',
   async run(input, { out, readPassword, hashing, ...ports }) {
     const { stores } = ports;
     const email = input.positionals[0] ?? '';

@@ -79,6 +79,7 @@ test('key list prints the fields of the contract, and of the key its hint alone'
       id,
       name: 'my laptop',
       key: `mcp_…${key.slice(-4)}`,
+      server: 'acme/web',
       scopes: ['mcp:tools:read'],
       created_at: admin.clock.now(),
       last_used_at: null,

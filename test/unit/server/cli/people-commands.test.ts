@@ -44,7 +44,43 @@ test('a person leaves one organization and keeps the account', async () => {
   );
   await expect(
     admin.run('user', 'reset-second-factor', 'eli@example.com', ...at),
-  ).rejects.toMatchObject({ name: 'CommandError', message: 'there is no such person' });
+  ).rejects.toMatchObject({
+    name: 'CommandError',
+    message: 'eli@example.com does not belong to acme',
+    hint: expect.stringMatching(
+      /^latchkey-server user create eli@example\.com --organization acme /,
+    ),
+  });
+});
+
+test('whoever has an account joins another organization without a new password', async () => {
+  await using admin = await withPeople();
+  const [, hint = ''] = (await admin.run('organization', 'create', 'other')).slice(-2);
+  const join = ['--organization', 'other', '--role', 'viewer'];
+  await admin.run('user', 'create', 'eli@example.com', ...join);
+
+  expect(hint).toContain('user create EMAIL --organization other');
+  expect(await admin.json('user', 'members', 'other')).toMatchObject([
+    { email: 'eli@example.com', role: 'viewer' },
+  ]);
+});
+
+test('the audit log is narrowed to a person by their address', async () => {
+  await using admin = await withPeople();
+  const { id } = made.parse(
+    await admin.json('user', 'set-role', 'eli@example.com', ...at, '--role', 'viewer'),
+  );
+  const event = { at: 1, organization: 'acme', action: 'server.try', target: 'server:acme/web' };
+  const from = { address: undefined, requestId: undefined, outcome: 'done' } as const;
+  await admin.stores.audit.append({ ...event, ...from, actor: `user:${id}` });
+  await admin.stores.audit.append({ ...event, ...from, actor: 'nobody' });
+
+  expect(await admin.json('audit', 'list', 'acme', '--actor', 'eli@example.com')).toMatchObject([
+    { actor: `user:${id}`, action: 'server.try' },
+  ]);
+  await expect(
+    admin.run('audit', 'export', 'acme', '--actor', 'zoe@example.com'),
+  ).rejects.toMatchObject({ message: 'there is nobody with the address zoe@example.com' });
 });
 
 test('a group is made, filled, mapped, opens a server, and is named by its name or id', async () => {
