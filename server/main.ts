@@ -2,7 +2,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
-import { commandHelpText, helpText, startHelpText } from '#cli/help';
+import { commandHelpText, helpText, nounHelpText, startHelpText } from '#cli/help';
 import { demoBanner } from '#cli/demo-banner';
 import { checkPositionals, findCommand } from '#cli/find-command';
 import { readHidden } from '#cli/read-hidden';
@@ -52,9 +52,13 @@ async function run(argv: readonly string[]): Promise<void> {
   }
   if (first === '--version') return out(manifest.version);
   if (first === 'start') return wantsHelp ? out(startHelpText()) : start(argv.slice(1));
+  const [, second = '--help'] = argv;
+  const nounHelp = second.startsWith('-') && wantsHelp ? nounHelpText(first) : undefined;
+  if (nounHelp !== undefined) return out(nounHelp);
   const { command, rest } = findCommand(argv);
   if (wantsHelp) return out(commandHelpText(command, [dataDir]));
-  const input = readOptions([...command.options, dataDir], rest, process.env);
+  const help = `latchkey-server ${command.words} --help`;
+  const input = readOptions([...command.options, dataDir], rest, process.env, help);
   checkPositionals(command, input.positionals);
   const terminal = {
     input: process.stdin,
@@ -86,7 +90,7 @@ async function run(argv: readonly string[]): Promise<void> {
 }
 
 async function start(argv: readonly string[]): Promise<void> {
-  const input = readOptions(startOptions, argv, process.env);
+  const input = readOptions(startOptions, argv, process.env, 'latchkey-server start --help');
   const [extra] = input.positionals;
   if (extra !== undefined) throw new UsageError(`'${extra}' is not an option of start`);
   const level = logLevels.find((known) => known === input.must('log-level'));

@@ -4,9 +4,7 @@ import { commands } from './commands.ts';
 
 /** The page that `latchkey-server --help` prints. */
 export function helpText(version: string): string {
-  const lines = commands.map(({ words, positionals, doc }) => {
-    return `  ${[words, ...positionals].join(' ').padEnd(32)}${doc}`;
-  });
+  const lines = commandLines(commands);
   return [
     `latchkey-server ${version}: OAuth 2.0, API keys and MCP endpoints for AI assistants`,
     '',
@@ -22,6 +20,25 @@ export function helpText(version: string): string {
     '  latchkey-server start --demo',
     '  latchkey-server key create demo/library --name "my laptop" --expires-in-days 90',
   ].join('\n');
+}
+
+/** The page of `latchkey-server server --help` and its like; `undefined` where no command begins so. */
+export function nounHelpText(noun: string): string | undefined {
+  const verbs = commands.filter(({ words }) => words.startsWith(`${noun} `));
+  if (verbs.length === 0) return undefined;
+  return [
+    `usage: latchkey-server ${noun} COMMAND [OPTION…]`,
+    '',
+    ...commandLines(verbs),
+    '',
+    `latchkey-server ${noun} COMMAND --help tells the options of one.`,
+  ].join('\n');
+}
+
+function commandLines(told: readonly (Command | FolderCommand)[]): string[] {
+  return told.map(({ words, positionals, doc }) => {
+    return `  ${[words, ...positionals].join(' ').padEnd(32)}${doc}`;
+  });
 }
 
 /** The page of `latchkey-server start --help`. */
@@ -48,8 +65,10 @@ function optionLines(options: readonly Option[]): string[] {
     return `--${name}${value === undefined ? '' : ` ${value}`}${repeated ? ' …' : ''}`;
   });
   const width = Math.max(...usages.map((usage) => usage.length)) + 2;
-  return options.map(({ fallback, doc }, index) => {
+  return options.map(({ fallback, required, doc }, index) => {
     const usage = usages[index] ?? '';
-    return `  ${usage.padEnd(width)}${doc}${fallback === undefined ? '' : ` (default: ${fallback})`}`;
+    const more =
+      fallback === undefined ? (required ? ' (required)' : '') : ` (default: ${fallback})`;
+    return `  ${usage.padEnd(width)}${doc}${more}`;
   });
 }

@@ -18,14 +18,15 @@ export interface Input {
  * Reads a command's arguments. An option that was not given is looked up in the environment; of a
  * repeated one the variable's values are separated by commas or blanks.
  *
- * @throws {UsageError} naming the argument
+ * @throws {UsageError} naming the argument, with `help` as the command that tells more
  */
 export function readOptions(
   options: readonly Option[],
   argv: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
+  help?: string,
 ): Input {
-  const { values, positionals } = parse(options, argv);
+  const { values, positionals } = parse(options, argv, help);
   const given = (name: string): string[] => {
     const option = options.find((candidate) => candidate.name === name);
     if (!option) throw new TypeError(`--${name} is not an option of this command`);
@@ -38,7 +39,7 @@ export function readOptions(
     return option.fallback === undefined ? [] : [option.fallback];
   };
   const missing = options.find((option) => option.required && !given(option.name).some(Boolean));
-  if (missing) throw new UsageError(`--${missing.name} ${missing.value ?? ''} is missing`);
+  if (missing) throw new UsageError(`--${missing.name} ${missing.value ?? ''} is missing`, help);
   return {
     positionals,
     text: (name) => given(name)[0],
@@ -48,7 +49,7 @@ export function readOptions(
   };
 }
 
-function parse(options: readonly Option[], argv: readonly string[]) {
+function parse(options: readonly Option[], argv: readonly string[], help: string | undefined) {
   try {
     return parseArgs({
       args: [...argv],
@@ -61,7 +62,15 @@ function parse(options: readonly Option[], argv: readonly string[]) {
       ),
     });
   } catch (error) {
-    const [line = ''] = (error instanceof Error ? error.message : String(error)).split('. ');
-    throw new UsageError(line.charAt(0).toLowerCase() + line.slice(1));
+    // Behind the first sentence Node explains itself, as what to type for a value that begins with a dash.
+    const [line = '', ...more] = (error instanceof Error ? error.message : String(error)).split(
+      /\. |\.?\n/,
+    );
+    const dashed = more.find((hint) => hint.startsWith('To specify an option argument'));
+    const hint =
+      dashed === undefined
+        ? help
+        : 'a value that begins with a dash goes behind an equals sign, as --name=-x';
+    throw new UsageError(line.charAt(0).toLowerCase() + line.slice(1), hint);
   }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { commands } from '#server/cli/commands';
 import { checkPositionals, findCommand } from '#server/cli/find-command';
-import { commandHelpText, helpText, startHelpText } from '#server/cli/help';
+import { commandHelpText, helpText, nounHelpText, startHelpText } from '#server/cli/help';
 import { UsageError } from '#server/config/usage-error';
 
 test('every command is found by its words, and the rest is its arguments', () => {
@@ -77,4 +77,17 @@ test('the help names every command and every option', () => {
       expect(commandHelpText(command, [])).toContain(`--${name}`);
     }
   }
+});
+
+test('the help of a noun has its commands alone, and no other word has one', () => {
+  const page = nounHelpText('key') ?? '';
+
+  expect(page.match(/^ {2}\w+ \w+/gm)).toEqual(['  key create', '  key list', '  key revoke']);
+  expect([nounHelpText('keys'), nounHelpText('backup')]).toEqual([undefined, undefined]);
+});
+
+test('the help of a command says what it cannot do without', () => {
+  const { command } = findCommand(['key', 'create']);
+
+  expect(commandHelpText(command, [])).toMatch(/--name N .*\(required\)/);
 });

@@ -83,6 +83,20 @@ describe('a command line is wrong usage when', () => {
   });
 });
 
+test.each([
+  [['--color'], "unknown option '--color'", 'latchkey-server key list --help'],
+  [[], '--name N is missing', 'latchkey-server key list --help'],
+  [
+    ['--name', '-1'],
+    "option '--name' argument is ambiguous",
+    'a value that begins with a dash goes behind an equals sign, as --name=-x',
+  ],
+])('what is wrong with %j is one line, and what to do another', (argv, message, hint) => {
+  const wrong = () => readOptions([name], argv, {}, 'latchkey-server key list --help');
+
+  expect(wrong).toThrow(expect.objectContaining({ message, hint }));
+});
+
 test('a required option may come from the environment', () => {
   expect(read([], { LATCHKEY_NAME: 'x' }, [name]).must('name')).toBe('x');
 });
