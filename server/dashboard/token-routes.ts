@@ -52,7 +52,7 @@ export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOpti
             badges: state === undefined ? [] : [{ text: state, tone: 'bad' as const }],
           },
           { kind: 'hint', text: hint },
-          { kind: 'time', at: lastUsedAt ?? undefined, otherwise: 'Never' },
+          { kind: 'time', at: lastUsedAt ?? undefined, otherwise: 'never' },
           { kind: 'time', at: expiresAt, otherwise: '' },
           { kind: 'time', at: createdAt, otherwise: '' },
           { kind: 'actions', actions: state === undefined ? [question] : [] },

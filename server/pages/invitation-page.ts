@@ -30,7 +30,7 @@ export const invitationPage: Page<InvitationPageData> = {
 <p>You are signed in as <strong dir="auto"><%= it.signedInAs %></strong>.</p>
 <button class="primary">Join with this account</button>
 </form>
-<form method="post" action="/sign-out">
+<form class="others" method="post" action="/sign-out">
 <%~ include('@guard', it.frame) %>
 <input type="hidden" name="next" value="<%= it.action %>">
 <button>Use another account</button>
