@@ -53,6 +53,8 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
     const { userId, action, outcome } = what;
     const actor = userId === undefined ? 'nobody' : `user:${userId}`;
     const where = { organization: undefined, target: provider.issuer, address, requestId };
+    // Anybody can be sent there and come back with nothing, without end, to fill the log.
+    if (outcome === 'refused') return people.refusals.note({ actor, action, ...where });
     return audit.append({ at: clock.now(), actor, action, outcome, ...where });
   };
 

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
@@ -154,6 +155,27 @@ test('84: a link that somebody began ends in their session only, and never takes
   const taken = await eve.get(pathOf(provider.authorize(begun)));
 
   expect([elsewhere.status, taken.status]).toEqual([403, 409]);
+});
+
+test('88: answers that prove nothing are counted, so that nobody fills the log with them', async () => {
+  const noted = () => {
+    using database = new DatabaseSync(join(server.dataDir, 'latchkey.db'), { readOnly: true });
+    const rows = `select count(*) as n from audit_event where action = 'sign-in'
+      and outcome = 'refused' and actor = 'nobody' and target = ?`;
+    return Number(database.prepare(rows).get(provider.issuer)?.['n']);
+  };
+  const visit = visitor(server.base);
+  await signIn(visit, { signature: 'none' });
+  const before = noted();
+  const answers = [];
+  for (let count = 0; count < 6; count += 1) {
+    answers.push((await signIn(visit, { signature: 'none' })).status);
+  }
+
+  expect(before).toBeGreaterThan(0);
+  expect(answers).toEqual(answers.map(() => 403));
+  // None, unless the minute is over that is counted in: then that number, and the first of the next one.
+  expect(noted() - before).toBeLessThan(3);
 });
 
 /** An owner's browser, with a form of the dashboard filled in and sent. */
