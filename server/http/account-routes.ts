@@ -21,7 +21,8 @@ import { signedIn } from './signed-in.ts';
 import { visitOf } from './visit.ts';
 
 const notices: Readonly<Record<string, string>> = {
-  'set-up': 'You are the first owner. Add a passkey below to sign in without the password.',
+  'set-up':
+    'You are the first owner. Your organization stands below; its page is where servers are made.',
   password: 'Your password is changed, and every other browser is signed out.',
   session: 'The session is ended.',
   sessions: 'Every other session is ended.',

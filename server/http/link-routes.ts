@@ -47,14 +47,14 @@ function setUpRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
 
   app.get<Link>('/set-up/:linkToken', async (request, reply) => {
     if (!(await isSetUpOpen(request.params.linkToken, people)))
-      throw new PeopleRefusal('link_over');
+      throw new PeopleRefusal('set_up_over');
     return send(request, reply, { email: '', organization: firstOrganization ?? '' }, []);
   });
 
   app.post<Link>('/set-up/:linkToken', async (request, reply) => {
     const { linkToken } = request.params;
     const form = readPageForm(request, base, undefined);
-    if (!(await isSetUpOpen(linkToken, people))) throw new PeopleRefusal('link_over');
+    if (!(await isSetUpOpen(linkToken, people))) throw new PeopleRefusal('set_up_over');
     const email = form.get('email')?.trim() ?? '';
     const organization = firstOrganization ?? form.get('organization')?.trim().toLowerCase() ?? '';
     const password = form.get('password') ?? '';

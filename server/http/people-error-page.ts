@@ -14,6 +14,12 @@ export function peopleErrorPage(code: PeopleRefusalCode): ErrorPageAnswer {
         'This link is over',
         'It was used or taken back, it is too old, or a newer one took its place. Ask whoever gave it to you for a new one.',
       );
+    case 'set_up_over':
+      return plainErrorPage(
+        410,
+        'This link is over',
+        'It made the first owner, or an hour has passed. While nobody can sign in, the server prints a new link whenever it is started: start it again.',
+      );
     case 'forged':
       return plainErrorPage(
         403,

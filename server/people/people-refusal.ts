@@ -4,6 +4,8 @@ export type PeopleRefusalCode =
   | 'busy'
   /** A one-time link was used, has expired or never was. */
   | 'link_over'
+  /** The same of a link that makes the first owner, or there is one. */
+  | 'set_up_over'
   /** A form that our page in this browser did not send. */
   | 'forged'
   /** Adding a way to sign in takes a sign-in that is not long ago. */

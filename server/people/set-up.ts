@@ -32,7 +32,7 @@ export async function isSetUpOpen(
  * Makes the first owner, and their organization where there is none of that name, by the link that the
  * first start printed.
  *
- * @throws {PeopleRefusal} `link_over`
+ * @throws {PeopleRefusal} `set_up_over`
  */
 export async function setUp(
   linkToken: string,
@@ -42,9 +42,9 @@ export async function setUp(
 ): Promise<User> {
   const { users, passwords, links, organizations, audit, hashing, clock } = ports;
   const hash = await hashing.hash(chosen.password);
-  if (!(await isSetUpOpen(linkToken, ports))) throw new PeopleRefusal('link_over');
+  if (!(await isSetUpOpen(linkToken, ports))) throw new PeopleRefusal('set_up_over');
   const createdAt = clock.now();
-  if (!(await links.take(hashSecret(linkToken), createdAt))) throw new PeopleRefusal('link_over');
+  if (!(await links.take(hashSecret(linkToken), createdAt))) throw new PeopleRefusal('set_up_over');
   const { organization: name } = chosen;
   await organizations.add({ id: `org_${randomBase62(16)}`, name, createdAt });
   const organization = await organizations.byName(name);

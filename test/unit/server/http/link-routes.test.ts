@@ -1,0 +1,35 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { pageApp, type PageApp } from '#support/page-app';
+
+let app: PageApp;
+beforeAll(async () => {
+  app = await pageApp();
+});
+afterAll(() => app[Symbol.asyncDispose]());
+
+test('a link for the first owner that is over says how there comes a new one', async () => {
+  const { status, text } = await app.get('/set-up/too-old', '');
+
+  expect(status).toBe(410);
+  expect(text).toMatch(/prints a new link whenever it is started/);
+  expect(text).not.toContain('Ask whoever gave it to you');
+});
+
+test('any other link is asked of whoever gave it', async () => {
+  const { status, text } = await app.get('/reset/too-old', '');
+
+  expect(status).toBe(410);
+  expect(text).toContain('Ask whoever gave it to you');
+});
+
+test('the first owner is led to their organization, and to nothing that is not on the page', async () => {
+  const owner = await app.browser('olga', { organizationId: 'org_acme', role: 'owner' });
+
+  const { text } = await app.get('/account?done=set-up', owner.cookie);
+
+  const [notice = ''] = /<p class="notice"[^>]*>[^<]*/.exec(text) ?? [];
+  expect(notice).toContain('Your organization stands below');
+  expect(notice).not.toContain('passkey');
+  expect(text).toContain('href="/dashboard/acme"');
+});
