@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { commandHelpText, helpText, nounHelpText, startHelpText } from '#cli/help';
@@ -21,7 +22,7 @@ import { redact } from '#log/redact';
 import { firstLink } from '#people/first-link';
 import { passwordHashing } from '#people/password-hashing';
 import { commandSetup } from './command-setup.ts';
-import { openStores } from './stores.ts';
+import { databaseName, openStores } from './stores.ts';
 import manifest from './package.json' with { type: 'json' };
 import { serve } from './serve.ts';
 import { isInUse, stageBackup } from './stage-backup.ts';
@@ -69,7 +70,15 @@ async function run(argv: readonly string[]): Promise<void> {
       (await readHidden([prompt], what, terminal))[0] ?? '';
     return command.runOnFolder(input, { stage: stageBackup, isInUse, clock, out, readSecret });
   }
-  const stores = await openStores(input.must('data-dir'));
+  const folder = input.must('data-dir');
+  // A folder that was mistyped is not to look like a server where nothing is.
+  if (command.words !== 'organization create' && !existsSync(join(folder, databaseName))) {
+    throw new CommandError(
+      `there is no database in ${folder}`,
+      'name the folder that the server was started with by --data-dir, or begin with: latchkey-server organization create ORG',
+    );
+  }
+  const stores = await openStores(folder);
   try {
     const hashing = passwordHashing();
     const password = () => readPassword(terminal);
