@@ -41,7 +41,7 @@ export function liveRoutes(
     };
     const server = queryText(request, 'server');
     reply.hijack();
-    const topic = { sessionId, organization, server, isAllowed };
+    const topic = { sessionId, userId, organization, server, isAllowed };
     if (!(await streams.open(topic, reply.raw))) reply.raw.writeHead(503).end();
     return reply;
   });

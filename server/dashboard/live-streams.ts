@@ -7,11 +7,14 @@ const lookEveryMs = 500;
 /** A session ends by time as well, which nobody writes down. */
 const proveEverySeconds = 30;
 const streamsASession = 4;
+/** Whoever signs in again and again must not take everybody's. */
+const streamsAPerson = 20;
 const streamsInAll = 2000;
 
 /** What a stream is about, and who listens. */
 export interface LiveTopic {
   readonly sessionId: string;
+  readonly userId: string;
   readonly organization: string;
   /** `undefined` for all of the organization. */
   readonly server: string | undefined;
@@ -48,11 +51,13 @@ export class LiveStreams {
 
   /** Takes the response over. `false` when there are too many streams already. */
   async open(topic: LiveTopic, response: ServerResponse): Promise<boolean> {
+    const theirs = [...this.#streams].filter(({ userId }) => userId === topic.userId);
+    this.#makeRoom(
+      theirs.filter(({ sessionId }) => sessionId === topic.sessionId),
+      streamsASession,
+    );
+    this.#makeRoom(theirs, streamsAPerson);
     if (this.#streams.size >= streamsInAll) return false;
-    const mine = [...this.#streams].filter(({ sessionId }) => sessionId === topic.sessionId);
-    for (const stream of mine.slice(0, Math.max(0, mine.length - streamsASession + 1))) {
-      this.#end(stream, 'full');
-    }
     const { organization, server } = topic;
     const state = await this.#ports.changes.stateOf(organization, server);
     const stream: Stream = { ...topic, response, state };
@@ -112,6 +117,14 @@ export class LiveStreams {
     // A line that says nothing finds out who went away without a word.
     stream.response.write(state === stream.state ? ':\n\n' : 'event: written\ndata:\n\n');
     stream.state = state;
+  }
+
+  /** Ends the oldest of these, those that have not ended yet, so that one more makes `most`. */
+  #makeRoom(streams: readonly Stream[], most: number): void {
+    const open = streams.filter((stream) => this.#streams.has(stream));
+    for (const stream of open.slice(0, Math.max(0, open.length - most + 1))) {
+      this.#end(stream, 'full');
+    }
   }
 
   #end(stream: Stream, why: 'over' | 'full'): void {

@@ -23,7 +23,7 @@ function live() {
     written += 1;
     if (topic !== undefined) states.set(topic, written);
   };
-  const open = async (but: { sessionId?: string; server?: string } = {}) => {
+  const open = async (but: { sessionId?: string; userId?: string; server?: string } = {}) => {
     const lines: string[] = [];
     const response = new ServerResponse(new IncomingMessage(new Socket()));
     const end = response.end.bind(response);
@@ -33,9 +33,9 @@ function live() {
       return end();
     };
     const listener = { isAllowed: true, lines, response };
-    const { sessionId = 's1', server } = but;
+    const { sessionId = 's1', userId = 'user_dana', server } = but;
     const isAllowed = async () => listener.isAllowed;
-    await streams.open({ sessionId, organization: 'acme', server, isAllowed }, response);
+    await streams.open({ sessionId, userId, organization: 'acme', server, isAllowed }, response);
     lines.length = 0;
     return listener;
   };
@@ -88,5 +88,19 @@ test('the fifth stream of a session ends its first', async () => {
 
   expect(first.lines).toEqual(['event: full\ndata:\n\n']);
   expect(streams.count).toBe(5);
+  streams.close();
+});
+
+test('however often somebody signs in, they keep the newest twenty, and nobody else loses one', async () => {
+  const { streams, open } = live();
+  const other = await open({ userId: 'user_eve', sessionId: 'other' });
+  const pages = [];
+  for (let place = 0; place < 23; place += 1) pages.push(await open({ sessionId: `s${place}` }));
+
+  expect(streams.count).toBe(21);
+  expect(pages.map(({ lines }) => lines.join(''))).toEqual(
+    pages.map((_, place) => (place < 3 ? 'event: full\ndata:\n\n' : '')),
+  );
+  expect(other.lines).toEqual([]);
   streams.close();
 });
