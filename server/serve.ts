@@ -33,7 +33,8 @@ import { sqliteAdmissions } from '#store/sqlite/admission-store';
 import { sqliteChanges } from '#store/sqlite/change-store';
 import { socketAcceptor } from '#tunnel/accept-socket';
 import { EndConnections } from '#upstream-access/end-connections';
-import { clientsOf } from '#upstream-access/upstream-authorizations';
+import { endRegistrations } from '#upstream-access/end-registrations';
+import { accessFetch, clientsOf } from '#upstream-access/upstream-authorizations';
 import { upstreamSetup } from '#upstream-access/upstream-setup';
 import { CallMeter } from '#usage/call-meter';
 import { openUpstreams, type UpstreamOptions } from './open-upstreams.ts';
@@ -133,6 +134,14 @@ async function open(
     sealing: masterKey,
     clientOf,
     serverTokens: endedTokens,
+    endRegistrations: () =>
+      endRegistrations({
+        registrations: stores.endedRegistrations,
+        askFor: ({ vouchedHosts }) => accessFetch(guard, vouchedHosts),
+        sealing: masterKey,
+        audit: stores.audit,
+        clock,
+      }),
     audit: stores.audit,
     clock,
     failed: (err) => log.error({ err }, 'an authorization server was not told of an end'),

@@ -55,6 +55,7 @@ import {
   upstreamConnectionDirectory,
   upstreamConnectionStore,
 } from '#store/upstream-connection-store';
+import { endedRegistrationStore } from '#store/upstream-registration-store';
 import { usageStore } from '#store/usage-store';
 import { userStore } from '#store/user-store';
 
@@ -133,6 +134,7 @@ function storesOf(db: SqliteStore['db']) {
     upstreamConnections: upstreamConnectionStore(db),
     upstreamConnectionDirectory: upstreamConnectionDirectory(db),
     endedConnections: endedConnectionStore(db),
+    endedRegistrations: endedRegistrationStore(db),
   };
 }
 

@@ -180,14 +180,18 @@ async function chosenAccess(
   const { url } = wish;
   const found = await findOut(wish, vouchedHosts, ports);
   const about = { now, found, vouchedHosts, place };
-  const { clientId, clientSecret } = await clientOf(choice, about, ports);
+  const { clientId, clientSecret, registration: made } = await clientOf(choice, about, ports);
+  const isKnown = now?.clientId === clientId && now.metadata.issuer === found.metadata.issuer;
+  const registration = made
+    ? {
+        url: made.url,
+        sealedToken: ports.upstreamSetup.sealRegistration({ serverId, clientId }, made.accessToken),
+      }
+    : isKnown
+      ? now.registration
+      : undefined;
   const resource = choice.omitsResource ? undefined : found.resource;
-  const isSame =
-    now?.kind === kind &&
-    now.url === url &&
-    now.clientId === clientId &&
-    now.resource === resource &&
-    now.metadata.issuer === found.metadata.issuer;
+  const isSame = isKnown && now.kind === kind && now.url === url && now.resource === resource;
   const id = isSame ? now.id : `upa_${randomBase62(16)}`;
   const sealedClientSecret = clientSecret
     ? ports.upstreamSetup.sealSecret({ serverId, id }, clientSecret)
@@ -209,6 +213,7 @@ async function chosenAccess(
     scopes: choice.scopes ?? found.scopes,
     vouchedHosts,
     createdAt: isSame ? now.createdAt : ports.clock.now(),
+    registration,
   };
 }
 

@@ -42,7 +42,7 @@ export function guardedFetch({ timeoutMs, maxBytes, ...guard }: OutboundOptions)
       const answer = await request(url, {
         dispatcher,
         signal,
-        method: method === 'POST' ? 'POST' : 'GET',
+        method: method === 'POST' || method === 'DELETE' ? method : 'GET',
         headers: { ...headers, 'accept-encoding': 'identity' },
         body: body ?? null,
       });

@@ -13,6 +13,7 @@ import { tokenFactors } from './migrations/0010-token-factors.ts';
 import { toolDefinitions } from './migrations/0011-tool-definitions.ts';
 import { upstreamAccess } from './migrations/0012-upstream-access.ts';
 import { serverSettings } from './migrations/0013-server-settings.ts';
+import { upstreamRegistrations } from './migrations/0014-upstream-registrations.ts';
 import type { Schema } from './schema.ts';
 
 /** Every migration there ever was, oldest first; a name, once released, keeps its statements. */
@@ -30,6 +31,7 @@ const migrations: ReadonlyArray<{ name: string; statements: readonly string[] }>
   { name: '0011-tool-definitions', statements: toolDefinitions },
   { name: '0012-upstream-access', statements: upstreamAccess },
   { name: '0013-server-settings', statements: serverSettings },
+  { name: '0014-upstream-registrations', statements: upstreamRegistrations },
 ];
 
 /**

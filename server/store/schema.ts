@@ -62,6 +62,11 @@ export interface Schema {
     scopes: string;
     vouched_hosts: string;
     created_at: number;
+    registration_url: string | null;
+    sealed_registration_token: string | null;
+    /** Of telling that the registration is over. */
+    attempts: Generated<number>;
+    next_attempt_at: Generated<number>;
   };
   upstream_connection: {
     id: string;

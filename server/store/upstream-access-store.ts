@@ -82,10 +82,13 @@ function accessColumns(access: UpstreamAccess) {
     sealed_client_secret: access.sealedClientSecret ?? null,
     scopes: JSON.stringify(access.scopes),
     vouched_hosts: JSON.stringify(access.vouchedHosts),
+    registration_url: access.registration?.url ?? null,
+    sealed_registration_token: access.registration?.sealedToken ?? null,
   };
 }
 
-function readAccess(row: Selectable<Schema['upstream_access']>): UpstreamAccess {
+export function readAccess(row: Selectable<Schema['upstream_access']>): UpstreamAccess {
+  const { registration_url: url, sealed_registration_token: sealedToken } = row;
   return {
     id: row.id,
     serverId: row.server_id,
@@ -98,5 +101,6 @@ function readAccess(row: Selectable<Schema['upstream_access']>): UpstreamAccess 
     scopes: readStrings(row.scopes),
     vouchedHosts: readStrings(row.vouched_hosts),
     createdAt: row.created_at,
+    ...(url !== null && sealedToken !== null && { registration: { url, sealedToken } }),
   };
 }

@@ -166,9 +166,10 @@ export function endedConnectionStore(db: Kysely<Schema>): EndedConnectionStore {
       await sql`delete from upstream_access
         where not exists (select 1 from mcp_server s where s.upstream_access_id = upstream_access.id)
           and not exists (
-            select 1 from upstream_connection c where c.access_id = upstream_access.id)`.execute(
-        db,
-      );
+            select 1 from upstream_connection c where c.access_id = upstream_access.id)
+          and (registration_url is null or exists (
+            select 1 from upstream_access o where o.registration_url = upstream_access.registration_url
+              and o.id > upstream_access.id))`.execute(db);
     },
   };
 }

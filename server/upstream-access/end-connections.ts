@@ -23,6 +23,8 @@ export interface EndConnectionsPorts extends TellEndPorts {
   readonly sealing: Sealing;
   /** Tokens of ours that ended since it was asked last. */
   readonly serverTokens: () => Promise<readonly EndedTokens[]>;
+  /** Tells of clients that we registered and are no longer. */
+  readonly endRegistrations: () => Promise<void>;
   readonly failed: (error: unknown) => void;
 }
 
@@ -79,6 +81,7 @@ export class EndConnections {
       ...due.map((one) => this.#end(one)),
       ...ours.map((one) => tellEnd(one, true, this.#ports).catch(this.#ports.failed)),
     ]);
+    await this.#ports.endRegistrations();
     // What was set up and never used leaves nothing behind that would be due.
     this.#rounds += 1;
     if (due.length > 0 || this.#rounds % 30 === 1) await ended.forgetAccesses();

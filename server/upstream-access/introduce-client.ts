@@ -10,6 +10,8 @@ import { UpstreamAccessError } from './upstream-access-error.ts';
 export interface IntroducedClient {
   readonly clientId: string;
   readonly clientSecret: string | undefined;
+  /** Where that can be undone, and what that takes. RFC 7592 §3 */
+  readonly registration?: { readonly url: string; readonly accessToken: string };
 }
 
 export interface Introduction {
@@ -28,6 +30,8 @@ const registeredSchema = z.object({
   client_secret: visible(2000).optional(),
   client_secret_expires_at: z.number().optional(),
   token_endpoint_auth_method: z.string().optional(),
+  registration_client_uri: z.unknown().optional(),
+  registration_access_token: z.unknown().optional(),
 });
 
 /**
@@ -72,7 +76,23 @@ export async function introduceClient(
   if ((registered.client_secret_expires_at ?? 0) > 0) {
     throw byHand(`${issuer} registers clients for a while only`);
   }
-  return { clientId, clientSecret: method === 'none' ? undefined : secret };
+  return {
+    clientId,
+    clientSecret: method === 'none' ? undefined : secret,
+    ...registrationIn(registered, issuer),
+  };
+}
+
+/** What it says of undoing this is used or left alone: it makes the client no worse. */
+function registrationIn(
+  registered: z.infer<typeof registeredSchema>,
+  issuer: string,
+): Pick<IntroducedClient, 'registration'> {
+  const url = z.url().max(2000).safeParse(registered.registration_client_uri).data;
+  const token = visible(16_384).safeParse(registered.registration_access_token).data;
+  if (url === undefined || token === undefined || !token) return {};
+  const isSafe = url.startsWith('https:') || new URL(url).origin === new URL(issuer).origin;
+  return isSafe ? { registration: { url, accessToken: token } } : {};
 }
 
 /** How we prove who we are, in the order in which tokens are asked for. RFC 8414 §2 */

@@ -1,4 +1,5 @@
 import type { EpochSeconds } from '#clock/clock';
+import type { ClientRegistration } from './client-registration.ts';
 import type { Discovered } from './discovered.ts';
 
 /** How an upstream's authorization server gives us tokens: one for all callers, or one for each person. */
@@ -28,6 +29,8 @@ export interface UpstreamAccess extends Omit<Discovered, 'resource'> {
   /** What the operator named, `host:port`, which need not be on the public internet. */
   readonly vouchedHosts: readonly string[];
   readonly createdAt: EpochSeconds;
+  /** Where we registered ourselves, if that can be undone. */
+  readonly registration?: ClientRegistration | undefined;
 }
 
 /** What the upstreams of servers want of us. */

@@ -89,7 +89,7 @@ export interface EndedConnectionStore {
 
   remove(id: string): Promise<void>;
 
-  /** Forgets accesses that no server has and no connection needs. */
+  /** Forgets accesses that no server has, no connection needs and no authorization server is to be told of. */
   forgetAccesses(): Promise<void>;
 }
 

@@ -1,5 +1,6 @@
 import { isPlainlyForbidden, type OutboundGuard } from '#outbound/checked-addresses';
 import type { Sealing } from '#people/sealing';
+import { registrationPurpose } from './client-registration.ts';
 import { discover, type DiscoverWish, type Found } from './discover.ts';
 import { introduceClient, type IntroducedClient, type Introduction } from './introduce-client.ts';
 import { secretPurpose, type UpstreamAccess } from './upstream-access.ts';
@@ -18,6 +19,11 @@ export interface UpstreamSetup {
   introduce(client: Introduction, vouchedHosts: readonly string[]): Promise<IntroducedClient>;
 
   sealSecret(access: Pick<UpstreamAccess, 'serverId' | 'id'>, clientSecret: string): string;
+
+  sealRegistration(
+    access: Pick<UpstreamAccess, 'serverId' | 'clientId'>,
+    accessToken: string,
+  ): string;
 }
 
 export function upstreamSetup({
@@ -41,5 +47,7 @@ export function upstreamSetup({
       return introduceClient(client, { base, ask: accessFetch(guard, vouchedHosts) });
     },
     sealSecret: (access, clientSecret) => sealing.seal(secretPurpose(access), clientSecret),
+    sealRegistration: (access, accessToken) =>
+      sealing.seal(registrationPurpose(access), accessToken),
   };
 }

@@ -237,6 +237,55 @@ describe.each([['SQLite', openDatabase]])('accesses to upstreams in %s', (_, ope
     expect(await stores.upstreamAccesses.isInForce(next.id)).toBe(true);
   });
 
+  const registration = { url: 'https://as.example/register/c1', sealedToken: 'sealed token' };
+  const over = async (at = now) =>
+    (await stores.endedRegistrations.due(at, 100)).filter(
+      ({ access }) => access.serverId === serverId,
+    );
+  const setRegistered = async () => {
+    const at = `https://as.example/register/${randomUUID()}`;
+    const access = accessWith({ registration: { ...registration, url: at } });
+    await stores.upstreamAccesses.set(access);
+    return access;
+  };
+
+  test("a registration is over once no server and nobody's tokens need it, and the access is kept until it is told", async () => {
+    const access = await setRegistered();
+    const userId = await member();
+    const { id } = await connected(access, userId);
+    const inForce = await over();
+    await stores.upstreamAccesses.clear(serverId);
+    const connectedStill = await over();
+    await stores.endedConnections.remove(id);
+    await stores.endedConnections.forgetAccesses();
+    const [ended] = await over();
+    const postpone = () =>
+      stores.endedRegistrations.postpone({ accessId: access.id, attempts: 0 }, now + 60);
+    const first = await Promise.all([postpone(), postpone()]);
+    const soon = await over(now + 59);
+    const [later] = await over(now + 60);
+    await stores.endedRegistrations.remove(access.id);
+    await stores.endedConnections.forgetAccesses();
+
+    expect([inForce, connectedStill, soon]).toEqual([[], [], []]);
+    expect(ended).toMatchObject({ access, registration: access.registration, server: 'web' });
+    expect(first.filter(Boolean)).toHaveLength(1);
+    expect(later?.attempts).toBe(1);
+    expect(await stores.upstreamAccesses.byId(access.id)).toBeUndefined();
+  });
+
+  test("a registration that another access took over is that one's, and told of once", async () => {
+    const first = await setRegistered();
+    const second = { ...first, id: `upa_${randomUUID()}`, resource: undefined };
+    await stores.upstreamAccesses.set(second);
+    const taken = await over();
+    await stores.upstreamAccesses.clear(serverId);
+    for (let round = 0; round < 2; round += 1) await stores.endedConnections.forgetAccesses();
+
+    expect(taken).toEqual([]);
+    expect(await over()).toHaveLength(1);
+  });
+
   test('an end is told by one of many at a time, and the access is kept until then', async () => {
     const access = await accessInForce();
     const userId = await member();

@@ -506,12 +506,22 @@ test('a person connects where this server introduced itself, and nobody pasted a
   const back = await registering.consent(await begun(dana), 'dana-there');
   await page(dana, back.pathname + back.search);
   const answer = await whoami({ token });
+  const kept = [...registering.deleted];
   await command('server', 'set-access', 'acme/sales', '--none');
+  await vi.waitFor(() => expect(registering.deleted).not.toEqual([]), patience);
   const unknown = command('server', 'set-access', 'acme/sales', '--per-person', ...places);
 
   await expect(unknown).rejects.toThrow('--base-url');
   expect(set['client_id']).not.toBe(registering.clientId);
   expect(answer.text).toContain('you are dana-there');
+  expect([kept, registering.deleted]).toEqual([
+    [],
+    [expect.stringMatching(`/reg/${String(set['client_id'])} 204`)],
+  ]);
+  // By then the tokens were revoked by that client.
+  expect(
+    registering.asked.filter(({ path: at }) => at.includes('revocation')).length,
+  ).toBeGreaterThan(0);
 });
 
 test('the metadata document of a server tells nobody whether that server is there', async () => {

@@ -32,6 +32,7 @@ declare module 'oidc-provider' {
         context: {
           readonly path: string;
           readonly method: string;
+          readonly status: number;
           readonly oidc?: { readonly body?: Record<string, string> };
           readonly body?: unknown;
         },

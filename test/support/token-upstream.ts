@@ -46,6 +46,8 @@ export interface TokenUpstream extends AsyncDisposable {
   readonly asked: { readonly path: string; readonly body: string; readonly answer: string }[];
   /** Every token that the authorization server ever gave. */
   readonly issued: Set<string>;
+  /** Registrations that were deleted: path and status. RFC 7592 */
+  readonly deleted: string[];
   /** Refuses a token from now on, as a server that revokes does. */
   refuse(accessToken: string): void;
   /** Answers nothing at the token endpoint. */
@@ -63,6 +65,7 @@ export async function tokenUpstream({
   const seen: SeenCall[] = [];
   const asked: { path: string; body: string; answer: string }[] = [];
   const issued = new Set<string>();
+  const deleted: string[] = [];
   const refused = new Set<string>();
   let isBroken = false;
 
@@ -87,7 +90,10 @@ export async function tokenUpstream({
     features: {
       clientCredentials: { enabled: true },
       revocation: { enabled: true },
-      ...(registers && { registration: { enabled: true } }),
+      ...(registers && {
+        registration: { enabled: true },
+        registrationManagement: { enabled: true },
+      }),
       resourceIndicators: {
         enabled: true,
         useGrantedResource: () => true,
@@ -112,6 +118,7 @@ export async function tokenUpstream({
   provider.use(async (context, next) => {
     await next();
     const { path, method, oidc, body } = context;
+    if (method === 'DELETE') deleted.push(`${path} ${context.status}`);
     if (method !== 'POST' || !path.startsWith('/token')) return;
     const answered = JSON.stringify(body ?? '');
     asked.push({ path, body: new URLSearchParams(oidc?.body).toString(), answer: answered });
@@ -176,6 +183,7 @@ export async function tokenUpstream({
     seen,
     asked,
     issued,
+    deleted,
     refuse: (token) => void refused.add(token),
     breakTokens: (broken) => {
       isBroken = broken;

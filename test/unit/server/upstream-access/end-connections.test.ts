@@ -96,6 +96,7 @@ function ending(
     sealing,
     clientOf,
     serverTokens,
+    endRegistrations: async () => undefined,
     audit: { append: async (event) => void audited.push(event) },
     clock,
     failed: () => undefined,

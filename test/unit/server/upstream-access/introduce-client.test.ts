@@ -35,6 +35,27 @@ async function introduced(
   return { client, asked };
 }
 
+test('where the registration can be undone is remembered, and what is of no use for it is not', async () => {
+  const url = `${issuer}/register/c1`;
+  const about = metadata({ registration_endpoint: endpoint });
+  const undone = async (but: object) => {
+    const more = { registration_client_uri: url, registration_access_token: 'r1', ...but };
+    const answer = () => Response.json({ ...given, ...more }, { status: 201 });
+    return (await introduced(about, answer)).client.registration;
+  };
+
+  expect(await undone({})).toEqual({ url, accessToken: 'r1' });
+  for (const but of [
+    { registration_access_token: undefined },
+    { registration_access_token: 'a\r\nb' },
+    { registration_client_uri: undefined },
+    { registration_client_uri: 'http://as.example/register/c1' },
+    { registration_client_uri: 'file:///etc/passwd' },
+  ]) {
+    expect(await undone(but)).toBeUndefined();
+  }
+});
+
 test('the URL of our metadata document comes before a registration', async () => {
   const about = metadata({
     registration_endpoint: endpoint,
