@@ -2,6 +2,7 @@ import type { Kysely, Selectable } from 'kysely';
 
 import { serverMetadataSchema } from '#upstream-access/discovered';
 import type { UpstreamAccess, UpstreamAccessStore } from '#upstream-access/upstream-access';
+import { vouchedHosts } from '#upstream-access/vouched-hosts';
 import { readStrings } from './json-column.ts';
 import { inTransaction } from './in-transaction.ts';
 import type { Schema } from './schema.ts';
@@ -88,18 +89,19 @@ function accessColumns(access: UpstreamAccess) {
 }
 
 export function readAccess(row: Selectable<Schema['upstream_access']>): UpstreamAccess {
+  const metadata = serverMetadataSchema.parse(JSON.parse(row.metadata));
   const { registration_url: url, sealed_registration_token: sealedToken } = row;
   return {
     id: row.id,
     serverId: row.server_id,
     kind: row.kind === 'client_credentials' ? 'client_credentials' : 'authorization_code',
     url: row.url,
-    metadata: serverMetadataSchema.parse(JSON.parse(row.metadata)),
+    metadata,
     resource: row.resource === '' ? undefined : row.resource,
     clientId: row.client_id,
     sealedClientSecret: row.sealed_client_secret ?? undefined,
     scopes: readStrings(row.scopes),
-    vouchedHosts: readStrings(row.vouched_hosts),
+    vouchedHosts: vouchedHosts(readStrings(row.vouched_hosts), { url: row.url, metadata }),
     createdAt: row.created_at,
     ...(url !== null && sealedToken !== null && { registration: { url, sealedToken } }),
   };

@@ -76,6 +76,14 @@ describe.each([['SQLite', openDatabase]])('accesses to upstreams in %s', (_, ope
     expect(await upstream()).toEqual({ kind: 'http', url });
   });
 
+  test('an access that was kept when hosts had no ports opens the port alone that it was named by', async () => {
+    const access = accessWith({ vouchedHosts: ['mcp.example'] });
+    await stores.upstreamAccesses.set(access);
+
+    const read = await stores.upstreamAccesses.byId(access.id);
+    expect(read?.vouchedHosts).toEqual(['mcp.example:443']);
+  });
+
   test('an access without a resource stays one', async () => {
     const unnamed = accessWith({ resource: undefined });
     await stores.upstreamAccesses.set(unnamed);
