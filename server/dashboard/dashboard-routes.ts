@@ -13,6 +13,7 @@ import { clientSecretRoutes } from './client-secret-routes.ts';
 import { dashboardDoor } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
 import { keyRoutes } from './key-routes.ts';
+import { keyPageRoutes } from './key-page-routes.ts';
 import { keyRotationRoutes } from './key-rotation-routes.ts';
 import { auditRoutes } from './audit-routes.ts';
 import { consentListRoutes } from './consent-list-routes.ts';
@@ -58,6 +59,7 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
   clientRoutes(door, options);
   clientSecretRoutes(door, options);
   keyRoutes(door, options);
+  keyPageRoutes(door, options);
   keyRotationRoutes(door, options);
   agentListRoutes(door, options);
   agentRoutes(door, options);

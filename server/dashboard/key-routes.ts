@@ -67,7 +67,7 @@ export function keyRoutes(door: DashboardDoor, { base, ports }: DashboardOptions
       ];
       const isActive = key.status === 'active';
       const cell = { kind: 'actions', actions: isActive && action ? actions : [] } as const;
-      return { id: key.id, isOver: !isActive, cells: [...keyCells(key), cell] };
+      return { id: key.id, isOver: !isActive, cells: [...keyCells(key, path), cell] };
     });
     const list = {
       heading: server.title || server.name,

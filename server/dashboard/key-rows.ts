@@ -20,10 +20,10 @@ export const keyColumns = [
   { text: 'Expires', sort: 'expires_at' },
 ] as const;
 
-/** A row of `keyColumns`. */
-export function keyCells(key: ShownKey): readonly Cell[] {
+/** A row of `keyColumns`; the name leads to `href`, where there is more about the key. */
+export function keyCells(key: ShownKey, href?: string): readonly Cell[] {
   return [
-    { kind: 'name', text: key.name, badges: keyBadges(key) },
+    { kind: 'name', text: key.name, badges: keyBadges(key), ...(href && { href }) },
     { kind: 'hint', text: key.hint },
     { kind: 'time', at: key.lastUsedAt ?? undefined, otherwise: 'never' },
     { kind: 'time', at: key.createdAt, otherwise: '' },

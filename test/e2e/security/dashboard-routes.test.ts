@@ -12,6 +12,7 @@ const forViewers = [
   'GET /servers/:server/clients',
   'GET /servers/:server/clients/:clientId',
   'GET /servers/:server/keys',
+  'GET /servers/:server/keys/:keyId',
   'GET /agents',
   'GET /agents/:agent',
   'GET /servers/:server/access',
