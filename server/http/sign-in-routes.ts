@@ -22,6 +22,9 @@ const notices: Readonly<Record<string, string>> = {
   'signed-out': 'You are signed out.',
 };
 
+const nobodyYet =
+  'Nobody can sign in here yet. The start of this server printed a link that makes the first owner; starting it again prints a new one.';
+
 /** `/sign-in`, by password, and `/sign-out`. */
 export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
   const { base, people } = options;
@@ -59,7 +62,9 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
     if (!isAgain && (await currentPerson(request))) {
       return seeOther(reply, next);
     }
-    const notice = notices[queryText(request, 'done') ?? ''];
+    const notice = (await people.users.hasAny())
+      ? notices[queryText(request, 'done') ?? '']
+      : nobodyYet;
     return send(request, reply, { next, notice });
   });
 

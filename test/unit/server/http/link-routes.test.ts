@@ -23,6 +23,20 @@ test('any other link is asked of whoever gave it', async () => {
   expect(text).toContain('Ask whoever gave it to you');
 });
 
+test('the sign-in page says that nobody can sign in yet, for as long as that is so', async () => {
+  await using empty = await pageApp();
+  for (const { user } of await empty.server.stores.users.list()) {
+    await empty.server.stores.users.remove(user.id);
+  }
+
+  const before = await empty.get('/sign-in', '');
+  await empty.browser('olga', { organizationId: 'org_acme', role: 'owner' });
+  const after = await empty.get('/sign-in', '');
+
+  expect(before.text).toContain('Nobody can sign in here yet.');
+  expect(after.text).not.toContain('Nobody can sign in here yet.');
+});
+
 test('the first owner is led to their organization, and to nothing that is not on the page', async () => {
   const owner = await app.browser('olga', { organizationId: 'org_acme', role: 'owner' });
 
