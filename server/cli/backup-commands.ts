@@ -63,6 +63,12 @@ export const restore: FolderCommand = {
     }
     if (!input.flag('json')) {
       out('hint: what was revoked or removed after the backup counts again: revoke it again');
+      const named = input.text('master-key-file');
+      if (named !== undefined) {
+        out(
+          `hint: the start needs the master key as well: latchkey-server start --master-key-file ${named}`,
+        );
+      }
     }
   },
 };

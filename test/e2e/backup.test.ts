@@ -81,6 +81,7 @@ test('what is there already is replaced only by force, and kept', async () => {
   expect([running.code, unforced.code, forced.code]).toEqual([1, 1, 0]);
   expect(running.stderr).toContain('stop the server');
   expect(unforced.stderr).toContain('--force');
+  expect(forced.stdout).toContain(`latchkey-server start --master-key-file ${masterKeyFile}`);
   const files = await readdir(old.dataDir);
   expect(files).toEqual(expect.arrayContaining(['latchkey.db', 'latchkey.db.replaced-1']));
   expect(files.filter((name) => name.startsWith('restoring'))).toEqual([]);
