@@ -255,7 +255,9 @@ async function findOut(
     return await upstreamSetup.discover(wish, vouchedHosts);
   } catch (error) {
     if (!(error instanceof UpstreamAccessError)) throw error;
-    throw invalidField('issuer', `cannot be used: ${error.message}`);
+    const remedy =
+      error.code === 'forbidden' ? '; --outbound-host allows a host of this network' : '';
+    throw invalidField('issuer', `cannot be used: ${error.message}${remedy}`);
   }
 }
 
