@@ -44,7 +44,7 @@ export function clientRoutes(door: DashboardDoor, { ports }: DashboardOptions): 
       clientId,
       facts: [
         { label: 'Proves itself by', text: bySecret ? 'a client secret' : 'keys of its own' },
-        { label: 'Acts for', text: people === 0 ? 'nobody' : counted(people, 'person', 'people') },
+        { label: 'Acts for', text: actsFor(people, client.redirectUris) },
         {
           label: 'Last used',
           cell: { kind: 'time', at: client.lastUsedAt ?? undefined, otherwise: 'never' } as const,
@@ -102,4 +102,10 @@ export function clientRoutes(door: DashboardDoor, { ports }: DashboardOptions): 
       return `${serverPath(organization, server)}/clients?done=revoked`;
     },
   });
+}
+
+/** Whom a client acts for now; one that never asks anybody has itself alone. */
+export function actsFor(people: number, redirectUris: readonly string[]): string {
+  if (people > 0) return counted(people, 'person', 'people');
+  return redirectUris.length === 0 ? 'itself' : 'nobody yet';
 }

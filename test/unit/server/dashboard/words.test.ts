@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 
 import { AdministrationRefusal, invalidField } from '#server/administration/administration-refusal';
+import { actsFor } from '#server/dashboard/client-routes';
 import { counted } from '#server/dashboard/counted';
 import { lostWith } from '#server/dashboard/lost-with';
 import { refusedForm } from '#server/dashboard/refused-form';
@@ -37,4 +38,14 @@ test('what no field can say goes on to the error page', () => {
   const refusal = new AdministrationRefusal('forbidden', 'as viewer you may not do this');
 
   expect(() => refusedForm(refusal, labels, 'name')).toThrow(refusal);
+});
+
+test('a client that never asks anybody acts for itself, and another for nobody until somebody lets it', () => {
+  const uris = ['https://app.example/callback'];
+
+  expect([actsFor(0, []), actsFor(0, uris), actsFor(2, uris)]).toEqual([
+    'itself',
+    'nobody yet',
+    '2 people',
+  ]);
 });
