@@ -30,15 +30,14 @@ const serverLabels = {
  */
 export function serverErrors(refusal: unknown, typed: TypedServer, conflict: string): FieldError[] {
   const { kind, url, agent } = typed;
-  return refusedForm(refusal, serverLabels, conflict).map((error) => {
-    if (error.field === 'agent' && kind === 'agent' && agent === '') {
-      return { ...error, message: 'Choose the agent.' };
-    }
-    if (error.field === 'url' && kind === 'http' && url === '') {
-      return { ...error, message: 'Type the URL of the HTTP server.' };
-    }
-    return error;
-  });
+  const missing: Readonly<Record<string, string>> = {
+    ...(kind === 'agent' && agent === '' && { agent: 'Choose the agent.' }),
+    ...(kind === 'http' && url === '' && { url: 'Type the URL of the HTTP server.' }),
+  };
+  return refusedForm(refusal, serverLabels, conflict).map(({ field, message }) => ({
+    field,
+    message: missing[field] ?? message,
+  }));
 }
 
 export function emptyServer(): TypedServer {
