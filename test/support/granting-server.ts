@@ -74,6 +74,12 @@ export interface GrantingServer extends AsyncDisposable {
 
   /** The status of `tools/list` with this token. */
   call(accessToken: string): Promise<number>;
+
+  /** Its process is gone at once, as if the power had failed. */
+  killed(): Promise<void>;
+
+  /** Starts it again after that, at the same address. */
+  again(): Promise<void>;
 }
 
 /** What `node` runs to be `latchkey-server`. */
@@ -82,7 +88,7 @@ export const launcher = join(import.meta.dirname, '../../server/bin/latchkey-ser
 export async function grantingServer(options: GrantingServerOptions = {}): Promise<GrantingServer> {
   await using stack = new AsyncDisposableStack();
   const folder = stack.use(await temporaryFolder('granting'));
-  const { base, stores } = await started(folder.path, options, stack);
+  const { base, stores, killed, again } = await started(folder.path, options, stack);
   const redirectUri = 'http://127.0.0.1:49152/callback';
   const { clock = { now: () => Math.floor(Date.now() / 1000) } } = options;
   const createdAt = clock.now();
@@ -196,6 +202,8 @@ export async function grantingServer(options: GrantingServerOptions = {}): Promi
       await answer.arrayBuffer();
       return answer.status;
     },
+    killed,
+    again,
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
   return made;
@@ -205,16 +213,33 @@ async function started(
   dataDir: string,
   { clock, fetchDocument, args = [] }: GrantingServerOptions,
   stack: AsyncDisposableStack,
-): Promise<{ base: string; stores: OpenStores }> {
+): Promise<Pick<GrantingServer, 'base' | 'stores' | 'killed' | 'again'>> {
   if (!clock) {
-    const program = startProgram(process.execPath, {
-      args: [launcher, 'start', '--port', '0', '--data-dir', dataDir, ...args],
-    });
-    stack.use(program);
-    const [, base = ''] = await program.line(/^listening on (\S+)/m);
+    const programs = stack.use(new AsyncDisposableStack());
+    const start = async (port: string) => {
+      const program = startProgram(process.execPath, {
+        args: [launcher, 'start', '--port', port, '--data-dir', dataDir, ...args],
+      });
+      programs.use(program);
+      const [, base = ''] = await program.line(/^listening on (\S+)/m);
+      return { program, base };
+    };
+    const first = await start('0');
+    const { base } = first;
+    let { program } = first;
     const stores = await openStores(dataDir);
     stack.defer(() => stores.close());
-    return { base, stores };
+    return {
+      base,
+      stores,
+      async killed() {
+        program.kill('SIGKILL');
+        await program.exited;
+      },
+      async again() {
+        ({ program } = await start(new URL(base).port));
+      },
+    };
   }
   const port = await freePort();
   const base = `http://127.0.0.1:${port}`;
@@ -236,7 +261,8 @@ async function started(
     log: jsonLog('silent', { write: () => true }),
   });
   stack.defer(() => server.close());
-  return { base, stores: server.stores };
+  const notHere = () => Promise.reject(new Error('it runs in this process'));
+  return { base, stores: server.stores, killed: notHere, again: notHere };
 }
 
 /** The hidden fields of the form of a page that posts to `action`. */

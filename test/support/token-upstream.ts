@@ -19,6 +19,8 @@ export interface TokenUpstreamOptions {
   readonly refusesResource?: boolean;
   /** Whether its authorization server takes registrations. RFC 7591 */
   readonly registers?: boolean;
+  /** Whether a refresh token counts once, and a second use ends all that came of it. RFC 9700 §4.14.2 */
+  readonly rotates?: boolean;
 }
 
 /** Who asked for what, as the MCP server saw it. */
@@ -48,6 +50,8 @@ export interface TokenUpstream extends AsyncDisposable {
   readonly issued: Set<string>;
   /** Registrations that were deleted: path and status. RFC 7592 */
   readonly deleted: string[];
+  /** Runs that once, when the next answer of the token endpoint is made and before it is sent. */
+  beforeAnswer(act: () => Promise<void>): void;
   /** Refuses a token from now on, as a server that revokes does. */
   refuse(accessToken: string): void;
   /** Answers nothing at the token endpoint. */
@@ -61,11 +65,13 @@ export async function tokenUpstream({
   redirectUris = ['http://127.0.0.1/callback'],
   refusesResource = false,
   registers = false,
+  rotates = false,
 }: TokenUpstreamOptions = {}): Promise<TokenUpstream> {
   const seen: SeenCall[] = [];
   const asked: { path: string; body: string; answer: string }[] = [];
   const issued = new Set<string>();
   const deleted: string[] = [];
+  let atAnswer: (() => Promise<void>) | undefined;
   const refused = new Set<string>();
   let isBroken = false;
 
@@ -113,6 +119,7 @@ export async function tokenUpstream({
       },
     },
     pkce: { required: () => true },
+    ...(rotates && { rotateRefreshToken: true }),
     findAccount: (_context, sub) => ({ accountId: sub, claims: () => ({ sub }) }),
   });
   provider.use(async (context, next) => {
@@ -122,6 +129,9 @@ export async function tokenUpstream({
     if (method !== 'POST' || !path.startsWith('/token')) return;
     const answered = JSON.stringify(body ?? '');
     asked.push({ path, body: new URLSearchParams(oidc?.body).toString(), answer: answered });
+    const hold = atAnswer;
+    atAnswer = undefined;
+    await hold?.();
     for (const [, token = ''] of answered.matchAll(/"(?:access|refresh)_token":"([^"]+)"/g)) {
       issued.add(token);
     }
@@ -184,6 +194,9 @@ export async function tokenUpstream({
     asked,
     issued,
     deleted,
+    beforeAnswer: (act) => {
+      atAnswer = act;
+    },
     refuse: (token) => void refused.add(token),
     breakTokens: (broken) => {
       isBroken = broken;
