@@ -1,8 +1,8 @@
 import type { DashboardDoor } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
+import { keyOf } from './key-of.ts';
 import { keyPage } from './key-page.ts';
 import { keyBadges } from './key-rows.ts';
-import { keyOf } from './key-routes.ts';
 import { livePath } from './live-routes.ts';
 import { scopeWords } from './scope-options.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';

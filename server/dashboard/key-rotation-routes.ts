@@ -7,7 +7,7 @@ import type { ShownSecret } from '#pages/secret-pieces';
 import type { FastifyReply } from 'fastify';
 import type { DashboardDoor, DashboardVisit } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
-import { keyOf } from './key-routes.ts';
+import { keyOf } from './key-of.ts';
 import { livePath } from './live-routes.ts';
 import { rotationPage, rotationStartPage } from './rotation-page.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';

@@ -1,91 +1,33 @@
 import type { FastifyReply } from 'fastify';
 
-import { notFound } from '#administration/administration-refusal';
-import { keyCreate, keyList, keyRead, keyRevoke } from '#administration/key-operations';
+import { keyCreate, keyRevoke } from '#administration/key-operations';
 import { perform } from '#administration/perform';
 import { defaultKeyScopes, type Scope } from '#credentials/scope';
-import { queryText } from '#http/query-text';
 import { assistantConfigurations } from '#pages/assistant-configurations';
 import type { FieldError } from '#pages/page';
 import type { DashboardDoor, DashboardRequest, DashboardVisit } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
-import { keyCells, keyColumns } from './key-rows.ts';
 import { keyFormPage } from './key-form-page.ts';
-import { listQuery } from './list-query.ts';
-import { livePath } from './live-routes.ts';
+import { keyOf } from './key-of.ts';
 import { questionRoutes } from './question-routes.ts';
 import { refusedForm } from './refused-form.ts';
 import { checkedScopes, scopeOptions } from './scope-options.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';
-import { sendListPage } from './send-list-page.ts';
 import { serverCrumbs } from './server-crumbs.ts';
 import { serverOf } from './server-of.ts';
-import { serverPath, serverTabs } from './server-tabs.ts';
+import { serverPath } from './server-tabs.ts';
 import { shownOncePage } from './shown-once-page.ts';
 
-const look = { permission: 'key.read', section: 'servers' } as const;
 const manage = { permission: 'key.manage', section: 'servers' } as const;
-const shape = {
-  states: [
-    { value: '', text: 'All' },
-    { value: 'active', text: 'In force' },
-    { value: 'expired', text: 'Expired' },
-    { value: 'revoked', text: 'Revoked' },
-  ],
-  columns: [...keyColumns, { text: 'Actions' }],
-  usual: { sort: 'created_at', order: 'desc' },
-} as const;
 const labels = {
   name: { field: 'name', label: 'The name' },
   scopes: { field: 'scopes', label: 'What it may do' },
   expiresInDays: { field: 'expiry', label: 'The end' },
 };
-const notices: Readonly<Record<string, string>> = {
-  made: 'The API key is in force.',
-  revoked: 'The API key is revoked and opens nothing any more.',
-};
 
-/** `/servers/{server}/keys`, `/new-key`, and revoking one. */
+/** `/servers/{server}/new-key`, and revoking one of its keys. */
 export function keyRoutes(door: DashboardDoor, { base, ports }: DashboardOptions): void {
   const { clock } = ports;
-
-  door.get('/servers/:server/keys', look, async (visit, request, reply) => {
-    const server = await serverOf(visit, request, ports);
-    const { organization, actor } = visit;
-    const home = serverPath(organization, server.name);
-    const query = listQuery(request, shape);
-    const wanted = { ...query.input, organization, server: server.name };
-    const { items, total } = await perform(keyList, wanted, actor, ports);
-    const generate = { text: 'Generate API key', href: `${home}/new-key` };
-    const action = visit.may('key.manage') ? generate : undefined;
-    const rows = items.map((key) => {
-      const of = `${key.name} ${key.hint}`;
-      const path = `${home}/keys/${key.id}`;
-      const actions = [
-        { text: 'Rotate', href: `${path}/rotate`, of },
-        { text: 'Revoke', href: `${path}/revoke`, of, danger: true },
-      ];
-      const isActive = key.status === 'active';
-      const cell = { kind: 'actions', actions: isActive && action ? actions : [] } as const;
-      return { id: key.id, isOver: !isActive, cells: [...keyCells(key, path), cell] };
-    });
-    const list = {
-      heading: server.title || server.name,
-      caption: `API keys of ${server.name}`,
-      action,
-      tabs: serverTabs(visit, server.name, 'keys'),
-      notice: notices[queryText(request, 'done') ?? ''],
-      query,
-      rows,
-      total,
-      none: 'No API keys yet. A key opens this server for an assistant or a script that can send one header.',
-      noneLikeThat: 'No API key is like that.',
-      now: clock.now(),
-    };
-    const crumbs = serverCrumbs(organization, server.name, { text: 'API keys' });
-    const live = livePath(organization, server.name);
-    return sendListPage(reply, visit, list, { crumbs, live });
-  });
 
   const form = async (
     visit: DashboardVisit,
@@ -197,17 +139,4 @@ function usedLately({ lastUsedAt }: { lastUsedAt: number | null }, now: number):
   const days = Math.floor((now - (lastUsedAt ?? now)) / 86_400);
   if (days >= 7) return `It was last used ${days} days ago.`;
   return 'It was used in the last 7 days: whatever uses it loses access now.';
-}
-
-/** The key that the path names, if the server that the path names has it. */
-export async function keyOf(
-  { organization, actor }: DashboardVisit,
-  { params }: DashboardRequest,
-  ports: DashboardOptions['ports'],
-  name: 'keyId' | 'newKeyId' = 'keyId',
-) {
-  const input = { organization, keyId: params[name] ?? '' };
-  const key = await perform(keyRead, input, actor, ports);
-  if (key.server !== params['server']) throw notFound('key');
-  return key;
 }

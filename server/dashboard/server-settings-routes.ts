@@ -13,6 +13,7 @@ import { queryText } from '#http/query-text';
 import { seeOther } from '#http/see-other';
 import { dashboardPath } from '#pages/dashboard-frame';
 import type { FieldError } from '#pages/page';
+import { activeAgents } from './active-agents.ts';
 import type { DashboardDoor, DashboardRequest, DashboardVisit } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
 import { lostWith } from './lost-with.ts';
@@ -20,7 +21,6 @@ import { questionRoutes } from './question-routes.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';
 import { serverCrumbs } from './server-crumbs.ts';
 import { serverFormPage, type TypedServer } from './server-form-page.ts';
-import { activeAgents } from './server-routes.ts';
 import { serverPath, serverTabs } from './server-tabs.ts';
 import { serverAsTyped, serverErrors, serverInput, typedServer } from './typed-server.ts';
 
