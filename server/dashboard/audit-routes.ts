@@ -5,58 +5,14 @@ import { perform } from '#administration/perform';
 import { exportAudit } from '#audit/export-audit';
 import { queryText } from '#http/query-text';
 import { dashboardPath } from '#pages/dashboard-frame';
-import type { Page } from '#pages/page';
 import type { Table } from '#pages/table';
+import { auditPage } from './audit-page.ts';
 import type { DashboardDoor, DashboardRequest } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';
 
 const needs = { permission: 'audit.read', section: 'audit' } as const;
 const daySeconds = 86_400;
-
-interface AuditPageData {
-  readonly path: string;
-  readonly typed: Readonly<Record<'actor' | 'target' | 'from' | 'until', string>>;
-  readonly actions: readonly {
-    readonly value: string;
-    readonly text: string;
-    readonly isChosen: boolean;
-  }[];
-  readonly outcomes: readonly {
-    readonly value: string;
-    readonly text: string;
-    readonly isChosen: boolean;
-  }[];
-  readonly table: Table;
-  readonly next: string | undefined;
-  readonly exports: readonly { readonly text: string; readonly href: string }[];
-}
-
-const auditPage: Page<AuditPageData> = {
-  title: () => 'Audit log',
-  width: 'table',
-  template: `<%~ include('@heading', { heading: 'Audit log', badges: [], action: undefined, lead: 'What happened here, for good: nobody can change or remove an entry.' }) %>
-<form class="filter many" method="get" action="<%= it.path %>" role="search">
-<label class="unseen" for="actor">Who, by address</label>
-<input id="actor" name="actor" value="<%= it.typed.actor %>" placeholder="Who, by address" autocomplete="off">
-<label class="unseen" for="action">What</label>
-<select id="action" name="action"><% for (const { value, text, isChosen } of it.actions) { %><option value="<%= value %>" <% if (isChosen) { %>selected<% } %>><%= text %></option><% } %></select>
-<label class="unseen" for="target">On what, exactly</label>
-<input id="target" name="target" value="<%= it.typed.target %>" placeholder="On what, exactly" autocomplete="off">
-<label class="unseen" for="outcome">How it ended</label>
-<select id="outcome" name="outcome"><% for (const { value, text, isChosen } of it.outcomes) { %><option value="<%= value %>" <% if (isChosen) { %>selected<% } %>><%= text %></option><% } %></select>
-<div class="days">
-<label class="day" for="from">From <input id="from" name="from" type="date" value="<%= it.typed.from %>"></label>
-<label class="day" for="until">to <input id="until" name="until" type="date" value="<%= it.typed.until %>"></label>
-<button>Show</button>
-</div>
-</form>
-<%~ include('@table', it.table) %>
-<nav class="pager" aria-label="Pages and export">
-<% if (it.next) { %><a class="button" rel="next" href="<%= it.next %>">Older</a><% } %>
-<% for (const { text, href } of it.exports) { %><a class="button" href="<%= href %>"><%= text %></a><% } %>
-</nav>`,
-};
 
 /** `/audit`: what happened in an organization, and all of it as a file. */
 export function auditRoutes(door: DashboardDoor, { ports }: DashboardOptions): void {

@@ -11,60 +11,12 @@ import { perform } from '#administration/perform';
 import { queryText } from '#http/query-text';
 import { seeOther } from '#http/see-other';
 import { dashboardPath } from '#pages/dashboard-frame';
-import type { Page } from '#pages/page';
 import type { DashboardDoor } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
+import { personPage } from './person-page.ts';
 import { questionRoutes } from './question-routes.ts';
 import { roleOptions } from './role-words.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';
-
-interface PersonPageData {
-  readonly email: string;
-  readonly role: string;
-  readonly groups: readonly string[];
-  readonly secondFactor: boolean;
-  readonly seenAt: number | null;
-  readonly now: number;
-  readonly notice: string | undefined;
-  /** `undefined` for who may not change it. */
-  readonly roles: readonly object[] | undefined;
-  readonly home: string;
-  readonly questions: readonly {
-    readonly path: string;
-    readonly text: string;
-    readonly help: string;
-  }[];
-}
-
-const personPage: Page<PersonPageData> = {
-  title: ({ email }) => email,
-  width: 'text',
-  template: `<%~ include('@heading', { heading: it.email, lead: '', badges: [{ text: it.role, tone: 'plain' }], action: undefined }) %>
-<%~ include('@notice', { text: it.notice }) %>
-<dl class="facts beside">
-<div><dt>Groups</dt><dd><%= it.groups.join(', ') || 'none' %></dd></div>
-<div><dt>Second factor</dt><dd><%= it.secondFactor ? 'set up' : 'none' %></dd></div>
-<div><dt>Last here</dt><dd><% if (it.seenAt) { %><%~ include('@time', { at: it.seenAt, now: it.now }) %><% } else { %>never<% } %></dd></div>
-</dl>
-<% if (it.roles) { %>
-<section class="section" aria-labelledby="role-heading">
-<h2 id="role-heading">Role</h2>
-<form method="post" action="<%= it.home %>/role">
-<%~ include('@guard', it.frame) %>
-<%~ include('@choices', { name: 'role', legend: 'What they are here', options: it.roles, error: '', help: '' }) %>
-<div class="actions"><button class="primary">Change the role</button></div>
-</form>
-</section>
-<section class="section" aria-labelledby="more-heading">
-<h2 id="more-heading">More</h2>
-<ul class="rows">
-<% for (const { path, text, help } of it.questions) { %>
-<li><div><%= help %></div><a class="button danger" href="<%= it.home %>/<%= path %>" data-question><%= text %></a></li>
-<% } %>
-</ul>
-</section>
-<% } %>`,
-};
 
 interface PersonQuestion {
   readonly path: string;

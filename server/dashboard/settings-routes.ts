@@ -4,37 +4,13 @@ import { settingsRead, settingsUpdate } from '#administration/settings-operation
 import { queryText } from '#http/query-text';
 import { seeOther } from '#http/see-other';
 import { dashboardPath } from '#pages/dashboard-frame';
-import type { FieldError, Page } from '#pages/page';
+import type { FieldError } from '#pages/page';
 import type { FastifyReply } from 'fastify';
 import type { DashboardDoor, DashboardVisit } from './dashboard-door.ts';
 import type { DashboardOptions } from './dashboard-ports.ts';
 import { refusedForm } from './refused-form.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';
-
-interface SettingsPageData {
-  readonly action: string;
-  readonly called: string;
-  readonly rules: readonly object[];
-  readonly mayManage: boolean;
-  readonly notice: string | undefined;
-  readonly errors: readonly FieldError[];
-}
-
-const settingsPage: Page<SettingsPageData> = {
-  title: ({ errors }) => (errors.length > 0 ? 'Not saved' : 'Settings'),
-  width: 'text',
-  template: `<% const wrong = (name) => it.errors.find(({ field }) => field === name)?.message || '' %>
-<%~ include('@heading', { heading: 'Settings', badges: [], action: undefined, lead: it.mayManage ? '' : 'Only an owner changes these.' }) %>
-<%~ include('@notice', { text: it.notice }) %>
-<%~ include('@summary', it) %>
-<form method="post" action="<%= it.action %>" novalidate>
-<%~ include('@guard', it.frame) %>
-<%~ include('@field', { name: 'title', label: 'Title', value: it.called, error: wrong('title'), attributes: 'maxlength="200" autocomplete="off"', help: 'What people call the organization. Its name in addresses stays.', focus: false }) %>
-<%~ include('@checks', { name: 'rule', legend: 'Rules', options: it.rules, error: wrong('rule'), help: '' }) %>
-<% if (it.mayManage) { %><div class="actions"><button class="primary">Save</button></div><% } %>
-</form>
-<p class="help">Groups of the OpenID provider are mapped on the page of each group.</p>`,
-};
+import { settingsPage } from './settings-page.ts';
 
 /** `/settings`: what an organization is called, asks of its people and lets them do. */
 export function settingsRoutes(door: DashboardDoor, { ports }: DashboardOptions): void {

@@ -1,0 +1,28 @@
+import type { FieldError, Page } from '#pages/page';
+
+/** The settings of an organization, and what is wrong with those that were typed. */
+export interface SettingsPageData {
+  readonly action: string;
+  readonly called: string;
+  readonly rules: readonly object[];
+  readonly mayManage: boolean;
+  readonly notice: string | undefined;
+  readonly errors: readonly FieldError[];
+}
+
+/** What an organization is called, asks of its people and lets them do. */
+export const settingsPage: Page<SettingsPageData> = {
+  title: ({ errors }) => (errors.length > 0 ? 'Not saved' : 'Settings'),
+  width: 'text',
+  template: `<% const wrong = (name) => it.errors.find(({ field }) => field === name)?.message || '' %>
+<%~ include('@heading', { heading: 'Settings', badges: [], action: undefined, lead: it.mayManage ? '' : 'Only an owner changes these.' }) %>
+<%~ include('@notice', { text: it.notice }) %>
+<%~ include('@summary', it) %>
+<form method="post" action="<%= it.action %>" novalidate>
+<%~ include('@guard', it.frame) %>
+<%~ include('@field', { name: 'title', label: 'Title', value: it.called, error: wrong('title'), attributes: 'maxlength="200" autocomplete="off"', help: 'What people call the organization. Its name in addresses stays.', focus: false }) %>
+<%~ include('@checks', { name: 'rule', legend: 'Rules', options: it.rules, error: wrong('rule'), help: '' }) %>
+<% if (it.mayManage) { %><div class="actions"><button class="primary">Save</button></div><% } %>
+</form>
+<p class="help">Groups of the OpenID provider are mapped on the page of each group.</p>`,
+};
