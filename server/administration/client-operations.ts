@@ -8,7 +8,7 @@ import { jwksField } from './jwks-field.ts';
 import { organizationOperation } from './operation.ts';
 import { pageFields, pageOf, pageQuery, shownPage } from './paging.ts';
 import { clientPath, ofClient, ownClient, showClient, shownClient } from './shown-client.ts';
-import { ownServer } from './shown-server.ts';
+import { ownServer, serverPath } from './shown-server.ts';
 
 const inOrganization = { organization: fields.organization };
 const target = ({ clientId }: { clientId: string }) => `client:${clientId}`;
@@ -40,7 +40,7 @@ export const clientCreate = organizationOperation({
   doc: 'Make an OAuth client of a server; its secret is in this answer and never again',
   route: {
     method: 'POST',
-    path: '/organizations/{organization}/servers/{server}/clients',
+    path: `${serverPath}/clients`,
     made: clientPath,
   },
   permission: 'client.manage',

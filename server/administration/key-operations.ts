@@ -7,7 +7,7 @@ import { fields } from './fields.ts';
 import { organizationOperation } from './operation.ts';
 import { pageFields, pageOf, pageQuery, shownPage } from './paging.ts';
 import { ownKey, showKey, shownKey } from './shown-key.ts';
-import { ownServer } from './shown-server.ts';
+import { ownServer, serverPath } from './shown-server.ts';
 
 const inOrganization = { organization: fields.organization };
 const ofKey = { ...inOrganization, keyId: fields.keyId };
@@ -49,7 +49,7 @@ export const keyCreate = organizationOperation({
   doc: 'Make an MCP key of a server; it is in this answer and never again',
   route: {
     method: 'POST',
-    path: '/organizations/{organization}/servers/{server}/keys',
+    path: `${serverPath}/keys`,
     made: '/organizations/{organization}/keys/{id}',
   },
   permission: 'key.manage',

@@ -9,14 +9,18 @@ import { organizationOperation } from './operation.ts';
 import { settingsChange } from './server-change.ts';
 import { serverSettingFields } from './server-setting-fields.ts';
 import { pageFields, pageOf, pageQuery, shownPage } from './paging.ts';
-import { agentNamesOf, ownServer, showServer, shownServer } from './shown-server.ts';
+import {
+  agentNamesOf,
+  ofServer,
+  ownServer,
+  serverPath,
+  serverTarget,
+  showServer,
+  shownServer,
+} from './shown-server.ts';
 import { chosenUpstream, staysVouched, upstreamField } from './upstream-field.ts';
 
 const inOrganization = { organization: fields.organization };
-const ofServer = { ...inOrganization, server: fields.server };
-const path = '/organizations/{organization}/servers/{server}';
-const target = ({ organization, server }: { organization: string; server: string }) =>
-  `server:${organization}/${server}`;
 
 const { hiddenTools: hiddenToolsField, limits: limitsField, ...chosenWords } = serverSettingFields;
 
@@ -57,7 +61,7 @@ export const serverCreate = organizationOperation({
     ...chosenWords,
   }),
   output: shownServer,
-  target: ({ organization, name }) => target({ organization, server: name }),
+  target: ({ organization, name }) => serverTarget({ organization, server: name }),
   async run(input, { organization, actor }, ports) {
     const { name, title, description, instructions } = input;
     const place = { organization: organization.name, actor };
@@ -84,7 +88,7 @@ export const serverCreate = organizationOperation({
 export const serverRead = organizationOperation({
   name: 'server.read',
   doc: 'Read a server, and what would stop working with it',
-  route: { method: 'GET', path },
+  route: { method: 'GET', path: serverPath },
   permission: 'server.read',
   input: z.strictObject(ofServer),
   output: shownServer
@@ -101,7 +105,7 @@ export const serverRead = organizationOperation({
 export const serverUpdate = organizationOperation({
   name: 'server.update',
   doc: 'Change a server; what is not given stays, and everything counts from the next call on',
-  route: { method: 'PATCH', path },
+  route: { method: 'PATCH', path: serverPath },
   permission: 'server.manage',
   input: z.strictObject({
     ...ofServer,
@@ -116,7 +120,7 @@ export const serverUpdate = organizationOperation({
     revision: z.int().optional().describe('Change it only while it is at this revision'),
   }),
   output: shownServer,
-  target,
+  target: serverTarget,
   async run(input, { organization, actor }, ports) {
     const at = { organization: organization.name, server: input.server };
     const { upstream: before } = await ownServer(at.organization, at.server, ports);
@@ -145,11 +149,11 @@ function switching(verb: 'disable' | 'enable', doc: string, off: boolean) {
   return organizationOperation({
     name: `server.${verb}`,
     doc,
-    route: { method: 'POST', path: `${path}/${verb}` },
+    route: { method: 'POST', path: `${serverPath}/${verb}` },
     permission: 'server.manage',
     input: z.strictObject(ofServer),
     output: shownServer,
-    target,
+    target: serverTarget,
     async run({ server: name }, { organization }, ports) {
       const at = { organization: organization.name, server: name };
       const change = ({ disabledAt }: ServerRecord) => ({
@@ -164,11 +168,11 @@ function switching(verb: 'disable' | 'enable', doc: string, off: boolean) {
 export const serverDelete = organizationOperation({
   name: 'server.delete',
   doc: 'Remove a server with its clients, keys and grants, at once and for good',
-  route: { method: 'DELETE', path },
+  route: { method: 'DELETE', path: serverPath },
   permission: 'server.manage',
   input: z.strictObject(ofServer),
   output: z.object({ id: z.string(), organization: z.string(), name: z.string() }),
-  target,
+  target: serverTarget,
   async run({ server: name }, { organization }, ports) {
     const { id } = await ownServer(organization.name, name, ports);
     await ports.serverDirectory.remove(id);

@@ -7,7 +7,7 @@ import { changeServer } from './change-server.ts';
 import { checkedInput } from './checked-input.ts';
 import { settingsChange } from './server-change.ts';
 import { serverSettingFields } from './server-setting-fields.ts';
-import { showLimits } from './shown-server.ts';
+import { serverTarget, showLimits } from './shown-server.ts';
 
 /** How a server presents itself, as who calls it may see and, allowed to, change it. */
 export interface ServerSettings {
@@ -67,7 +67,7 @@ export async function changeServerSettings(
         actor: by.name,
         organization,
         action: 'server.update',
-        target: `server:${organization}/${name}`,
+        target: serverTarget({ organization, server: name }),
         address: by.address,
         requestId: by.requestId,
         at: clock.now(),

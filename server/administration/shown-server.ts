@@ -6,6 +6,13 @@ import type { AdministrationPorts } from './administration-ports.ts';
 import { notFound } from './administration-refusal.ts';
 import { fields } from './fields.ts';
 
+/** The fields that name one server, its path, and what the audit log calls it. */
+export const ofServer = { organization: fields.organization, server: fields.server };
+export const serverPath = '/organizations/{organization}/servers/{server}';
+export function serverTarget({ organization, server }: Record<keyof typeof ofServer, string>) {
+  return `server:${organization}/${server}`;
+}
+
 const shownUpstream = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('demo') }),
   z.object({ kind: z.literal('http'), url: z.string() }),
@@ -115,7 +122,7 @@ export async function agentNamesOf(
   return agentDirectory.names([...new Set(ids)]);
 }
 
-/** @throws {AdministrationRefusal} `not_found` */
+/** A server of this organization. @throws {AdministrationRefusal} `not_found` */
 export async function ownServer(
   organization: string,
   name: string,

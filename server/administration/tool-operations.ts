@@ -4,10 +4,9 @@ import type { KnownTool } from '#tools/tool-definition-store';
 import { AdministrationRefusal } from './administration-refusal.ts';
 import { fields } from './fields.ts';
 import { organizationOperation } from './operation.ts';
-import { ownServer } from './shown-server.ts';
+import { ofServer, ownServer, serverPath } from './shown-server.ts';
 
-const ofServer = { organization: fields.organization, server: fields.server };
-const path = '/organizations/{organization}/servers/{server}/tools';
+const path = `${serverPath}/tools`;
 const digest = z.string().max(100).describe('SHA-256 of what the server says of the tool');
 const toolName = z.string().max(1_000);
 

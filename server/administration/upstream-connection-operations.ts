@@ -6,14 +6,11 @@ import type { AdministrationPorts } from './administration-ports.ts';
 import { AdministrationRefusal, notFound } from './administration-refusal.ts';
 import { fields } from './fields.ts';
 import { organizationOperation } from './operation.ts';
-import { ownServer } from './shown-server.ts';
+import { ofServer, ownServer, serverPath, serverTarget } from './shown-server.ts';
 
-const ofServer = { organization: fields.organization, server: fields.server };
 const userId = z.string().max(100);
-const path = '/organizations/{organization}/servers/{server}/connections';
-const ownPath = '/organizations/{organization}/servers/{server}/own-connection';
-const target = ({ organization, server }: { organization: string; server: string }) =>
-  `server:${organization}/${server}`;
+const path = `${serverPath}/connections`;
+const ownPath = `${serverPath}/own-connection`;
 
 const shownConnection = z.object({
   userId: z.string(),
@@ -48,7 +45,7 @@ export const connectionEnd = organizationOperation({
   permission: 'server.manage',
   input: z.strictObject({ ...ofServer, userId }),
   output: z.object({ server: z.string(), userId: z.string() }),
-  target: ({ userId: id, ...at }) => `connection:${id} ${target(at)}`,
+  target: ({ userId: id, ...at }) => `connection:${id} ${serverTarget(at)}`,
   async run({ server, userId: id }, { organization }, ports) {
     const access = await accessOf(organization.name, server, ports);
     if (!access || !(await ports.upstreamConnectionDirectory.end(access.id, id))) {
@@ -89,7 +86,7 @@ export const ownConnectionEnd = organizationOperation({
   permission: 'server.read',
   input: z.strictObject(ofServer),
   output: shownOwn,
-  target,
+  target: serverTarget,
   async run({ server }, { organization, actor }, ports) {
     const access = await accessOf(organization.name, server, ports);
     if (access) await ports.upstreamConnectionDirectory.end(access.id, personOf(actor));
