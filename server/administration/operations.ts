@@ -12,17 +12,11 @@ import { auditExport, auditRead } from './audit-operations.ts';
 import { grantList, grantRead, grantWithdraw } from './grant-operations.ts';
 import {
   groupAddMember,
-  groupCreate,
-  groupDelete,
-  groupList,
   groupMap,
-  groupRead,
   groupRemoveMember,
-  groupRename,
   groupUnmap,
-  serverGroupsRead,
-  serverGroupsSet,
-} from './group-operations.ts';
+} from './group-member-operations.ts';
+import { groupCreate, groupDelete, groupList, groupRead, groupRename } from './group-operations.ts';
 import { invitationCreate, invitationList, invitationRevoke } from './invitation-operations.ts';
 import { keyCreate, keyList, keyRead, keyRevoke } from './key-operations.ts';
 import type { Operation } from './operation.ts';
@@ -42,6 +36,7 @@ import {
   secondFactorReset,
   sessionsEnd,
 } from './people-operations.ts';
+import { serverGroupsRead, serverGroupsSet } from './server-group-operations.ts';
 import { settingsRead, settingsUpdate } from './settings-operations.ts';
 import {
   serverCreate,

@@ -1,13 +1,15 @@
 import {
   groupAddMember,
-  groupCreate as create,
-  groupDelete as remove,
-  groupList as list,
   groupMap as map,
   groupRemoveMember,
   groupUnmap as unmap,
-  serverGroupsSet,
+} from '#administration/group-member-operations';
+import {
+  groupCreate as create,
+  groupDelete as remove,
+  groupList as list,
 } from '#administration/group-operations';
+import { serverGroupsSet } from '#administration/server-group-operations';
 import { json } from '#config/option';
 import { CommandError } from '#config/usage-error';
 import { administer } from './administer.ts';

@@ -1,15 +1,12 @@
+import { notFound } from '#administration/administration-refusal';
 import {
   groupAddMember,
-  groupCreate,
-  groupDelete,
-  groupList,
   groupMap,
-  groupRead,
   groupRemoveMember,
   groupUnmap,
-} from '#administration/group-operations';
+} from '#administration/group-member-operations';
+import { groupCreate, groupDelete, groupList, groupRead } from '#administration/group-operations';
 import type { Operation } from '#administration/operation';
-import { notFound } from '#administration/administration-refusal';
 import { perform } from '#administration/perform';
 import { seeOther } from '#http/see-other';
 import { dashboardPath } from '#pages/dashboard-frame';

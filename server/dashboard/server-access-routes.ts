@@ -1,5 +1,6 @@
-import { groupList, serverGroupsRead, serverGroupsSet } from '#administration/group-operations';
+import { groupList } from '#administration/group-operations';
 import { perform } from '#administration/perform';
+import { serverGroupsRead, serverGroupsSet } from '#administration/server-group-operations';
 import { queryText } from '#http/query-text';
 import { seeOther } from '#http/see-other';
 import { checkedValues } from './checked-values.ts';

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import type { Actor } from '#server/administration/actor';
 import { hashSecret } from '#server/credentials/secret-format';
-import { groupAddMember, groupCreate, groupDelete } from '#server/administration/group-operations';
-import { serverGroupsSet } from '#server/administration/group-operations';
+import { groupAddMember } from '#server/administration/group-member-operations';
+import { groupCreate, groupDelete } from '#server/administration/group-operations';
+import { serverGroupsSet } from '#server/administration/server-group-operations';
 import { invitationCreate, invitationList } from '#server/administration/invitation-operations';
 import {
   ownershipTransfer,
