@@ -1,10 +1,7 @@
 import { readFileSync } from 'node:fs';
 
-import {
-  accessRead as read,
-  accessSet as set,
-  type ShownAccess,
-} from '#administration/upstream-access-operations';
+import type { ShownAccess } from '#administration/shown-access';
+import { accessRead as read, accessSet as set } from '#administration/upstream-access-operations';
 import {
   connectionEnd as end,
   connectionList as list,

@@ -2,11 +2,8 @@ import type { FastifyReply } from 'fastify';
 
 import { notFound } from '#administration/administration-refusal';
 import { perform } from '#administration/perform';
-import {
-  accessRead,
-  accessSet,
-  type ShownAccess,
-} from '#administration/upstream-access-operations';
+import type { ShownAccess } from '#administration/shown-access';
+import { accessRead, accessSet } from '#administration/upstream-access-operations';
 import { connectionEnd, connectionList } from '#administration/upstream-connection-operations';
 import { queryText } from '#http/query-text';
 import { seeOther } from '#http/see-other';
