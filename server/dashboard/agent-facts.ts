@@ -1,12 +1,6 @@
 import type { AgentPresence } from '#tunnel/agent-presence';
-import type { Cell } from '#pages/table';
+import type { Fact } from '#pages/fact';
 import { counted } from './counted.ts';
-
-export interface Fact {
-  readonly label: string;
-  readonly text?: string;
-  readonly cell?: Cell;
-}
 
 /** Whether the agent is there, in words. */
 export function presenceWords({ isOnline, tunnels }: AgentPresence): string {

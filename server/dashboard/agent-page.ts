@@ -1,24 +1,23 @@
+import type { EpochSeconds } from '#clock/clock';
 import type { AgentStep } from '#pages/agent-steps';
+import type { Fact } from '#pages/fact';
 import type { Page } from '#pages/page';
-import type { Badge, Cell, Table } from '#pages/table';
+import type { Badge, Table } from '#pages/table';
 import { renewedPart } from './list-page.ts';
 
+/** How an agent stands; `here` is the path of the page, `manage` where it is changed, for who may. */
 export interface AgentPageData {
   readonly heading: string;
   readonly badges: readonly Badge[];
   readonly notice: string | undefined;
-  readonly facts: readonly {
-    readonly label: string;
-    readonly text?: string;
-    readonly cell?: Cell;
-  }[];
+  readonly facts: readonly Fact[];
   readonly keys: Table;
   readonly servers: Table;
   /** How it comes to run, while it does not, for who looks after it. */
   readonly steps: readonly AgentStep[] | undefined;
   readonly manage: { readonly rotate: string; readonly revoke: string } | undefined;
   readonly here: string;
-  readonly now: number;
+  readonly now: EpochSeconds;
 }
 
 /** An on-premise agent: when it was last there, its keys, and the servers that it serves. */

@@ -1,18 +1,17 @@
+import type { EpochSeconds } from '#clock/clock';
+import type { Fact } from '#pages/fact';
 import type { Page } from '#pages/page';
 import type { ScopeSentence } from '#pages/scope-sentence';
-import type { Badge, Cell, Table } from '#pages/table';
+import type { Badge, Table } from '#pages/table';
 import { renewedPart } from './list-page.ts';
 
+/** How a client stands; `here` is the path of the page, those in `manage` where it is changed. */
 export interface ClientPageData {
   readonly heading: string;
   readonly badges: readonly Badge[];
   readonly notice: string | undefined;
   readonly clientId: string;
-  readonly facts: readonly {
-    readonly label: string;
-    readonly text?: string;
-    readonly cell?: Cell;
-  }[];
+  readonly facts: readonly Fact[];
   readonly scopes: readonly ScopeSentence[];
   readonly redirectUris: readonly string[];
   /** `undefined` for a client that proves itself by keys of its own. */
@@ -22,7 +21,7 @@ export interface ClientPageData {
     | { readonly change: string; readonly rotate: string | undefined; readonly revoke: string }
     | undefined;
   readonly here: string;
-  readonly now: number;
+  readonly now: EpochSeconds;
 }
 
 /** An OAuth client: what it may do, where it returns to, and its secrets. */

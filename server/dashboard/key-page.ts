@@ -1,9 +1,11 @@
+import type { EpochSeconds } from '#clock/clock';
+import type { Fact } from '#pages/fact';
 import type { Page } from '#pages/page';
 import type { ScopeSentence } from '#pages/scope-sentence';
 import type { Badge } from '#pages/table';
-import type { Fact } from './agent-facts.ts';
 import { renewedPart } from './list-page.ts';
 
+/** How a key stands; `here` is the path of the page, those in `manage` where it is changed. */
 export interface KeyPageData {
   readonly heading: string;
   readonly badges: readonly Badge[];
@@ -13,7 +15,7 @@ export interface KeyPageData {
   /** What may be done to it; `undefined` where nothing may. */
   readonly manage: { readonly rotate: string; readonly revoke: string } | undefined;
   readonly here: string;
-  readonly now: number;
+  readonly now: EpochSeconds;
 }
 
 /** An API key: what it may do, when it was used, and the id by which the audit log calls it. */

@@ -1,6 +1,8 @@
-import type { Cell } from '#pages/table';
+import type { EpochSeconds } from '#clock/clock';
+import type { Fact } from '#pages/fact';
 import type { Page } from '#pages/page';
 
+/** How the person's account stands there; `action` connects it, `disconnect` is the question that ends it. */
 export interface OwnConnectionData {
   readonly heading: string;
   readonly tabs: object;
@@ -12,14 +14,10 @@ export interface OwnConnectionData {
   /** The host that the person is sent to. */
   readonly host: string;
   readonly email: string;
-  readonly facts: readonly {
-    readonly label: string;
-    readonly text?: string;
-    readonly cell?: Cell;
-  }[];
+  readonly facts: readonly Fact[];
   readonly action: string;
   readonly disconnect: string;
-  readonly now: number;
+  readonly now: EpochSeconds;
 }
 
 /** A person's own account at the MCP server behind an endpoint. */

@@ -1,8 +1,11 @@
+import type { EpochSeconds } from '#clock/clock';
 import type { AssistantConfiguration } from '#pages/assistant-configurations';
+import type { Fact } from '#pages/fact';
 import type { Page } from '#pages/page';
-import type { Badge, Cell } from '#pages/table';
+import type { Badge } from '#pages/table';
 import type { Tab } from './list-page.ts';
 
+/** A server, and the ways to connect to it; `endpoint` is its whole URL. */
 export interface ServerPageData {
   readonly heading: string;
   readonly badges: readonly Badge[];
@@ -13,11 +16,7 @@ export interface ServerPageData {
   /** Where it is enabled again, for who may. */
   readonly settings: string | undefined;
   readonly endpoint: string;
-  readonly facts: readonly {
-    readonly label: string;
-    readonly text?: string;
-    readonly cell?: Cell;
-  }[];
+  readonly facts: readonly Fact[];
   /** Connecting by sign-in: no secret is in them. */
   readonly configurations: readonly AssistantConfiguration[];
   /** What can be made to connect by, for who may. */
@@ -26,7 +25,7 @@ export interface ServerPageData {
     readonly help: string;
     readonly href: string;
   }[];
-  readonly now: number;
+  readonly now: EpochSeconds;
 }
 
 /** A server: its endpoint, how to connect to it, and what it is. */
