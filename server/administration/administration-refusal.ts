@@ -6,6 +6,7 @@ export interface FieldError {
   readonly problem: string;
 }
 
+/** Why an operation was turned down; HTTP, pages and commands each have words of their own for it. */
 export type AdministrationRefusalCode =
   /** There is no such thing, or it is somebody else's: it is not said which. */
   | 'not_found'

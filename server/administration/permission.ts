@@ -22,9 +22,10 @@ const leastRole = {
   'usage.read': 'viewer',
 } as const satisfies Record<string, Role>;
 
+/** What an operation takes: `server.manage`. */
 export type Permission = keyof typeof leastRole;
 
-/** Whether a role may do what takes `permission`. */
+/** Whether a role may do what takes `permission`; a role may all that those below it may. */
 export function mayDo(role: Role, permission: Permission): boolean {
   return roles.indexOf(role) <= roles.indexOf(leastRole[permission]);
 }

@@ -26,6 +26,7 @@ export const shownAccess = z
   })
   .meta({ id: 'UpstreamAccess' });
 
+/** `null` for what the upstream or its authorization server has none of. */
 export type ShownAccess = z.output<typeof shownAccess>;
 
 /** How the upstream of a server of this organization is asked. @throws {AdministrationRefusal} `not_found` */

@@ -21,8 +21,10 @@ export const shownAgent = z
   })
   .meta({ id: 'Agent' });
 
+/** Times in seconds since 1970, `null` for what never was. */
 export type ShownAgent = z.output<typeof shownAgent>;
 
+/** An agent as it is kept, as every surface shows it. */
 export function showAgent(agent: Agent): ShownAgent {
   return {
     id: agent.id,

@@ -32,8 +32,10 @@ export const shownClient = z
   })
   .meta({ id: 'Client' });
 
+/** Times in seconds since 1970, `null` for what never was. */
 export type ShownClient = z.output<typeof shownClient>;
 
+/** A client as it is kept, as every surface shows it; never its secret or its keys. */
 export function showClient(client: ListedOAuthClient): ShownClient {
   return {
     clientId: client.id,
@@ -61,6 +63,7 @@ export const shownSecret = z
   })
   .meta({ id: 'ClientSecret' });
 
+/** A secret as it is kept, as every surface shows it: its hint, never itself. */
 export function showSecret(secret: ClientSecret): z.output<typeof shownSecret> {
   return {
     id: secret.id,

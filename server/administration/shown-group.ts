@@ -26,6 +26,7 @@ export const shownGroup = z
   })
   .meta({ id: 'Group' });
 
+/** `members` is a number; `servers` are names. */
 export type ShownGroup = z.output<typeof shownGroup>;
 
 /** The groups of an organization. */

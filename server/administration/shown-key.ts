@@ -27,8 +27,10 @@ export const shownKey = z
   })
   .meta({ id: 'Key' });
 
+/** Times in seconds since 1970, `null` for what never was. */
 export type ShownKey = z.output<typeof shownKey>;
 
+/** A key as it is kept, as every surface shows it at `now`: its hint, never itself. */
 export function showKey(key: PlacedApiKey, now: EpochSeconds): ShownKey {
   const { expiresAt, revokedAt } = key;
   const isExpired = expiresAt !== undefined && expiresAt <= now;

@@ -21,6 +21,7 @@ export const shownPerson = z
   })
   .meta({ id: 'Person' });
 
+/** A member as they are kept, as every surface shows them. */
 export function showPerson(member: Member): z.output<typeof shownPerson> {
   const { userId, email, role, groups, hasSecondFactor, seenAt } = member;
   return {
@@ -33,7 +34,7 @@ export function showPerson(member: Member): z.output<typeof shownPerson> {
   };
 }
 
-/** @throws {AdministrationRefusal} `not_found` */
+/** A member of this organization. @throws {AdministrationRefusal} `not_found` */
 export async function ownMember(
   organizationId: string,
   userId: string,
@@ -44,7 +45,11 @@ export async function ownMember(
   throw notFound('person');
 }
 
-/** @throws {AdministrationRefusal} `forbidden` unless an owner touches what is an owner's. */
+/**
+ * Lets only an owner touch what is an owner's: `touched` are all roles that are held, given or taken.
+ *
+ * @throws {AdministrationRefusal} `forbidden`
+ */
 export function checkOwnersTouch(by: Role, ...touched: readonly Role[]): void {
   if (!touched.includes('owner') || mayDo(by, 'owners.manage')) return;
   throw new AdministrationRefusal('forbidden', 'only an owner makes, changes or removes an owner');

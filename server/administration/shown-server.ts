@@ -69,9 +69,10 @@ export const shownServer = z
   })
   .meta({ id: 'Server' });
 
+/** Times in seconds since 1970, `null` for what never was; texts that were not given are empty. */
 export type ShownServer = z.output<typeof shownServer>;
 
-/** `agentNames` are those of the agents that serve it, by their id. */
+/** A server as it is kept, as every surface shows it. `agentNames` are those of the agents that serve it, by their id. */
 export function showServer(
   server: ServerRecord,
   agentNames: ReadonlyMap<string, string>,

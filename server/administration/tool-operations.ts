@@ -22,6 +22,7 @@ const shownTool = z
   })
   .meta({ id: 'Tool' });
 
+/** A tool of a server as it was accepted, and as it is now where that is another. */
 export type ShownTool = z.output<typeof shownTool>;
 
 export const toolList = organizationOperation({

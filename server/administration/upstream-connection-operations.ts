@@ -66,6 +66,7 @@ const shownOwn = z
   })
   .meta({ id: 'OwnConnection' });
 
+/** How a person's own account stands at the upstream of a server; `ended` where its authorization server takes it no longer. */
 export type ShownOwnConnection = z.output<typeof shownOwn>;
 
 export const ownConnectionRead = organizationOperation({

@@ -8,6 +8,7 @@ export interface WireSchema {
   readonly named: Readonly<Record<string, JsonObject>>;
 }
 
+/** An object that can be sent as JSON. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** The JSON Schema of what goes over the wire: a request's `input`, or an answer's `output`. JSON Schema 2020-12 */

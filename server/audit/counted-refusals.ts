@@ -13,6 +13,7 @@ export interface RefusalLog {
   note(refusal: RepeatableRefusal): Promise<void>;
 }
 
+/** `failed` hears of what could not be written down, as nobody waits for a count. */
 export interface CountedRefusalsPorts {
   readonly audit: Pick<AuditLog, 'append'>;
   readonly clock: Clock;

@@ -22,9 +22,13 @@ export type ConsoleAnswer =
   | { readonly outcome: 'answered'; readonly text: string }
   | { readonly outcome: 'too-large' | 'late' | 'broken' };
 
+/** Never rejects: what goes wrong is an answer. */
 export type CallServer = (call: ConsoleCall) => Promise<ConsoleAnswer>;
 
-/** Sends what a person tries through the gateway as any caller's request, with all its checks. */
+/**
+ * Sends what a person tries through the gateway as any caller's request, with all its checks. Waits thirty seconds at
+ * most, and reads a mebibyte.
+ */
 export function consoleCalls(gateway: {
   handle(request: GatewayRequest): Promise<GatewayAnswer>;
 }): CallServer {

@@ -20,6 +20,7 @@ const listSchema = z.object({
 /** A tool as its MCP server describes it. MCP 2025-11-25 tools, "Tool" */
 export type Tool = z.output<typeof toolSchema>;
 
+/** The tools, or the error that came in place of them. */
 export type ToolList = { readonly outcome: 'tools'; readonly tools: readonly Tool[] } | AnswerError;
 
 /** The tools that this person may call, of at most ten pages. */

@@ -14,6 +14,7 @@ export interface ResultPart {
   readonly isCut: boolean;
 }
 
+/** An answer of a tool as its page shows it. */
 export interface ShownResult {
   readonly isError: boolean;
   /** In one sentence. */

@@ -6,6 +6,7 @@ export interface ArgumentProblem {
   readonly message: string;
 }
 
+/** `values` by the name of the argument, fit for `tools/call` where there are no `problems`. */
 export interface TypedArguments {
   readonly values: Readonly<Record<string, unknown>>;
   readonly problems: readonly ArgumentProblem[];

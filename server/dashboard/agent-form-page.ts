@@ -1,5 +1,6 @@
 import type { FieldError, Page } from '#pages/page';
 
+/** What was typed, and what is wrong with it; `action` and `cancel` are paths of ours. */
 export interface AgentFormData {
   readonly action: string;
   readonly cancel: string;

@@ -10,6 +10,7 @@ export interface TypedClient {
   readonly jwks: string;
 }
 
+/** What was typed, and what is wrong with it; `action` and `cancel` are paths of ours. */
 export interface ClientFormData {
   readonly isNew: boolean;
   readonly heading: string;

@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import type { shownSecret } from '#administration/shown-client';
 import type { Table } from '#pages/table';
 
+/** A secret of a client by its hint. */
 export type ShownClientSecret = z.output<typeof shownSecret>;
 
 /** Whether a secret proves something at `now`. */

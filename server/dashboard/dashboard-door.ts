@@ -35,6 +35,7 @@ export interface PageNeeds {
 }
 
 type Params = Readonly<Record<string, string>>;
+/** A request for a page; `params` are the parts of its path by name. */
 export type DashboardRequest = FastifyRequest<{ Params: Params }>;
 type Answer = Promise<FastifyReply>;
 
@@ -61,6 +62,7 @@ export interface DashboardDoor {
   readonly sectionOf: (route: string) => DashboardSection | undefined;
 }
 
+/** `base` is the public URL; forms from anywhere else are not ours. */
 export interface DashboardDoorOptions {
   readonly base: string;
   readonly ports: CurrentPersonPorts & MembershipPorts & { readonly refusals: RefusalLog };

@@ -32,6 +32,7 @@ export interface DashboardPorts extends AdministrationPorts, UsageRoutesPorts, T
   readonly tellEnds: () => Promise<void>;
 }
 
+/** What every file of routes is made with. */
 export interface DashboardOptions {
   /** The public URL. */
   readonly base: string;

@@ -1,6 +1,7 @@
 import type { FieldError, Page } from '#pages/page';
 import type { Table } from '#pages/table';
 
+/** The groups there are, and a name that was typed for another. */
 export interface GroupsPageData {
   readonly table: Table;
   readonly mayManage: boolean;
@@ -29,6 +30,7 @@ export const groupsPage: Page<GroupsPageData> = {
 <% } %>`,
 };
 
+/** A group, who is in it, and what is wrong with what was typed. */
 export interface GroupPageData {
   readonly name: string;
   readonly servers: readonly string[];

@@ -1,6 +1,7 @@
 import type { FieldError, Page } from '#pages/page';
 import type { scopeOptions } from './scope-options.ts';
 
+/** What was typed, and what is wrong with it. An expiry is a number of days; empty, the key never ends. */
 export interface KeyFormData {
   readonly server: string;
   readonly action: string;

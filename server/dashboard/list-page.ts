@@ -12,6 +12,7 @@ export interface Tab {
 /** Opens a part of a page that is fetched anew, from `it.here`, when something was written; a `</div>` ends it. */
 export const renewedPart = `<div id="renewed" class="group" data-renew hx-get="<%= it.here %>" hx-trigger="written from:body" hx-select="#renewed" hx-target="this" hx-swap="outerMorph">`;
 
+/** What a list says of itself, and the part of it that was asked for. */
 export interface ListPageData {
   readonly heading: string;
   readonly lead: string;

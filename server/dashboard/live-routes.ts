@@ -14,6 +14,7 @@ export function livePath(organization: string, server?: string): string {
   return `${dashboardPath(organization)}/live${query}`;
 }
 
+/** What the stream is decided by and kept in. */
 export interface LiveRoutesOptions {
   readonly ports: DashboardDoorOptions['ports'] & {
     readonly sessions: Pick<SessionStore, 'use' | 'list'>;

@@ -27,6 +27,7 @@ interface Stream extends LiveTopic {
   state: string;
 }
 
+/** `failed` hears of what goes wrong while it looks, as nobody waits for that. */
 export interface LiveStreamsPorts {
   readonly changes: ChangeStore;
   readonly failed: (error: unknown) => void;

@@ -12,6 +12,7 @@ export interface Membership {
   readonly isProved: boolean;
 }
 
+/** Where memberships and the rules of organizations are kept. */
 export interface MembershipPorts {
   readonly users: Pick<UserStore, 'memberships'>;
   readonly settings: Pick<OrganizationSettingsStore, 'of'>;

@@ -1,5 +1,6 @@
 import type { FieldError, Page } from '#pages/page';
 
+/** What was typed, and what is wrong with it. */
 export interface OrganizationFormData {
   readonly typed: { readonly name: string; readonly title: string };
   readonly errors: readonly FieldError[];

@@ -1,6 +1,7 @@
 import type { Page } from '#pages/page';
 import type { Table } from '#pages/table';
 
+/** A person's organizations, and whether they may make another. */
 export interface OrganizationsPageData {
   readonly table: Table;
   /** Only who owns an organization may make another one. */

@@ -1,6 +1,7 @@
 import type { Page } from '#pages/page';
 import type { Table } from '#pages/table';
 
+/** The part of the people that was asked for, and who is invited. */
 export interface PeoplePageData {
   readonly lead: string;
   readonly action: { readonly text: string; readonly href: string } | undefined;

@@ -11,6 +11,7 @@ export interface Replaced {
   readonly revoke: string | undefined;
 }
 
+/** The new credential, and those that it is to replace. */
 export interface RotationPageData {
   readonly heading: string;
   /** What is rotated, as `key`. */
@@ -59,6 +60,7 @@ ${renewedPart}
 <p><a class="button" href="<%= it.back.href %>"><%= it.back.text %></a></p>`,
 };
 
+/** What is going to be rotated; `action` makes the new one, `cancel` leads back. */
 export interface RotationStartData {
   readonly heading: string;
   readonly what: string;

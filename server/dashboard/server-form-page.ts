@@ -16,6 +16,7 @@ export interface TypedServer {
   readonly agent: string;
 }
 
+/** What is in the form, and what is wrong with it. */
 export interface ServerFormData {
   /** Whether it makes a server, or changes one. */
   readonly isNew: boolean;

@@ -30,6 +30,7 @@ const pages = [
   },
 ] as const;
 
+/** A page of a server, by the word that `serverTabs` marks it by. */
 export type ServerTab = (typeof pages)[number]['tab'];
 
 /** The pages of one server that this person may see, for the template. */

@@ -1,6 +1,7 @@
 import type { Page } from '#pages/page';
 import type { ShownSecret } from '#pages/secret-pieces';
 
+/** The secret, and what is next. */
 export interface ShownOnceData {
   /** What was made, as `The API key “Nightly report” is made`. */
   readonly heading: string;

@@ -1,6 +1,7 @@
 import type { FieldError, Page } from '#pages/page';
 import type { Table } from '#pages/table';
 
+/** A person's tokens, and the form for another one; an expiry is a number of days. */
 export interface TokensData {
   readonly table: Table;
   /** Whether the person proved a moment ago who they are, as a new token asks for. */

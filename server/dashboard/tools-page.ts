@@ -2,6 +2,7 @@ import type { EpochSeconds } from '#clock/clock';
 import type { Page } from '#pages/page';
 import type { Table } from '#pages/table';
 
+/** The tools of a server, and what becomes of those that turn into others. */
 export interface ToolsPageData {
   readonly name: string;
   readonly tabs: object;

@@ -20,6 +20,7 @@ import { serverPath, serverTabs } from './server-tabs.ts';
 import { toolFormField } from './tool-form-field.ts';
 import { whereCallsEnd } from './where-calls-end.ts';
 
+/** The way through the gateway to a server. */
 export interface TryRoutesPorts {
   readonly callServer: CallServer;
 }

@@ -40,6 +40,7 @@ export function serverErrors(refusal: unknown, typed: TypedServer, conflict: str
   }));
 }
 
+/** The form of a server that is yet to be made. */
 export function emptyServer(): TypedServer {
   const none = { name: '', title: '', description: '', instructions: '', hiddenTools: '' };
   return { ...none, kind: 'http', url: '', agent: '', limits: {}, revision: '' };
@@ -62,6 +63,7 @@ export function serverAsTyped(server: ShownServer): TypedServer {
   };
 }
 
+/** What was typed in the form of a server, empty where nothing was. */
 export function typedServer(form: Form): TypedServer {
   const text = (name: string) => form.get(name) ?? '';
   return {

@@ -10,6 +10,7 @@ export interface TypedAccess {
   readonly tellsCallers: boolean;
 }
 
+/** What is in the form, what was found out, and who has connected an account. */
 export interface AccessFormData {
   readonly heading: string;
   readonly tabs: object;

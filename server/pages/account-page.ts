@@ -5,6 +5,7 @@ import { accountSecondFactor } from './account-second-factor.ts';
 import { accountSessions, type AccountSession } from './account-sessions.ts';
 import type { FieldError, Page } from './page.ts';
 
+/** How somebody stands: as whom, where, and by what they prove it. */
 export interface AccountPageData {
   readonly now: EpochSeconds;
   readonly email: string;

@@ -1,5 +1,6 @@
 import type { EpochSeconds } from '#clock/clock';
 
+/** A passkey as its owner sees it. */
 export interface AccountPasskey {
   readonly id: string;
   readonly name: string;

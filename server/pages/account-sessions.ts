@@ -1,5 +1,6 @@
 import type { EpochSeconds } from '#clock/clock';
 
+/** A browser that the person is signed in with. */
 export interface AccountSession {
   readonly id: string;
   /** The browser and the system, in words. */

@@ -15,6 +15,7 @@ export interface Asset {
   readonly integrity: string;
 }
 
+/** Each of the files by what it is. */
 export type Assets = Readonly<
   Record<'stylesheet' | 'passkeys' | 'copy' | 'htmx' | 'dashboard', Asset>
 >;

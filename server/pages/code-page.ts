@@ -1,5 +1,6 @@
 import type { FieldError, Page } from './page.ts';
 
+/** Who is asked for a code, and what is wrong with the one that was typed. */
 export interface CodePageData {
   /** Shows that this browser proved the password. */
   readonly challenge: string;

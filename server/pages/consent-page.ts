@@ -2,6 +2,7 @@ import type { EpochSeconds } from '#clock/clock';
 import type { Page } from './page.ts';
 import type { ScopeSentence } from './scope-sentence.ts';
 
+/** Who asks for what, to whom the answer goes, and as whom it is given. */
 export interface ConsentPageData {
   /** What the application calls itself, in one line, not too long. */
   readonly client: string;

@@ -1,5 +1,6 @@
 import type { FieldError, Page } from './page.ts';
 
+/** What goes into the app, and what is wrong with the code that was typed. */
 export interface EnrolPageData {
   readonly email: string;
   /** The QR code as an SVG image, made by us. */

@@ -1,5 +1,6 @@
 import type { Page } from './page.ts';
 
+/** What went wrong, in words that hold no secret and nothing of others. */
 export interface ErrorPageData {
   /** What happened, as a heading. */
   readonly heading: string;

@@ -1,5 +1,6 @@
 import type { FieldError, Page } from './page.ts';
 
+/** To what somebody is invited, and by which ways they can join. */
 export interface InvitationPageData {
   /** The path of this very page. */
   readonly action: string;

@@ -10,6 +10,7 @@ export interface PlotLine {
   readonly values: ReadonlyMap<EpochSeconds, number>;
 }
 
+/** A plot of a time: `from` belongs to it, `until` no more, and each `stepSeconds` of it may have a value a line. */
 export interface LinePlot {
   readonly title: string;
   /** What the plot shows, for who cannot see it. */

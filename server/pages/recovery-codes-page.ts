@@ -1,5 +1,6 @@
 import type { Page } from './page.ts';
 
+/** The codes, in the answer that makes them and never again. */
 export interface RecoveryCodesPageData {
   readonly codes: readonly string[];
   /** Whether the app was set up just now, rather than the codes renewed. */

@@ -1,5 +1,6 @@
 import type { FieldError, Page } from './page.ts';
 
+/** Whose password it is, and what is wrong with the one that was typed. */
 export interface ResetPageData {
   /** The path of this very page. */
   readonly action: string;

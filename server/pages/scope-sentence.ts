@@ -24,6 +24,7 @@ const sentences: Readonly<Record<Scope, ScopeSentence>> = {
   },
 };
 
+/** The sentence of one scope. */
 export function scopeSentence(scope: Scope): ScopeSentence {
   return sentences[scope];
 }

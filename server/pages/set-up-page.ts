@@ -1,5 +1,6 @@
 import type { FieldError, Page } from './page.ts';
 
+/** What was typed, and what is wrong with it. */
 export interface SetUpPageData {
   /** The path of this very page. */
   readonly action: string;

@@ -1,5 +1,6 @@
 import type { FieldError, Page } from './page.ts';
 
+/** What was typed, what is wrong with it, and which ways in there are. */
 export interface SignInPageData {
   /** What was typed; never the password. */
   readonly email: string;
@@ -13,6 +14,7 @@ export interface SignInPageData {
   readonly provider: string | undefined;
 }
 
+/** Signs in: by password, passkey or the provider, whichever there is. */
 export const signInPage: Page<SignInPageData> = {
   title: ({ errors }) => (errors.length > 0 ? 'Not signed in' : 'Sign in'),
   width: 'form',

@@ -26,6 +26,7 @@ export type Cell =
   /** What can be done with the row; the destructive one last. */
   | { readonly kind: 'actions'; readonly actions: readonly RowAction[] };
 
+/** Something that can be done with a row: a link to where it is done or asked. */
 export interface RowAction {
   readonly text: string;
   readonly href: string;
@@ -41,6 +42,7 @@ export interface Column {
   readonly sort?: { readonly href: string; readonly now: 'ascending' | 'descending' | undefined };
 }
 
+/** A table as the template `@table` takes it; every row has a cell for each column. */
 export interface Table {
   /** What the table lists, for who cannot see it. */
   readonly caption: string;

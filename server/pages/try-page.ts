@@ -1,6 +1,7 @@
 import type { FieldError, Page } from './page.ts';
 import type { ToolFormField } from './tool-form.ts';
 
+/** The tools of a server, the one that is tried, and what came of it. */
 export interface TryPageData {
   readonly server: string;
   readonly heading: string;

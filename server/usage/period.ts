@@ -8,4 +8,5 @@ export const periods = {
   day: { seconds: 86_400, keptSeconds: 400 * 86_400 },
 } as const;
 
+/** By what calls are counted: a stretch of a minute, an hour or a day. */
 export type Period = keyof typeof periods;

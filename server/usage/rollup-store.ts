@@ -2,6 +2,7 @@ import type { EpochSeconds } from '#clock/clock';
 
 /** What calls are counted for. */
 export const callKinds = ['server', 'client', 'key', 'person', 'tool', 'method'] as const;
+/** One of `callKinds`. */
 export type CallKind = (typeof callKinds)[number];
 
 /** How many calls there were, and how many of them came to nothing. */

@@ -17,8 +17,10 @@ export const usageRanges = {
   '90d': { period: 'day', stepSeconds: 86_400, steps: 90 },
 } as const satisfies Record<string, Range>;
 
+/** A time that usage can be looked at for, as in a URL: `7d`. */
 export type UsageRange = keyof typeof usageRanges;
 
+/** Whether a text from outside is one of them. */
 export function isUsageRange(text: string): text is UsageRange {
   return Object.hasOwn(usageRanges, text);
 }
