@@ -1,23 +1,11 @@
-import { DatabaseSync } from 'node:sqlite';
-import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { nodeSqlite } from '#server/store/sqlite/node-sqlite';
 import { recalledRows } from '#server/store/sqlite/recalled-rows';
-import { temporaryFolder } from '#support/temporary-folder';
+import { twoConnections } from '#support/two-connections';
 
 /** A table with one row, how often it was read, and a second connection. */
 async function kept(word = 'one') {
-  const folder = await temporaryFolder();
-  const open = () => {
-    const connection = new DatabaseSync(join(folder.path, 'words.db'));
-    connection.exec('pragma journal_mode = wal');
-    return connection;
-  };
-  const [connection, other] = [open(), open()];
-  onTestFinished(async () => {
-    for (const each of [connection, other]) if (each.isOpen) each.close();
-    await folder[Symbol.asyncDispose]();
-  });
+  const [connection, other] = await twoConnections();
   connection.exec('create table kept (id integer, word text)');
   connection.prepare('insert into kept values (1, ?)').run(word);
   const recalled = recalledRows(connection);

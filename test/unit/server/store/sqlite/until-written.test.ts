@@ -1,22 +1,10 @@
-import { DatabaseSync } from 'node:sqlite';
-import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { untilWritten } from '#server/store/sqlite/until-written';
-import { temporaryFolder } from '#support/temporary-folder';
+import { twoConnections } from '#support/two-connections';
 
 /** A table with one number, how often it was read, and a second connection. */
 async function numbered() {
-  const folder = await temporaryFolder();
-  const open = () => {
-    const connection = new DatabaseSync(join(folder.path, 'numbers.db'));
-    connection.exec('pragma journal_mode = wal');
-    return connection;
-  };
-  const [connection, other] = [open(), open()];
-  onTestFinished(async () => {
-    for (const each of [connection, other]) if (each.isOpen) each.close();
-    await folder[Symbol.asyncDispose]();
-  });
+  const [connection, other] = await twoConnections();
   connection.exec('create table kept (number integer)');
   connection.exec('insert into kept values (1)');
   const recalled = untilWritten(connection);
