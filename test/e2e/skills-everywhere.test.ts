@@ -11,6 +11,7 @@ import { afterAll, expect, test, vi } from 'vitest';
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, modern, rpc } from '#support/mcp-call';
 import { legacyClient, modernClient } from '#support/mcp-clients';
+import { mcpListening } from '#support/mcp-listening';
 import { runningAgent } from '#support/running-agent';
 import { skillText, writeFiles } from '#support/skill-text';
 import { temporaryFolder } from '#support/temporary-folder';
@@ -144,33 +145,17 @@ test.for(served)('a session of the older era at %s hears of changes', async (nam
 });
 
 test.for(served)('a modern caller of %s that listens hears of changes', async (name) => {
-  const request = modern('subscriptions/listen', {
+  await using listening = await mcpListening(`${gateway.base}/mcp/acme/${name}`, {
+    key: keys.get(name) ?? '',
     notifications: { resourcesListChanged: true, resourceSubscriptions: [manifest] },
   });
-  const ending = new AbortController();
-  const response = await fetch(`${gateway.base}/mcp/acme/${name}`, {
-    method: 'POST',
-    headers: {
-      ...request.headers,
-      'content-type': 'application/json',
-      'x-api-key': keys.get(name) ?? '',
-    },
-    body: request.body,
-    signal: ending.signal,
-  });
-  let heard = '';
-  const reading = (async () => {
-    for await (const chunk of response.body ?? []) heard += Buffer.from(chunk).toString();
-  })().catch(() => undefined);
-  await vi.waitFor(() => expect(heard).toContain('acknowledged'), 20_000);
-  const [first = ''] = heard.split('\n\n');
+  const { heard } = listening;
+  const [first = ''] = heard().split('\n\n');
 
   expect(first).toContain('"resourcesListChanged":true');
   expect(first).toContain(`"resourceSubscriptions":["${manifest}"]`);
   await changed(name, async () => {
-    await vi.waitFor(() => expect(heard).toContain('resources/list_changed'), 20_000);
-    await vi.waitFor(() => expect(heard).toContain('resources/updated'), 20_000);
+    await vi.waitFor(() => expect(heard()).toContain('resources/list_changed'), 20_000);
+    await vi.waitFor(() => expect(heard()).toContain('resources/updated'), 20_000);
   });
-  ending.abort();
-  await reading;
 });

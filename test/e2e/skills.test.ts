@@ -13,6 +13,7 @@ import { fixtureUpstream } from '#support/fixture-upstream';
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { legacyClient, modernClient } from '#support/mcp-clients';
 import { mcpCall, modern, rpc } from '#support/mcp-call';
+import { mcpListening } from '#support/mcp-listening';
 import { skillText, writeFiles } from '#support/skill-text';
 import { temporaryFolder } from '#support/temporary-folder';
 import { dualUpstream } from '#support/upstreams/dual-upstream';
@@ -230,38 +231,26 @@ test.for(['acme/fixture', 'acme/bare'])(
 
 test('a modern client that listens is told of what changes, its upstream’s news and ours', async () => {
   const { endpoint, key } = at('acme/dual');
-  const request = modern('subscriptions/listen', {
+  await using listening = await mcpListening(endpoint, {
+    key,
     notifications: {
       toolsListChanged: true,
       resourcesListChanged: true,
       resourceSubscriptions: [manifest],
     },
   });
-  const ending = new AbortController();
-  const response = await fetch(endpoint, {
-    method: 'POST',
-    headers: { ...request.headers, 'content-type': 'application/json', 'x-api-key': key },
-    body: request.body,
-    signal: ending.signal,
-  });
-  let heard = '';
-  const reading = (async () => {
-    for await (const chunk of response.body ?? []) heard += Buffer.from(chunk).toString();
-  })().catch(() => undefined);
-  await vi.waitFor(() => expect(heard).toContain('acknowledged'), 10_000);
-  const [first = ''] = heard.split('\n\n');
+  const { heard } = listening;
+  const [first = ''] = heard().split('\n\n');
   await writeFiles(folder.path, { 'orders/SKILL.md': skillText('orders', 'Again.') });
-  await vi.waitFor(() => expect(heard).toContain('notifications/resources/updated'), 20_000);
+  await vi.waitFor(() => expect(heard()).toContain('notifications/resources/updated'), 20_000);
   await dual.announceTools();
-  await vi.waitFor(() => expect(heard).toContain('notifications/tools/list_changed'), 10_000);
-  ending.abort();
-  await reading;
+  await vi.waitFor(() => expect(heard()).toContain('notifications/tools/list_changed'), 10_000);
 
   expect(first).toContain('"toolsListChanged":true');
   expect(first).toContain('"resourcesListChanged":true');
   expect(first).toContain(`"resourceSubscriptions":["${manifest}"]`);
-  expect(heard).toContain('notifications/resources/list_changed');
-  expect(heard.match(/acknowledged/g)).toHaveLength(1);
+  expect(heard()).toContain('notifications/resources/list_changed');
+  expect(heard().match(/acknowledged/g)).toHaveLength(1);
 });
 
 test('lists of many skills come in pages, each entry once, the upstream’s behind ours', async () => {
