@@ -7,7 +7,8 @@ import type { AdmittedAgent } from './agent-directory.ts';
 import type { AgentTunnels } from './agent-tunnels.ts';
 import { maxFrameBytes } from './frame.ts';
 import { framesOfATurn } from './frames-of-a-turn.ts';
-import { closeCode, type Tunnel, type TunnelSocket } from './tunnel.ts';
+import { closeCode, type TunnelSocket } from './tunnel-socket.ts';
+import type { Tunnel } from './tunnel.ts';
 
 /** The one that both ends must name. */
 export const subprotocol = 'latchkey-agent-1';

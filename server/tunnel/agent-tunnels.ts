@@ -3,7 +3,8 @@ import type { Upstream } from '#gateway/upstream';
 import type { AdmittedAgent, AgentDirectory } from './agent-directory.ts';
 import { absent, type AgentPresence } from './agent-presence.ts';
 import { ConnectedAgent } from './connected-agent.ts';
-import { closeCode, Tunnel, type TunnelSocket } from './tunnel.ts';
+import { closeCode, type TunnelSocket } from './tunnel-socket.ts';
+import { Tunnel } from './tunnel.ts';
 
 const lookEveryMs = 500;
 /** Pages of a busy agent are not asked for more often than this. */

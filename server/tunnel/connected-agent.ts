@@ -5,7 +5,8 @@ import { HeldBytes } from './held-bytes.ts';
 import { LastPlaces } from './last-places.ts';
 import { LeftCallers } from './left-callers.ts';
 import { isListening } from './request-headers.ts';
-import { maxCalls, type Tunnel, type TunnelRequest } from './tunnel.ts';
+import { maxCalls } from './calls-under-way.ts';
+import type { Tunnel, TunnelRequest } from './tunnel.ts';
 import { WaitingCallers, type Waiter } from './waiting-callers.ts';
 
 const maxPlaces = 20_000;

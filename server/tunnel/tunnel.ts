@@ -1,8 +1,10 @@
 import { UpstreamError, type UpstreamAnswer, type UpstreamRequest } from '#gateway/upstream';
 import type { AdmittedAgent } from './agent-directory.ts';
+import { CallsUnderWay } from './calls-under-way.ts';
 import { frameType, jsonFrame, readFrame, writeFrame, type Frame } from './frame.ts';
 import { readCredit, readHead, readHello, readReset, type Hello } from './payloads.ts';
 import { forwardedHeaders, isListening } from './request-headers.ts';
+import { closeCode, type TunnelSocket } from './tunnel-socket.ts';
 import { TunnelStream } from './tunnel-stream.ts';
 
 const helloWithinMs = 10_000;
@@ -12,29 +14,7 @@ const silentAfterMs = 4000;
 const maxViolations = 100;
 const maxStreamId = 0xffff_ffff;
 
-export const maxCalls = 128;
-/** No caller takes the last quarter of what others need too. */
-const maxCallsOfOne = 96;
-const maxListening = 4096;
-
-/** Why a tunnel ends: WebSocket close codes. RFC 6455 §7.4.1, and 4000 upwards our own */
-export const closeCode = {
-  goingAway: 1001,
-  notBinary: 1003,
-  revoked: 4401,
-  violation: 4403,
-} as const;
-
-/** The WebSocket below a tunnel. */
-export interface TunnelSocket {
-  send(frame: Buffer): void;
-  ping(): void;
-  /** Says goodbye, and lets go soon after, answered or not. */
-  close(code: number, reason: string): void;
-  /** Lets go without a word. */
-  terminate(): void;
-}
-
+/** What a tunnel stands on, and whom it tells. */
 export interface TunnelPorts {
   readonly socket: TunnelSocket;
   /** Milliseconds that only grow. */
@@ -65,9 +45,7 @@ export class Tunnel {
   readonly sinceMs: number;
   readonly #ports: TunnelPorts;
   readonly #streams = new Map<number, TunnelStream>();
-  readonly #callsOf = new Map<string, number>();
-  #calls = 0;
-  #listening = 0;
+  readonly #underWay = new CallsUnderWay();
   #lastId = 0;
   #violations = 0;
   #heardAtMs: number;
@@ -94,12 +72,12 @@ export class Tunnel {
   }
 
   get calls(): number {
-    return this.#calls;
+    return this.#underWay.calls;
   }
 
   /** How many streams are under way that only listen. */
   get listening(): number {
-    return this.#listening;
+    return this.#underWay.listening;
   }
 
   serves(server: string): boolean {
@@ -108,8 +86,7 @@ export class Tunnel {
 
   /** Whether it may take one more request of this kind for this caller. */
   hasRoom(caller: string, listens: boolean): boolean {
-    if (listens) return this.#listening < maxListening;
-    return this.#calls < maxCalls && (this.#callsOf.get(caller) ?? 0) < maxCallsOfOne;
+    return this.#underWay.hasRoom(caller, listens);
   }
 
   /** @throws {UpstreamError} */
@@ -132,14 +109,14 @@ export class Tunnel {
       over: () => {
         signal.removeEventListener('abort', abort);
         this.#streams.delete(id);
-        this.#count(caller, listens, -1);
+        this.#underWay.count(caller, listens, -1);
         this.#ports.freed();
         this.#endWhenDrained();
       },
       nowMs,
     });
     this.#streams.set(id, stream);
-    this.#count(caller, listens, 1);
+    this.#underWay.count(caller, listens, 1);
     signal.addEventListener('abort', abort);
     const headers = forwardedHeaders(request.headers);
     try {
@@ -280,16 +257,6 @@ export class Tunnel {
     this.#violations += 1;
     if (this.#violations > maxViolations) {
       this.end(closeCode.violation, 'too many frames against the rules');
-    }
-  }
-
-  #count(caller: string, listens: boolean, by: 1 | -1): void {
-    if (listens) this.#listening += by;
-    else {
-      this.#calls += by;
-      const left = (this.#callsOf.get(caller) ?? 0) + by;
-      if (left > 0) this.#callsOf.set(caller, left);
-      else this.#callsOf.delete(caller);
     }
   }
 
