@@ -1,14 +1,15 @@
 import type { IncomingMessage } from 'node:http';
 import { authorizedRequest } from './authorized-request.ts';
+import { awaitedAnswers } from './awaited-answers.ts';
 import { eventStream, EventTooLargeError } from './event-stream.ts';
 import { mayHaveRun } from './may-have-run.ts';
 import { onceMore } from './once-more.ts';
 import { repeatableRequests } from './repeatable-requests.ts';
 import { retryMs } from './retry-ms.ts';
 import type { StreamableHttpOptions } from './streamable-http.ts';
+import { unlessAborted } from './unless-aborted.ts';
 import { UpstreamError, type Deliver, type Upstream } from './upstream.ts';
-import { answerTo } from '#jsonrpc/answer';
-import { idKey, readMessage, type Message } from '#jsonrpc/message';
+import { readMessage, type Message } from '#jsonrpc/message';
 
 /** An `Upstream` of the oldest transport, which can be tried before it is used. */
 export interface HttpSse extends Upstream {
@@ -21,7 +22,6 @@ export interface HttpSse extends Upstream {
 }
 
 type Stream = { endpoint: URL; over: Promise<void>; cut: () => void };
-type Waiting = { id: string; deliver: Deliver; resolve: () => void; fail: (e: Error) => void };
 
 const initialized = readMessage(
   Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'),
@@ -38,7 +38,7 @@ const endpointMs = 10_000;
 export function httpSse(options: StreamableHttpOptions): HttpSse {
   const { url, clock, log, maxMessageBytes } = options;
   const life = new AbortController();
-  const waiting = new Map<string, Waiting>();
+  const answers = awaitedAnswers();
   const repeatable = repeatableRequests();
   let stream: Stream | undefined;
   let opening: Promise<Stream> | undefined;
@@ -78,7 +78,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
           stream = undefined;
           const broken = error instanceof UpstreamError ? error : brokenOff(error);
           reject(broken);
-          for (const { fail } of waiting.values()) fail(broken);
+          answers.fail(broken);
         });
       const made = { endpoint: await endpoint, over, cut };
       stream = made;
@@ -121,10 +121,8 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
       return log.warn('event is no JSON-RPC message', { reason: String(error) });
     }
     if (message.kind !== 'response') return unasked?.(message);
-    const asker = waiting.get(idKey(message.id ?? 'null'));
-    if (!asker) return log.debug('answer to no open request dropped', { id: message.id });
-    await asker.deliver(answerTo(asker.id, message));
-    asker.resolve();
+    if (await answers.take(message)) return;
+    log.debug('answer to no open request dropped', { id: message.id });
   }
 
   async function post(
@@ -143,37 +141,8 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
     throw new UpstreamError('status', `the server answered ${status}`, { status });
   }
 
-  /** Posts a request and resolves when its answer has come by the stream. */
-  async function ask(to: Stream, message: Message, deliver: Deliver, signal: AbortSignal) {
-    const id = message.id ?? 'null';
-    const key = idKey(id);
-    const { promise, resolve, reject: fail } = Promise.withResolvers<void>();
-    const stop = () => fail(new UpstreamError('aborted', 'aborted'));
-    promise.catch(() => undefined);
-    waiting.set(key, { id, deliver, resolve, fail });
-    signal.addEventListener('abort', stop, { once: true });
-    try {
-      if (signal.aborted) stop();
-      const posted = post(to, message, signal);
-      const accepted = async () => {
-        await posted;
-        await promise;
-      };
-      // Whether a request was taken is known once it is posted, though the stream broke off before.
-      const answered = async () => {
-        try {
-          await promise;
-        } catch (error) {
-          await posted;
-          throw error;
-        }
-      };
-      await Promise.race([answered(), accepted()]);
-    } finally {
-      waiting.delete(key);
-      signal.removeEventListener('abort', stop);
-    }
-  }
+  const ask = (to: Stream, message: Message, deliver: Deliver, signal: AbortSignal) =>
+    answers.ask(message, deliver, { send: () => post(to, message, signal), signal });
 
   async function shakeHands(to: Stream, message: Message): Promise<void> {
     log.info('stream opened again, making the handshake again', {});
@@ -252,17 +221,4 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
 
 function brokenOff(cause: unknown): UpstreamError {
   return new UpstreamError('no_answer', 'the stream broke off', { cause });
-}
-
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const stop = () => reject(new UpstreamError('aborted', 'aborted'));
-  work.catch(() => undefined);
-  if (signal.aborted) stop();
-  signal.addEventListener('abort', stop, { once: true });
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    signal.removeEventListener('abort', stop);
-  }
 }
