@@ -190,10 +190,6 @@ async function open(
       hashing: passwordHashing(),
       sealing: masterKey,
       refusals,
-      endGrants: async (userId) => {
-        await stores.grants.revokeAll(userId, clock.now());
-        await stores.personalTokens.revokeAll(userId, clock.now());
-      },
       identityProvider:
         options.oidc &&
         openIdProvider({ ...options.oidc, redirectUri: base + providerCallbackPath }),

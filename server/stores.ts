@@ -14,6 +14,7 @@ import { clientSecretStore } from '#store/client-secret-store';
 import { clientStore } from '#store/client-store';
 import { clientUseStore } from '#store/client-use-store';
 import { consentStore } from '#store/consent-store';
+import { endGrants } from '#store/end-grants';
 import { grantDirectory } from '#store/grant-directory';
 import { grantStore } from '#store/grant-store';
 import { groupMappingStore } from '#store/group-mapping-store';
@@ -120,6 +121,7 @@ function storesOf(db: SqliteStore['db']) {
     attempts: attemptStore(db),
     challenges: challengeStore(db),
     identities: identityStore(db),
+    endGrants: endGrants(db),
     audit: auditLog(db),
     auditReader: auditLog(db),
     grants: grantStore(db),

@@ -87,7 +87,9 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
       return show(reply, person, { errors: [{ field: 'current', message }] });
     }
     const hash = await people.hashing.hash(password);
-    await setPassword(user, hash, visitOf(request), people);
+    await people.together((stores) =>
+      setPassword(user, hash, visitOf(request), { ...stores, clock }),
+    );
     const [userId, next] = [user.id, '/account?done=password'];
     // A new session says that its factors were proved just now, and only the password was.
     if (person.session.factors === 1 || !isRecentProof(person.session, clock.now())) {

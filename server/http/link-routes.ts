@@ -108,11 +108,14 @@ function resetRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
     const password = form.get('password') ?? '';
     const problem = passwordProblem(password, form.get('repeated') ?? '', user.email);
     if (problem !== undefined) return send(request, reply, user, problem);
-    // Before the link is used up: hashing takes its turn, and can be refused.
+    // Ahead of the transaction: hashing takes its turn, and can be refused.
     const hash = await people.hashing.hash(password);
-    if (!(await links.take(hashSecret(linkToken), clock.now())))
-      throw new PeopleRefusal('link_over');
-    await setPassword(user, hash, visitOf(request), people);
+    // One transaction: where the password cannot be kept, the link stays good.
+    await people.together(async (stores) => {
+      if (!(await stores.links.take(hashSecret(linkToken), clock.now())))
+        throw new PeopleRefusal('link_over');
+      await setPassword(user, hash, visitOf(request), { ...stores, clock });
+    });
     const next = '/account?done=password';
     return signInAfterPassword(request, reply, { userId: user.id, next }, options);
   });

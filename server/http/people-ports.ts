@@ -20,8 +20,8 @@ import type { SessionStore } from '#people/session-store';
 import type { RecoveryCodeStore, TotpStore } from '#people/totp-store';
 import type { UserStore } from '#people/user';
 
-/** What the pages of people stand on. */
-export interface PeoplePorts {
+/** What the pages of people keep. */
+interface PeopleStores {
   readonly users: UserStore;
   readonly passwords: PasswordStore;
   readonly sessions: SessionStore;
@@ -30,17 +30,23 @@ export interface PeoplePorts {
   readonly attempts: AttemptStore;
   readonly totps: TotpStore;
   readonly recoveryCodes: RecoveryCodeStore;
-  readonly sealing: Sealing;
   readonly challenges: ChallengeStore;
   readonly identities: IdentityStore;
   readonly groupMembers: Pick<GroupMemberStore, 'setProvided'>;
   readonly invitations: Pick<InvitationStore, 'peek' | 'take'>;
   readonly audit: AuditLog;
-  readonly refusals: RefusalLog;
   readonly organizations: Pick<OrganizationStore, 'add' | 'byName'>;
   readonly settings: Pick<OrganizationSettingsStore, 'of'>;
-  readonly hashing: PasswordHashing;
   readonly endGrants: EndGrants;
+}
+
+/** What the pages of people stand on. */
+export interface PeoplePorts extends PeopleStores {
+  readonly sealing: Sealing;
+  readonly refusals: RefusalLog;
+  readonly hashing: PasswordHashing;
+  /** All that `work` does through these stores is one transaction; inside it nothing else may be waited for. */
+  readonly together: <Result>(work: (stores: PeopleStores) => Promise<Result>) => Promise<Result>;
   /** What the person allowed applications to do; without it the account page has no such section. */
   readonly grantsOf?: (userId: string) => Promise<AccountGrant[]>;
   /** Single sign-on, where it is configured. */

@@ -17,8 +17,8 @@ export interface SetPasswordPorts {
 
 /**
  * Replaces a person's password. Whoever knew the old one is out at once: sessions, grants and tokens of
- * the person end. The caller has checked that the person may, and that the password is a good one, and has
- * hashed it: what is used up for it, as a link, is used up after that, which can be refused.
+ * the person end. The caller has checked that the person may, and that the password is a good one, has hashed
+ * it, as that can be refused, and gives the stores of one transaction.
  */
 export async function setPassword(
   user: User,
@@ -26,13 +26,14 @@ export async function setPassword(
   { address, requestId }: Pick<Visit, 'address' | 'requestId'>,
   { passwords, attempts, audit, endGrants, clock }: SetPasswordPorts,
 ): Promise<void> {
-  await endGrants(user.id);
+  const now = clock.now();
+  await endGrants(user.id, now);
   await passwords.set(user.id, hash);
   // Until here the old sessions could still allow something.
-  await endGrants(user.id);
+  await endGrants(user.id, now);
   await attempts.clear(accountSubject(user.email));
   await audit.append({
-    at: clock.now(),
+    at: now,
     actor: `user:${user.id}`,
     organization: undefined,
     action: 'password.set',

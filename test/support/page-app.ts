@@ -122,7 +122,6 @@ export async function pageApp(): Promise<PageApp> {
       hashing: passwordHashing({ log2Cost: 8 }),
       sealing: masterKey(randomBytes(32)),
       refusals,
-      endGrants: (userId) => stores.grants.revokeAll(userId, clock.now()),
       grantsOf: accountGrantsOf(stores.grants, clock),
       identityProvider: {
         name: 'Acme ID',

@@ -1,0 +1,119 @@
+import { randomBytes } from 'node:crypto';
+
+import { sql } from 'kysely';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { hashSecret } from '#server/credentials/secret-format';
+import { cookieName } from '#server/http/cookies';
+import { csrfToken } from '#server/people/csrf-token';
+import { passwordHashing } from '#server/people/password-hashing';
+import { pageApp, type PageApp } from '#support/page-app';
+
+const linkToken = 'from-a-link';
+const password = 'correct horse battery staple';
+
+let app: PageApp;
+beforeEach(async () => {
+  app = await pageApp();
+});
+afterEach(() => app[Symbol.asyncDispose]());
+
+/** Lets nothing more be written to `table`, as a disk that fills; returns how there is room again. */
+async function full(table: 'audit_event' | 'password'): Promise<() => Promise<void>> {
+  const { db } = app.server.stores;
+  await sql`create trigger full before insert on ${sql.table(table)}
+    begin select raise(abort, 'database or disk is full'); end`.execute(db);
+  return async () => void (await sql`drop trigger full`.execute(db));
+}
+
+/** Sends a form of a page for somebody who is not signed in. */
+async function send(path: string, fields: Readonly<Record<string, string>>): Promise<number> {
+  const token = randomBytes(24).toString('base64url');
+  const cookie = `${cookieName('latchkey-browser', app.server.base)}=${token}`;
+  const body = new URLSearchParams({ ...fields, csrf_token: csrfToken(token) }).toString();
+  return (await app.post({ path, cookie, body })).status;
+}
+
+const chosen = { email: 'olga@example.com', password, repeated: password };
+
+test.each(['audit_event', 'password'] as const)(
+  'the link of the first owner stays good where no %s can be written',
+  async (table) => {
+    const { stores, clock } = app.server;
+    for (const { user } of await stores.users.list()) await stores.users.remove(user.id);
+    await stores.links.add(hashSecret(linkToken), { type: 'set-up' }, clock.now() + 60);
+    const setUp = () => send(`/set-up/${linkToken}`, { ...chosen, organization: 'newcomers' });
+    const freed = await full(table);
+
+    const failed = await setUp();
+    const left = [await stores.users.list(), await stores.organizations.byName('newcomers')];
+    await freed();
+
+    expect([failed, left]).toEqual([503, [[], undefined]]);
+    expect(await setUp()).toBe(303);
+    expect(await stores.users.byEmail(chosen.email)).toBeDefined();
+  },
+);
+
+test.each(['audit_event', 'password'] as const)(
+  'a link for a new password stays good where no %s can be written',
+  async (table) => {
+    const { stores, clock } = app.server;
+    const { userId } = await app.browser('olga');
+    await stores.passwords.set(userId, 'the old one');
+    const { cookie } = await app.browser('olga');
+    await stores.links.add(hashSecret(linkToken), { type: 'reset', userId }, clock.now() + 60);
+    const reset = () => send(`/reset/${linkToken}`, { password, repeated: password });
+    const freed = await full(table);
+
+    const failed = await reset();
+    const hash = await stores.passwords.hashOf(userId);
+    const { status } = await app.get('/account', cookie);
+    await freed();
+
+    expect([failed, hash, status]).toEqual([503, 'the old one', 200]);
+    expect(await reset()).toBe(303);
+    expect(await stores.passwords.hashOf(userId)).not.toBe('the old one');
+  },
+);
+
+test('a new password that cannot be written down leaves the old one', async () => {
+  const { stores } = app.server;
+  const { userId } = await app.browser('olga');
+  const old = await passwordHashing({ log2Cost: 8 }).hash(password);
+  await stores.passwords.set(userId, old);
+  const browser = await app.browser('olga');
+  const body = new URLSearchParams({
+    csrf_token: browser.csrfToken,
+    current: password,
+    password: 'another horse battery',
+    repeated: 'another horse battery',
+  }).toString();
+  await sql`create trigger full before insert on audit_event when new.action = 'password.set'
+    begin select raise(abort, 'database or disk is full'); end`.execute(stores.db);
+
+  const { status } = await app.post({ path: '/account/password', cookie: browser.cookie, body });
+
+  expect(status).toBe(503);
+  expect(await stores.passwords.hashOf(userId)).toBe(old);
+  expect((await app.get('/account', browser.cookie)).status).toBe(200);
+});
+
+test('an invitation stays open where taking it cannot be written down', async () => {
+  const { stores, clock } = app.server;
+  const id = 'invitation_1';
+  const [createdAt, expiresAt] = [clock.now(), clock.now() + 60];
+  const offer = { organizationId: 'org_acme', role: 'member', groupIds: [], note: '' } as const;
+  const made = { createdBy: 'operator', createdAt, expiresAt };
+  await stores.invitations.add({ id, tokenHash: hashSecret(linkToken), ...offer, ...made });
+  const join = () => send(`/invitation/${linkToken}/account`, chosen);
+  const freed = await full('audit_event');
+
+  const failed = await join();
+  const user = await stores.users.byEmail(chosen.email);
+  await freed();
+
+  expect([failed, user]).toEqual([503, undefined]);
+  expect(await join()).toBe(303);
+  expect(await stores.users.byEmail(chosen.email)).toBeDefined();
+});
