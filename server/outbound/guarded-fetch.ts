@@ -1,7 +1,7 @@
 import type { LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 
-import { Agent, request } from 'undici';
+import { Agent, request, type Dispatcher } from 'undici';
 
 import { answerLookup, checkedAddresses, type OutboundGuard } from './checked-addresses.ts';
 import { OutboundError } from './outbound-error.ts';
@@ -9,12 +9,15 @@ import { OutboundError } from './outbound-error.ts';
 export interface OutboundOptions extends OutboundGuard {
   readonly timeoutMs: number;
   readonly maxBytes: number;
+  /** For answers whose status says all: of their body at most `maxBytes` are taken, and thrown away. */
+  readonly discardsBody?: boolean;
 }
 
 export interface GuardedRequest {
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
+  readonly signal?: AbortSignal;
 }
 
 /** Asks a URL that somebody else chose, as `fetch` does; a redirect is an answer and not followed. */
@@ -28,14 +31,20 @@ export type GuardedFetch = (url: string, asked?: GuardedRequest) => Promise<Resp
  *
  * Rejects with `OutboundError`.
  */
-export function guardedFetch({ timeoutMs, maxBytes, ...guard }: OutboundOptions): GuardedFetch {
-  return async (url, { method = 'GET', headers = {}, body } = {}) => {
+export function guardedFetch({
+  timeoutMs,
+  maxBytes,
+  discardsBody = false,
+  ...guard
+}: OutboundOptions): GuardedFetch {
+  return async (url, { method = 'GET', headers = {}, body, signal: ended } = {}) => {
     const asked = new URL(url);
     const { hostname, protocol } = asked;
     if (protocol !== 'https:' && protocol !== 'http:') {
       throw new OutboundError('forbidden', `${protocol} is not asked`);
     }
-    const signal = AbortSignal.timeout(timeoutMs);
+    const late = AbortSignal.timeout(timeoutMs);
+    const signal = ended ? AbortSignal.any([late, ended]) : late;
     const addresses = await inTime(checkedAddresses(asked, guard), signal);
     const dispatcher = new Agent({ connect: { lookup: pinned(addresses) }, pipelining: 0 });
     try {
@@ -46,7 +55,9 @@ export function guardedFetch({ timeoutMs, maxBytes, ...guard }: OutboundOptions)
         headers: { ...headers, 'accept-encoding': 'identity' },
         body: body ?? null,
       });
-      const bytes = await limited(answer.body, maxBytes);
+      const bytes = discardsBody
+        ? await discarded(answer.body, { limit: maxBytes, signal })
+        : await limited(answer.body, maxBytes);
       return new Response(hasBody(answer.statusCode) ? bytes : null, {
         status: answer.statusCode,
         headers: Object.entries(answer.headers).flatMap(([name, values]) =>
@@ -81,6 +92,15 @@ async function limited(body: AsyncIterable<Uint8Array>, maxBytes: number) {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
+}
+
+/** Lets a receiver finish what it says; what it answered stands, however that ends. */
+async function discarded(
+  body: Dispatcher.ResponseData['body'],
+  options: { limit: number; signal: AbortSignal },
+): Promise<null> {
+  await body.dump(options).catch(() => undefined);
+  return null;
 }
 
 /** Resolving a name takes no signal. */
