@@ -25,6 +25,7 @@ import { passwordHashing } from '#people/password-hashing';
 import { FailedAttempts } from '#oauth/failed-attempts';
 import { findClient } from '#oauth/find-client';
 import { fetchText } from '#outbound/fetch-text';
+import { guardedFetch } from '#outbound/guarded-fetch';
 import { parseServerPath } from '#organizations/slug';
 import { accessTokens, type AccessTokenClaims } from '#signing/access-token';
 import { KeyRing } from '#signing/key-ring';
@@ -37,10 +38,12 @@ import { endRegistrations } from '#upstream-access/end-registrations';
 import { accessFetch, clientsOf } from '#upstream-access/upstream-authorizations';
 import { upstreamSetup } from '#upstream-access/upstream-setup';
 import { CallMeter } from '#usage/call-meter';
+import { WebhookDeliveries } from '#webhooks/webhook-deliveries';
 import { openUpstreams, type UpstreamOptions } from './open-upstreams.ts';
 import { openStores, type OpenStores } from './stores.ts';
 
 const drainMs = 10_000;
+const webhookAnswer = { timeoutMs: 10_000, maxBytes: 16 * 1024, discardsBody: true };
 const clientDocument = { timeoutMs: 3000, maxBytes: 20 * 1024 };
 
 export interface ServeOptions extends UpstreamOptions {
@@ -147,6 +150,20 @@ async function open(
     failed: (err) => log.error({ err }, 'an authorization server was not told of an end'),
   });
   closers.push(() => endConnections.close());
+  const changes = sqliteChanges(stores.connection);
+  const deliveries = new WebhookDeliveries({
+    backlog: stores.backlog,
+    together: stores.together,
+    ask: guardedFetch({ ...webhookAnswer, ...guard }),
+    allowedHosts: guard.allowedHosts,
+    sealing: masterKey,
+    clock,
+    random: Math.random,
+    written: () => changes.written(),
+    undelivered: (webhook, words) => log.info({ webhook }, `event not delivered: it ${words}`),
+    failed: (err) => log.error({ err }, 'events not delivered'),
+  });
+  closers.push(() => deliveries.close());
   const administration = {
     ...stores,
     clock,
@@ -238,7 +255,7 @@ async function open(
             sealing: masterKey,
             authorizationClientOf: clientOf,
             tellEnds: () => endConnections.tellNow(),
-            changes: changesWithAgents(sqliteChanges(stores.connection), tunnels),
+            changes: changesWithAgents(changes, tunnels),
             presenceOf: (agentId) => tunnels.presenceOf(agentId),
             callServer: consoleCalls(gateway),
           },

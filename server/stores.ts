@@ -59,6 +59,8 @@ import {
 import { endedRegistrationStore } from '#store/upstream-registration-store';
 import { usageStore } from '#store/usage-store';
 import { userStore } from '#store/user-store';
+import { webhookBacklog } from '#store/webhook-backlog';
+import { webhookStore } from '#store/webhook-store';
 
 /** The file in the data folder that everything is kept in. */
 export const databaseName = 'latchkey.db';
@@ -137,6 +139,8 @@ function storesOf(db: SqliteStore['db']) {
     upstreamConnectionDirectory: upstreamConnectionDirectory(db),
     endedConnections: endedConnectionStore(db),
     endedRegistrations: endedRegistrationStore(db),
+    webhooks: webhookStore(db),
+    backlog: webhookBacklog(db, inQuickTransaction),
   };
 }
 

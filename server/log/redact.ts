@@ -5,6 +5,8 @@
  */
 const secretPatterns: [RegExp, string][] = [
   [/(secret|pk_live|mcp|code|rt|pat)_[0-9A-Za-z]{16,}/g, '$1_[redacted]'],
+  // Standard Webhooks, in base64, also as a URL spells it.
+  [/whsec_(?:[\w+/-]|%2[BF]){16,}(?:=|%3D)*/gi, 'whsec_[redacted]'],
   [/eyJ[\w-]*\.[\w-]+\.[\w-]*/g, '[redacted]'],
   [/(Bearer|Basic) +[\w.~+/=-]{8,}/gi, '$1 [redacted]'],
 ];

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 
 import { sql, type Kysely, type Selectable } from 'kysely';
 
-import type { AuditEvent, AuditLog, AuditReader } from '#audit/audit-log';
+import type { AuditEvent, AuditLog, AuditReader, KeptEvent } from '#audit/audit-log';
 import type { Schema } from './schema.ts';
 
 /** The audit log in SQL; the database itself refuses to change or remove an event. */
@@ -13,8 +13,9 @@ export function auditLog(db: Kysely<Schema>): AuditLog & AuditReader {
       await db
         .insertInto('audit_event')
         .values(
-          organizations.map((organization) => ({
+          organizations.map((organization, place) => ({
             id: nextId(event.at),
+            sequence: sql<number>`(select coalesce(max(sequence), 0) from audit_event) + ${place + 1}`,
             at: event.at,
             actor: event.actor,
             organization,
@@ -55,7 +56,7 @@ export function auditLog(db: Kysely<Schema>): AuditLog & AuditReader {
       if (from !== undefined) query = query.where('at', '>=', from);
       if (until !== undefined) query = query.where('at', '<', until);
       if (after) query = query.where(sql<boolean>`(at, id) < (${after.at}, ${after.id})`);
-      return (await query.execute()).map((row) => Object.assign(readEvent(row), { id: row.id }));
+      return (await query.execute()).map(readKeptEvent);
     },
 
     async actions(organization) {
@@ -92,6 +93,10 @@ async function organizationsOf(
 function nextId(at: number): string {
   const tick = process.hrtime.bigint().toString(16).padStart(16, '0');
   return `${at.toString(16).padStart(10, '0')}${tick}${randomBytes(4).toString('hex')}`;
+}
+
+export function readKeptEvent(row: Selectable<Schema['audit_event']>): KeptEvent {
+  return Object.assign(readEvent(row), { id: row.id });
 }
 
 function readEvent(row: Selectable<Schema['audit_event']>): AuditEvent {

@@ -291,5 +291,31 @@ export interface Schema {
     outcome: string;
     /** How often it happened, where repetitions are counted. */
     times: Generated<number>;
+    /** Counts the events as they are written down; null for those from before webhooks. */
+    sequence: number | null;
+  };
+  webhook: {
+    id: string;
+    organization_id: string;
+    url: string;
+    /** Empty where all are wanted. */
+    actions: string;
+    sealed_secret: string;
+    sealed_earlier_secret: string | null;
+    earlier_until: number | null;
+    /** The sequence of the last event that it has, or does not want. */
+    position: number;
+    /** How often the event behind `position` was sent in vain. */
+    attempts: Generated<number>;
+    next_attempt_at: Generated<number>;
+    failing_since: number | null;
+    last_success_at: number | null;
+    last_failure_at: number | null;
+    last_failure: string | null;
+    disabled_at: number | null;
+    disabled_because: string | null;
+    /** Counts the changes that somebody made to it. */
+    revision: Generated<number>;
+    created_at: number;
   };
 }

@@ -211,6 +211,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'tunnel',
       'upstream-access',
       'usage',
+      'webhooks',
     ],
     packages: ['kysely'],
   },
@@ -316,9 +317,11 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'tunnel',
       'upstream-access',
       'usage',
+      'webhooks',
     ],
     packages: ['kysely'],
   },
+  'server/webhooks': { enters: ['audit', 'clock', 'outbound', 'people'] },
   'server/api': { enters: ['administration'], packages: ['zod'] },
   'server/http': {
     enters: [

@@ -10,6 +10,8 @@ describe('a secret is blotted out wherever it stands', () => {
     ['alone', `secret_${random}`, 'secret_[redacted]'],
     ['an agent key in words', `key pk_live_${random}!`, 'key pk_live_[redacted]!'],
     ['an MCP key in JSON', `{"key":"mcp_${random}"}`, '{"key":"mcp_[redacted]"}'],
+    ['a webhook secret', `of whsec_${random}+/${random}=.`, 'of whsec_[redacted].'],
+    ['a webhook secret in a URL', `/whsec_a%2Bb%2F${random}%3D/x`, '/whsec_[redacted]/x'],
     ['a code in a URL', `/cb?code=code_${random}&state=x`, '/cb?code=code_[redacted]&state=x'],
     ['a refresh token in a form', `refresh_token=rt_${random}`, 'refresh_token=rt_[redacted]'],
     ['twice in a line', `mcp_${random},mcp_${random}`, 'mcp_[redacted],mcp_[redacted]'],

@@ -1,0 +1,95 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { guardedFetch } from '#server/outbound/guarded-fetch';
+import { sendMessage } from '#server/webhooks/send-message';
+import { newWebhookSecret } from '#server/webhooks/webhook-message';
+import { countedServer, type CountedServer } from '#support/counted-server';
+
+const message = { id: 'event', body: '{}' };
+let site: CountedServer;
+let port: string;
+beforeAll(async () => {
+  site = await countedServer((request, response) => {
+    const path = request.url ?? '';
+    if (path === '/silent') return;
+    if (path === '/huge') return response.writeHead(200).end('x'.repeat(4_000_000));
+    if (path === '/drip') return response.writeHead(200).write('x');
+    const status = Number(path.slice(1));
+    return response.writeHead(status, { location: '/204', 'retry-after': '7' }).end('no');
+  });
+  port = new URL(site.origin).port;
+});
+afterAll(() => site[Symbol.asyncDispose]());
+
+const send = (
+  path: string,
+  { hosts = ['hooks.test'], origin = `http://hooks.test:${port}` } = {},
+) => {
+  const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
+  const options = { timeoutMs: 400, maxBytes: 1000, discardsBody: true };
+  const ports = {
+    ask: guardedFetch({ ...options, allowedHosts: hosts, resolve }),
+    allowedHosts: hosts,
+  };
+  const to = { url: `${origin}${path}`, secrets: [newWebhookSecret()], now: 1_800_000_000 };
+  return sendMessage(message, to, ports);
+};
+
+test.each([
+  ['/200', true, 'answered 200'],
+  ['/204', true, 'answered 204'],
+  ['/400', false, 'answered 400'],
+  ['/410', false, 'answered 410'],
+  ['/500', false, 'answered 500'],
+])('%s is delivered: %s', async (path, isDelivered, words) => {
+  expect(await send(path)).toMatchObject({
+    isDelivered,
+    words,
+    status: Number(path.slice(1)),
+    retryAfterSeconds: undefined,
+  });
+});
+
+test.each(['/429', '/503'])('%s may say when to come back', async (path) => {
+  expect(await send(path)).toMatchObject({ isDelivered: false, retryAfterSeconds: 7 });
+});
+
+test('a redirect is a failure, and nobody follows it', async () => {
+  const before = site.seen.length;
+
+  expect(await send('/307')).toMatchObject({
+    isDelivered: false,
+    words: 'answered 307, and no redirect is followed',
+  });
+  expect(site.lines().slice(before)).toEqual(['POST /307']);
+});
+
+test('a status counts, however much or slowly a receiver goes on talking', async () => {
+  expect(await send('/huge')).toMatchObject({ isDelivered: true });
+  expect(await send('/drip')).toMatchObject({ isDelivered: true });
+});
+
+test('a receiver that says nothing has failed', async () => {
+  expect(await send('/silent')).toEqual({
+    isDelivered: false,
+    status: undefined,
+    words: 'did not answer in time',
+  });
+});
+
+test('an address inside the network is not dialled, whatever its name', async () => {
+  const before = site.seen.length;
+  const hosts: string[] = [];
+
+  expect(await send('/200', { hosts, origin: `https://hooks.test:${port}` })).toMatchObject({
+    words: 'is not on the public internet',
+  });
+  expect(await send('/200', { hosts })).toMatchObject({ words: 'is not an https URL' });
+  expect(site.seen.length).toBe(before);
+});
+
+test('a receiver that is not there could not be reached', async () => {
+  const origin = 'http://hooks.test:1';
+
+  expect(await send('/200', { origin })).toMatchObject({ words: 'could not be reached' });
+});

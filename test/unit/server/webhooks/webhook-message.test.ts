@@ -1,0 +1,88 @@
+import { Webhook } from 'standardwebhooks';
+import { beforeEach, expect, test, vi } from 'vitest';
+
+import type { KeptEvent } from '#server/audit/audit-log';
+import { exportAudit } from '#server/audit/export-audit';
+import { eventMessage, newWebhookSecret, signedHeaders } from '#server/webhooks/webhook-message';
+
+const now = 1_800_000_000;
+const event: KeptEvent = {
+  id: '006b49d200',
+  at: now - 7,
+  actor: 'user:user_dana',
+  organization: 'acme',
+  action: 'key.create',
+  target: 'key:key_1 “Grüße”',
+  address: undefined,
+  requestId: 'req_1',
+  outcome: 'done',
+};
+
+// The library reads the machine's own clock.
+beforeEach(() => {
+  vi.useFakeTimers({ now: now * 1000, toFake: ['Date'] });
+  return () => vi.useRealTimers();
+});
+
+test('a receiver with the library for Standard Webhooks takes a message for ours', () => {
+  const secret = newWebhookSecret();
+  const message = eventMessage(event);
+  const headers = signedHeaders(message, [secret], now);
+
+  expect(new Webhook(secret).verify(message.body, headers)).toEqual({
+    type: 'key.create',
+    timestamp: '2027-01-15T07:59:53.000Z',
+    data: {
+      time: '2027-01-15T07:59:53.000Z',
+      actor: 'user:user_dana',
+      organization: 'acme',
+      action: 'key.create',
+      target: 'key:key_1 “Grüße”',
+      address: null,
+      request_id: 'req_1',
+      outcome: 'done',
+      times: 1,
+    },
+  });
+  expect(secret).toMatch(/^whsec_[\w+/]{43}=$/);
+});
+
+test('it refuses another secret, another body, another id, and what is old', () => {
+  const secret = newWebhookSecret();
+  const message = eventMessage(event);
+  const receiver = new Webhook(secret);
+  const headers = signedHeaders(message, [secret], now);
+
+  const taken =
+    (of: string, but: Record<string, string> = {}) =>
+    () =>
+      receiver.verify(of, { ...headers, ...but });
+  expect(taken(message.body)).not.toThrow();
+  expect(taken(message.body.replace('acme', 'acne'))).toThrow('signature');
+  expect(taken(message.body, { 'webhook-id': 'other' })).toThrow('signature');
+  expect(taken(message.body, signedHeaders(message, [newWebhookSecret()], now))).toThrow(
+    'signature',
+  );
+  expect(taken(message.body, signedHeaders(message, [secret], now - 301))).toThrow('too old');
+});
+
+test('while a secret is replaced, whoever knows either takes the message', () => {
+  const [fresh, earlier] = [newWebhookSecret(), newWebhookSecret()];
+  const message = eventMessage(event);
+  const headers = signedHeaders(message, [fresh, earlier], now);
+
+  for (const secret of [fresh, earlier]) {
+    expect(() => new Webhook(secret).verify(message.body, headers)).not.toThrow();
+  }
+});
+
+test('what is sent of an event is what an export has of it', async () => {
+  const left: KeptEvent[] = [event];
+  const auditReader = { read: async () => left.splice(0) };
+  const lines = [];
+  for await (const piece of exportAudit({ organization: 'acme' }, 'jsonl', { auditReader })) {
+    lines.push(piece);
+  }
+
+  expect(JSON.parse(eventMessage(event).body)).toHaveProperty('data', JSON.parse(lines.join('')));
+});
