@@ -2,9 +2,13 @@ import { lookup } from 'node:dns/promises';
 import { join } from 'node:path';
 
 import { checkBaseUrl } from '#config/base-url';
+import type { Sealing } from '#people/sealing';
 import { readMasterKey } from '#signing/master-key';
 import type { SigningKeyStore } from '#signing/signing-key';
+import type { Clock } from '#clock/clock';
+import type { OutboundGuard } from '#outbound/checked-addresses';
 import { upstreamSetup, type UpstreamSetup } from '#upstream-access/upstream-setup';
+import { webhookSetup, type WebhookSetup } from '#webhooks/webhook-setup';
 
 /** Where a command finds what it stands on. */
 export interface CommandPlace {
@@ -17,20 +21,28 @@ export interface CommandPlace {
 }
 
 /**
- * What commands set the access to upstreams up with. The master key is read when something is sealed, as no other
- * command needs it. Hosts inside this network are those that the command itself names.
+ * What commands set the access to upstreams and webhooks up with. The master key is read when something is sealed or
+ * opened, as no other command needs it. Hosts inside this network are those that the command itself names.
  */
 export async function commandSetup(
   signingKeys: Pick<SigningKeyStore, 'list'>,
   { dataDir, masterKeyFile, outboundHosts, baseUrl }: CommandPlace,
-): Promise<UpstreamSetup> {
+  clock: Clock,
+): Promise<{ upstreamSetup: UpstreamSetup; webhookSetup: WebhookSetup }> {
   const mayCreate = (await signingKeys.list()).length === 0;
   const file = masterKeyFile ?? join(dataDir, 'master.key');
-  return upstreamSetup({
-    base: baseUrl === undefined ? undefined : checkBaseUrl(baseUrl),
-    sealing: {
-      seal: (purpose, plaintext) => readMasterKey(file, { mayCreate }).seal(purpose, plaintext),
-    },
-    guard: { allowedHosts: outboundHosts, resolve: (host) => lookup(host, { all: true }) },
-  });
+  const masterKey = () => readMasterKey(file, { mayCreate });
+  const sealing: Sealing = {
+    seal: (purpose, plaintext) => masterKey().seal(purpose, plaintext),
+    open: (purpose, sealed) => masterKey().open(purpose, sealed),
+  };
+  const guard: OutboundGuard = {
+    allowedHosts: outboundHosts,
+    resolve: (host) => lookup(host, { all: true }),
+  };
+  const base = baseUrl === undefined ? undefined : checkBaseUrl(baseUrl);
+  return {
+    upstreamSetup: upstreamSetup({ base, sealing, guard }),
+    webhookSetup: webhookSetup({ sealing, guard, clock }),
+  };
 }

@@ -90,8 +90,8 @@ async function run(argv: readonly string[]): Promise<void> {
       outboundHosts: command.options.includes(outboundHost) ? input.list('outbound-host') : [],
       baseUrl: command.options.includes(knownBaseUrl) ? input.text('base-url') : undefined,
     };
-    const upstreamSetup = await commandSetup(stores.signingKeys, place);
-    const own = { stores: { ...stores, upstreamSetup }, clock, out, hashing };
+    const setup = await commandSetup(stores.signingKeys, place, clock);
+    const own = { stores: { ...stores, ...setup }, clock, out, hashing };
     await command.run(input, { ...own, readPassword: password });
   } finally {
     await stores.close();

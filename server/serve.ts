@@ -39,11 +39,11 @@ import { accessFetch, clientsOf } from '#upstream-access/upstream-authorizations
 import { upstreamSetup } from '#upstream-access/upstream-setup';
 import { CallMeter } from '#usage/call-meter';
 import { WebhookDeliveries } from '#webhooks/webhook-deliveries';
+import { receiverLimits, webhookSetup } from '#webhooks/webhook-setup';
 import { openUpstreams, type UpstreamOptions } from './open-upstreams.ts';
 import { openStores, type OpenStores } from './stores.ts';
 
 const drainMs = 10_000;
-const webhookAnswer = { timeoutMs: 10_000, maxBytes: 16 * 1024, discardsBody: true };
 const clientDocument = { timeoutMs: 3000, maxBytes: 20 * 1024 };
 
 export interface ServeOptions extends UpstreamOptions {
@@ -68,7 +68,7 @@ export interface ServeOptions extends UpstreamOptions {
 
 /** A server that listens. */
 export interface RunningServer {
-  readonly stores: OpenStores & Pick<AdministrationPorts, 'upstreamSetup'>;
+  readonly stores: OpenStores & Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup'>;
   /** Stops listening, lets calls finish for up to ten seconds, ends the rest. */
   close(): Promise<void>;
 }
@@ -154,7 +154,7 @@ async function open(
   const deliveries = new WebhookDeliveries({
     backlog: stores.backlog,
     together: stores.together,
-    ask: guardedFetch({ ...webhookAnswer, ...guard }),
+    ask: guardedFetch({ ...receiverLimits, ...guard }),
     allowedHosts: guard.allowedHosts,
     sealing: masterKey,
     clock,
@@ -169,6 +169,7 @@ async function open(
     clock,
     refusals,
     upstreamSetup: upstreamSetup({ base, sealing: masterKey, guard }),
+    webhookSetup: webhookSetup({ sealing: masterKey, guard, clock }),
   };
   const gateway = new Gateway({
     base,
@@ -267,7 +268,11 @@ async function open(
   await app.listen({ host: options.host, port: options.port });
 
   return {
-    stores: { ...stores, upstreamSetup: administration.upstreamSetup },
+    stores: {
+      ...stores,
+      upstreamSetup: administration.upstreamSetup,
+      webhookSetup: administration.webhookSetup,
+    },
     async close() {
       const late = setTimeout(() => {
         gateway.endAll();

@@ -38,6 +38,8 @@ import type {
   UpstreamConnectionStore,
 } from '#upstream-access/upstream-connection';
 import type { UpstreamSetup } from '#upstream-access/upstream-setup';
+import type { WebhookStore } from '#webhooks/webhook';
+import type { WebhookSetup } from '#webhooks/webhook-setup';
 
 /** What administering keeps and reads. */
 export interface AdministrationStores {
@@ -73,6 +75,7 @@ export interface AdministrationStores {
   readonly upstreamAccesses: UpstreamAccessStore;
   readonly upstreamConnections: Pick<UpstreamConnectionStore, 'of'>;
   readonly upstreamConnectionDirectory: UpstreamConnectionDirectory;
+  readonly webhooks: WebhookStore;
   readonly auditReader: AuditReader;
   readonly audit: Pick<AuditLog, 'append'>;
 }
@@ -87,6 +90,7 @@ export interface AdministrationPorts extends AdministrationStores {
     work: (stores: AdministrationStores) => Promise<Result>,
   ) => Promise<Result>;
   readonly upstreamSetup: UpstreamSetup;
+  readonly webhookSetup: WebhookSetup;
   /** For what can be tried without end. */
   readonly refusals: RefusalLog;
   readonly clock: Clock;

@@ -43,7 +43,7 @@ export interface OrganizationOperation<
     input: z.output<Input>,
     at: { readonly organization: Organization; readonly actor: Actor },
     ports: AdministrationPorts,
-  ) => Promise<Pick<AdministrationPorts, 'upstreamSetup'>>;
+  ) => Promise<Partial<Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup'>>>;
   run(
     input: z.output<Input>,
     at: { readonly organization: Organization; readonly role: Role; readonly actor: Actor },

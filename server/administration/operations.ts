@@ -56,6 +56,19 @@ import {
 import { accessRead, accessSet } from './upstream-access-operations.ts';
 import { tokenCreate, tokenList, tokenRevoke } from './token-operations.ts';
 import { toolAccept, toolList } from './tool-operations.ts';
+import {
+  webhookCreate,
+  webhookList,
+  webhookRead,
+  webhookRemove,
+  webhookUpdate,
+} from './webhook-operations.ts';
+import {
+  webhookDisable,
+  webhookEnable,
+  webhookRotate,
+  webhookTest,
+} from './webhook-state-operations.ts';
 import { userCreate, userRemove, userResetLink } from './user-operations.ts';
 
 /** Every operation, in the order of the API's document. */
@@ -129,6 +142,15 @@ export const operations: readonly Operation[] = [
   grantWithdraw,
   auditRead,
   auditExport,
+  webhookList,
+  webhookCreate,
+  webhookRead,
+  webhookUpdate,
+  webhookRotate,
+  webhookTest,
+  webhookEnable,
+  webhookDisable,
+  webhookRemove,
   userCreate,
   userRemove,
   userResetLink,

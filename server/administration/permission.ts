@@ -19,6 +19,7 @@ const leastRole = {
   'grants.read': 'admin',
   'grants.manage': 'admin',
   'audit.read': 'admin',
+  'webhook.manage': 'admin',
   'usage.read': 'viewer',
 } as const satisfies Record<string, Role>;
 

@@ -48,6 +48,16 @@ import {
 import { tokenCreate, tokenList, tokenRevoke } from './token-commands.ts';
 import { serverAcceptTools, serverTools } from './tool-commands.ts';
 import { userCreate, userList, userRemove, userResetLink } from './user-commands.ts';
+import {
+  webhookCreate,
+  webhookDisable,
+  webhookEnable,
+  webhookList,
+  webhookRemove,
+  webhookRotate,
+  webhookTest,
+  webhookUpdate,
+} from './webhook-commands.ts';
 
 /** Every administrative command, in the order of the help. */
 export const commands: readonly (Command | FolderCommand)[] = [
@@ -106,6 +116,14 @@ export const commands: readonly (Command | FolderCommand)[] = [
   tokenRevoke,
   auditList,
   auditExport,
+  webhookCreate,
+  webhookList,
+  webhookUpdate,
+  webhookRotate,
+  webhookTest,
+  webhookEnable,
+  webhookDisable,
+  webhookRemove,
   signingKeyRotate,
   backup,
   restore,

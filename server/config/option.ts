@@ -34,7 +34,7 @@ export const outboundHost: Option = {
   name: 'outbound-host',
   value: 'HOST[:PORT]',
   repeated: true,
-  doc: 'a host inside this network that administrators may name as an upstream, and metadata come from',
+  doc: 'a host inside this network that upstreams, webhooks and metadata may be at',
 };
 
 /** The public URL for a command that can do without. */

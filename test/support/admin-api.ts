@@ -14,11 +14,17 @@ import { organizationCreate } from '#server/administration/organization-operatio
 import { perform } from '#server/administration/perform';
 import { serverCreate } from '#server/administration/server-operations';
 import { tokenCreate } from '#server/administration/token-operations';
+import {
+  webhookCreate,
+  webhookList,
+  webhookRemove,
+} from '#server/administration/webhook-operations';
 import { fieldsInPath, filledPath } from '#server/api/path-fields';
 import { toWire, wireName } from '#server/api/wire-names';
 import type { ServerRecord } from '#server/organizations/server-record';
 import type { Role } from '#server/people/role';
 import { loopbackSetup } from './upstream-setup.ts';
+import { deadWebhook, loopbackWebhooks } from './webhook-setup.ts';
 import { pageApp, type ApiAnswer, type PageApp } from './page-app.ts';
 
 const record = z.record(z.string(), z.unknown());
@@ -48,7 +54,13 @@ export async function adminApi(): Promise<AdminApi> {
   const app = await pageApp();
   const { stores, clock } = app.server;
   const refusals = everyRefusal({ ...stores, clock });
-  const ports = { ...stores, clock, refusals, upstreamSetup: loopbackSetup() };
+  const ports = {
+    ...stores,
+    clock,
+    refusals,
+    upstreamSetup: loopbackSetup(),
+    webhookSetup: loopbackWebhooks(clock),
+  };
   let count = 0;
 
   async function thingsOf(organization: string): Promise<Record<string, string>> {
@@ -63,7 +75,19 @@ export async function adminApi(): Promise<AdminApi> {
     const { id: keyId } = await perform(keyCreate, { ...at, name }, operator, ports);
     await perform(agentCreate, { organization, name }, operator, ports);
     const people = await peopleOf(organization, { name, clientId });
-    return { organization, server: name, clientId, secretId, keyId, agent: name, ...people };
+    const webhookId = await webhookOf(organization);
+    const things = { server: name, clientId, secretId, keyId, agent: name, webhookId };
+    return { organization, ...things, ...people };
+  }
+
+  /** The only one: an organization has no more than ten, and the tests before made some. */
+  async function webhookOf(organization: string): Promise<string> {
+    const { items } = await perform(webhookList, { organization }, operator, ports);
+    for (const { id: webhookId } of items) {
+      await perform(webhookRemove, { organization, webhookId }, operator, ports);
+    }
+    const wish = { organization, url: deadWebhook };
+    return (await perform(webhookCreate, wish, operator, ports)).id;
   }
 
   /** A member, what they granted, the group that they are in, and an invitation. */

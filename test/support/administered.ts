@@ -11,6 +11,7 @@ import type { Role } from '#server/people/role';
 import type { OpenStores } from '#server/stores';
 import { openDatabase } from './open-database.ts';
 import { loopbackSetup } from './upstream-setup.ts';
+import { loopbackWebhooks } from './webhook-setup.ts';
 import { stillClock, type StillClock } from './still-clock.ts';
 
 /** Operations over a database of their own, with people who are something in it. */
@@ -33,7 +34,13 @@ export async function administered(): Promise<Administered> {
   const stores = await openDatabase();
   const clock = stillClock();
   const refusals = everyRefusal({ ...stores, clock });
-  const ports = { ...stores, clock, refusals, upstreamSetup: loopbackSetup() };
+  const ports = {
+    ...stores,
+    clock,
+    refusals,
+    upstreamSetup: loopbackSetup(),
+    webhookSetup: loopbackWebhooks(clock),
+  };
   let people = 0;
   const act: Administered['perform'] = (operation, input, actor = operator) =>
     perform(operation, input, actor, ports);

@@ -3,13 +3,18 @@ import { readOptions } from '#server/config/read-options';
 import { passwordHashing } from '#server/people/password-hashing';
 import { openStores, type OpenStores } from '#server/stores';
 import type { UpstreamSetup } from '#server/upstream-access/upstream-setup';
+import type { WebhookSetup } from '#server/webhooks/webhook-setup';
 import { stillClock, type StillClock } from './still-clock.ts';
 import { loopbackSetup } from './upstream-setup.ts';
 import { temporaryFolder } from './temporary-folder.ts';
+import { loopbackWebhooks } from './webhook-setup.ts';
 
 /** The administrative commands over a database of their own, as a person at a terminal has them. */
 export interface Administration extends AsyncDisposable {
-  readonly stores: OpenStores & { readonly upstreamSetup: UpstreamSetup };
+  readonly stores: OpenStores & {
+    readonly upstreamSetup: UpstreamSetup;
+    readonly webhookSetup: WebhookSetup;
+  };
   readonly clock: StillClock;
   /** Runs a command line without `latchkey-server`; the lines that it printed. */
   run(...argv: string[]): Promise<string[]>;
@@ -22,8 +27,9 @@ const typed = 'correct horse battery staple';
 
 export async function administration(): Promise<Administration> {
   const folder = await temporaryFolder();
-  const stores = { ...(await openStores(folder.path)), upstreamSetup: loopbackSetup() };
   const clock = stillClock();
+  const setup = { upstreamSetup: loopbackSetup(), webhookSetup: loopbackWebhooks(clock) };
+  const stores = { ...(await openStores(folder.path)), ...setup };
 
   async function run(...argv: string[]): Promise<string[]> {
     const { command, rest } = findCommand(argv);

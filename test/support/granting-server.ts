@@ -35,6 +35,8 @@ export interface GrantingServerOptions {
   readonly clock?: FakeClock;
   /** Of the server that runs in this process. */
   readonly fetchDocument?: (url: string) => Promise<string>;
+  /** Of the server that runs in this process: hosts that it may reach. */
+  readonly outboundHosts?: readonly string[];
   readonly args?: readonly string[];
 }
 
@@ -211,7 +213,7 @@ export async function grantingServer(options: GrantingServerOptions = {}): Promi
 
 async function started(
   dataDir: string,
-  { clock, fetchDocument, args = [] }: GrantingServerOptions,
+  { clock, fetchDocument, outboundHosts, args = [] }: GrantingServerOptions,
   stack: AsyncDisposableStack,
 ): Promise<Pick<GrantingServer, 'base' | 'stores' | 'killed' | 'again'>> {
   if (!clock) {
@@ -255,6 +257,7 @@ async function started(
     allowedOrigins: [],
     dynamicRegistration: args.includes('--dynamic-registration'),
     ...(fetchDocument && { fetchDocument }),
+    ...(outboundHosts && { outboundHosts }),
     maxBodyBytes: 65_536,
     nodePath: process.execPath,
     clock,

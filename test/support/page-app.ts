@@ -25,6 +25,7 @@ import { sqliteAdmissions } from '#server/store/sqlite/admission-store';
 import { authorizationServer, type AuthorizationServer } from './authorization-server.ts';
 import { fakeMac } from './fake-mac.ts';
 import { loopbackSetup } from './upstream-setup.ts';
+import { loopbackWebhooks } from './webhook-setup.ts';
 import { memorySigningKeyStore } from './memory-signing-keys.ts';
 
 /** A browser that somebody is signed in with, and what the forms of its pages carry. */
@@ -138,7 +139,13 @@ export async function pageApp(): Promise<PageApp> {
       findClient: findClient({ ...stores, base, clock, fetchDocument: unused }),
       isAdmitted: async () => true,
     },
-    administration: { ...stores, clock, refusals, upstreamSetup: loopbackSetup() },
+    administration: {
+      ...stores,
+      clock,
+      refusals,
+      upstreamSetup: loopbackSetup(),
+      webhookSetup: loopbackWebhooks(clock),
+    },
     agents: {
       directory: sqliteAgentDirectory(stores.connection),
       clock,
@@ -162,6 +169,7 @@ export async function pageApp(): Promise<PageApp> {
             clock,
             refusals,
             upstreamSetup: loopbackSetup(),
+            webhookSetup: loopbackWebhooks(clock),
             sealing: masterKey(randomBytes(32)),
             authorizationClientOf: () => {
               throw new Error('no test comes here');

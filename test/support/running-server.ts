@@ -7,7 +7,8 @@ import { temporaryFolder } from './temporary-folder.ts';
 export const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js');
 
 /** Our secrets by their shape, and JWTs. Client ids are no secrets. */
-const secretShape = /(?:secret|pk_live|mcp|code|rt|pat)_[0-9A-Za-z]{36}|eyJ[\w-]+\.[\w-]+\.[\w-]+/g;
+const secretShape =
+  /(?:secret|pk_live|mcp|code|rt|pat)_[0-9A-Za-z]{36}|whsec_[\w+/]{43}=|eyJ[\w-]+\.[\w-]+\.[\w-]+/g;
 
 const jsonObject = z.record(z.string(), z.unknown());
 

@@ -186,7 +186,9 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'stores',
     ],
   },
-  'server/command-setup': { enters: ['config', 'signing', 'upstream-access'] },
+  'server/command-setup': {
+    enters: ['clock', 'config', 'outbound', 'people', 'signing', 'upstream-access', 'webhooks'],
+  },
   'server/stage-backup': { enters: ['cli', 'config', 'store', 'stores'] },
   'server/serve': {
     enters: [
@@ -266,6 +268,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'people',
       'tools',
       'upstream-access',
+      'webhooks',
     ],
     packages: ['zod'],
   },

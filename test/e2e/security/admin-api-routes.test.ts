@@ -6,6 +6,7 @@ import { mayDo } from '#server/administration/permission';
 import { mintSecret } from '#server/credentials/secret-format';
 import { roles } from '#server/people/role';
 import { adminApi, idsOf, spelling, type AdminApi } from '#support/admin-api';
+import { deadWebhook } from '#support/webhook-setup';
 
 let api: AdminApi;
 beforeAll(async () => {
@@ -36,6 +37,8 @@ const besides: Record<string, object> = {
   'server.set-groups': { groupIds: [] },
   'server.set-access': { kind: 'none' },
   'tool.accept': { tools: [{ name: 'echo', digest: 'another' }] },
+  'webhook.create': { url: deadWebhook },
+  'webhook.update': { actions: ['key.'] },
   'organization.change-settings': { openClientsAllowed: false },
 };
 

@@ -1,20 +1,25 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { z } from 'zod';
 import { acmeServer, basic, bearer } from '#support/acme-server';
 import { runProgram } from '#support/processes';
 import { rawHttp } from '#support/raw-http';
 import { launcher } from '#support/running-server';
 import { spellings } from '#support/spellings';
+import { webhookReceiver } from '#support/webhook-receiver';
 
 /*
  * One run at the most talkative level, in which every kind of secret is used as it should be, and sent
  * to every place where it should not be. Afterwards everything that the server wrote is searched.
  */
-const server = await acmeServer({ args: ['--demo', '--log-level', 'debug'] });
+const server = await acmeServer({
+  args: ['--demo', '--log-level', 'debug', '--outbound-host', '127.0.0.1'],
+});
 afterAll(() => server[Symbol.asyncDispose]());
 const banner = server.program.stdout;
 const commandErrors: string[] = [];
+const made = z.object({ id: z.string(), secret: z.string() });
 
 const usable = bearer(await server.token(await server.client()));
 
@@ -22,6 +27,12 @@ beforeAll(async () => {
   const client = await server.client();
   const { key, id: keyId } = await server.key();
   await server.command('agent', 'create', 'acme/inside');
+  await using receiver = await webhookReceiver();
+  receiver.answer({ status: 500 });
+  const url = `${receiver.origin}/in`;
+  const hook = ['--url', url, '--outbound-host', '127.0.0.1'];
+  const webhook = made.parse(await server.command('webhook', 'create', 'acme', ...hook));
+  await receiver.has(1);
   const authorization = basic(client.id, client.secret);
   const token = await server.token(client);
   const revoked = await server.token(client);
@@ -45,6 +56,8 @@ beforeAll(async () => {
     await mistype(['start', '--port', secret]);
     await mistype([secret]);
   }
+  await mistype(['webhook', 'disable', 'acme', webhook.secret]);
+  await mistype(['webhook', 'create', 'acme', '--url', webhook.secret]);
   await server.command('key', 'revoke', keyId);
   await server.call({ 'X-API-Key': key });
   await server.command('backup', join(server.dataDir, 'backup.db'));
@@ -55,7 +68,7 @@ test('85: no secret, key or token is in the database, its logs or its backup, in
   const names = files.map((file) => file.slice(server.dataDir.length + 1));
 
   expect(names).toEqual(expect.arrayContaining(['latchkey.db', 'latchkey.db-wal', 'backup.db']));
-  expect(issuedKinds()).toEqual(['eyJ', 'mcp_', 'pk_live_', 'secret_']);
+  expect(issuedKinds()).toEqual(['eyJ', 'mcp_', 'pk_live_', 'secret_', 'whsec_']);
   for (const file of files) expect(leaksIn(readFileSync(file))).toEqual([]);
 });
 

@@ -7,6 +7,7 @@ import { serverCreate } from '#server/administration/server-operations';
 import { everyRefusal } from '#server/audit/every-refusal';
 import { pageApp, type PageApp } from '#support/page-app';
 import { loopbackSetup } from '#support/upstream-setup';
+import { loopbackWebhooks } from '#support/webhook-setup';
 
 let app: PageApp;
 beforeAll(async () => {
@@ -34,7 +35,13 @@ test('the page that shows the key of a new agent says how it comes to run, at th
 test('the page of an agent that is away says the same to who looks after it, with the servers bound to it', async () => {
   const { stores, clock } = app.server;
   const refusals = everyRefusal({ ...stores, clock });
-  const ports = { ...stores, clock, refusals, upstreamSetup: loopbackSetup() };
+  const ports = {
+    ...stores,
+    clock,
+    refusals,
+    upstreamSetup: loopbackSetup(),
+    webhookSetup: loopbackWebhooks(clock),
+  };
   const agent = 'oslo';
   await perform(agentCreate, { organization: 'acme', name: agent }, operator, ports);
   const upstream = { kind: 'agent', agent };

@@ -6,6 +6,7 @@ import { perform } from '#server/administration/perform';
 import { everyRefusal } from '#server/audit/every-refusal';
 import { pageApp, type PageApp } from '#support/page-app';
 import { loopbackSetup } from '#support/upstream-setup';
+import { loopbackWebhooks } from '#support/webhook-setup';
 
 const keys = '/dashboard/acme/servers/sales/keys';
 
@@ -15,7 +16,13 @@ beforeAll(async () => {
   app = await pageApp();
   const { stores, clock } = app.server;
   const refusals = everyRefusal({ ...stores, clock });
-  const ports = { ...stores, clock, refusals, upstreamSetup: loopbackSetup() };
+  const ports = {
+    ...stores,
+    clock,
+    refusals,
+    upstreamSetup: loopbackSetup(),
+    webhookSetup: loopbackWebhooks(clock),
+  };
   const scopes = ['mcp:tools:read', 'mcp:tools:execute'];
   const input = { organization: 'acme', server: 'sales', name: 'nightly', scopes };
   key = await perform(keyCreate, input, operator, ports);

@@ -1,0 +1,70 @@
+import { randomUUID } from 'node:crypto';
+
+import type { Clock } from '#clock/clock';
+import { checkedAddresses, type OutboundGuard } from '#outbound/checked-addresses';
+import { guardedFetch } from '#outbound/guarded-fetch';
+import { OutboundError } from '#outbound/outbound-error';
+import type { Sealing } from '#people/sealing';
+import { outboundWords, sendMessage, type SendOutcome } from './send-message.ts';
+import { newWebhookSecret } from './webhook-message.ts';
+import { secretsOf } from './secrets-of.ts';
+import { webhookUrlProblem } from './webhook-url.ts';
+import { webhookSecretPurpose, type Webhook } from './webhook.ts';
+
+/** How a receiver is asked: ten seconds, and of what it says besides its status nothing is kept. */
+export const receiverLimits = { timeoutMs: 10_000, maxBytes: 16 * 1024, discardsBody: true };
+
+/** What looking after webhooks takes besides the stores. */
+export interface WebhookSetup {
+  /** What is wrong with where one is to go, in words that go behind the field's name. */
+  problemOf(url: string): Promise<string | undefined>;
+
+  /** A new secret, and the same sealed for this webhook. */
+  newSecret(webhookId: string): { readonly secret: string; readonly sealedSecret: string };
+
+  /** Sends an event of the type `webhook.test`, whatever else waits, and says what came of it. Never rejects. */
+  test(webhook: Webhook, organization: string): Promise<SendOutcome>;
+}
+
+export function webhookSetup({
+  sealing,
+  guard,
+  clock,
+}: {
+  sealing: Sealing;
+  guard: OutboundGuard;
+  clock: Clock;
+}): WebhookSetup {
+  const { allowedHosts } = guard;
+  const ask = guardedFetch({ ...receiverLimits, ...guard });
+  return {
+    async problemOf(url) {
+      const problem = webhookUrlProblem(url, allowedHosts);
+      if (problem !== undefined) return problem;
+      try {
+        await checkedAddresses(new URL(url), guard);
+      } catch (error) {
+        if (!(error instanceof OutboundError)) throw error;
+        return error.code === 'unreachable' ? 'names a host that is unknown' : outboundWords(error);
+      }
+      return undefined;
+    },
+
+    newSecret(webhookId) {
+      const secret = newWebhookSecret();
+      return { secret, sealedSecret: sealing.seal(webhookSecretPurpose(webhookId), secret) };
+    },
+
+    async test(webhook, organization) {
+      const now = clock.now();
+      const body = {
+        type: 'webhook.test',
+        timestamp: new Date(now * 1000).toISOString(),
+        data: { organization, webhook: webhook.id },
+      };
+      const message = { id: `test_${randomUUID()}`, body: JSON.stringify(body) };
+      const to = { url: webhook.url, secrets: secretsOf(webhook, sealing, now), now };
+      return sendMessage(message, to, { ask, allowedHosts });
+    },
+  };
+}

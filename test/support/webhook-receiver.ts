@@ -1,0 +1,77 @@
+import { Webhook } from 'standardwebhooks';
+import { z } from 'zod';
+
+import { bodyOf, countedServer } from './counted-server.ts';
+
+const envelope = z.object({
+  type: z.string(),
+  timestamp: z.string(),
+  data: z.record(z.string(), z.unknown()),
+});
+
+/** One delivery as it came. */
+export interface Delivery extends z.infer<typeof envelope> {
+  readonly id: string;
+  readonly path: string;
+  readonly body: string;
+  readonly headers: Record<string, string>;
+}
+
+/** What a receiver answers; `hold` is nothing, until whoever asked is gone. */
+export type ReceiverAnswer =
+  | { readonly status: number; readonly headers?: Record<string, string> }
+  | 'hold';
+
+/** Somebody who wants events, with the library that such people use. */
+export interface WebhookReceiver extends AsyncDisposable {
+  readonly origin: string;
+  readonly port: string;
+  readonly deliveries: readonly Delivery[];
+  types(): string[];
+  /** The next answers, in order; then 204. */
+  answer(...answers: ReceiverAnswer[]): void;
+  /** Resolves when so many have come. */
+  has(count: number): Promise<void>;
+}
+
+export async function webhookReceiver(): Promise<WebhookReceiver> {
+  const deliveries: Delivery[] = [];
+  const answers: ReceiverAnswer[] = [];
+  const waiting = new Set<() => void>();
+  const server = await countedServer(async (request, response) => {
+    const body = await bodyOf(request);
+    const headers = Object.fromEntries(
+      Object.entries(request.headers).map(([name, value]) => [name, String(value)]),
+    );
+    const { 'webhook-id': id = '' } = headers;
+    const path = request.url ?? '';
+    deliveries.push({ ...envelope.parse(JSON.parse(body)), id, path, body, headers });
+    for (const look of waiting) look();
+    const answer = answers.shift() ?? { status: 204 };
+    if (answer === 'hold') return;
+    response.writeHead(answer.status, answer.headers).end();
+  });
+  return {
+    origin: server.origin,
+    port: new URL(server.origin).port,
+    deliveries,
+    types: () => deliveries.map(({ type }) => type),
+    answer: (...more) => void answers.push(...more),
+    has: (count) =>
+      new Promise((resolve) => {
+        const look = () => {
+          if (deliveries.length < count) return;
+          waiting.delete(look);
+          resolve();
+        };
+        waiting.add(look);
+        look();
+      }),
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  };
+}
+
+/** What a receiver with this secret makes of a delivery. @throws when it does not take it */
+export function verified(secret: string, { body, headers }: Delivery): unknown {
+  return new Webhook(secret).verify(body, headers);
+}

@@ -1,0 +1,22 @@
+import { randomBytes } from 'node:crypto';
+
+import type { Clock } from '#server/clock/clock';
+import { masterKey } from '#server/signing/master-key';
+import { webhookSetup, type WebhookSetup } from '#server/webhooks/webhook-setup';
+
+const sealing = masterKey(randomBytes(32));
+
+/** Where nobody listens. */
+export const deadWebhook = 'https://127.0.0.1:1/in';
+
+/** Sets webhooks up under a key that all of a test file shares, to receivers on this machine's loopback alone. */
+export function loopbackWebhooks(clock: Clock): WebhookSetup {
+  return webhookSetup({
+    sealing,
+    guard: {
+      allowedHosts: ['127.0.0.1'],
+      resolve: () => Promise.reject(new Error('no test resolves a name')),
+    },
+    clock,
+  });
+}
