@@ -39,6 +39,8 @@ import { tryRoutes } from './try-routes.ts';
 import { upstreamAccessRoutes } from './upstream-access-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
 import { settingsRoutes } from './settings-routes.ts';
+import { webhookListRoutes } from './webhook-list-routes.ts';
+import { webhookRoutes } from './webhook-routes.ts';
 
 const maxFormBytes = 128 * 1024;
 
@@ -83,6 +85,8 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
   groupRoutes(door, options);
   consentListRoutes(door, options);
   settingsRoutes(door, options);
+  webhookListRoutes(door, options);
+  webhookRoutes(door, options);
   auditRoutes(door, options);
   liveRoutes(app, door, { ports, streams });
   app.get('/dashboard/*', async () => {

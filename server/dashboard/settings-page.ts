@@ -6,6 +6,8 @@ export interface SettingsPageData {
   readonly called: string;
   readonly rules: readonly object[];
   readonly mayManage: boolean;
+  /** Where its events are sent, for who may look. */
+  readonly webhooks: string | undefined;
   readonly notice: string | undefined;
   readonly errors: readonly FieldError[];
 }
@@ -24,5 +26,11 @@ export const settingsPage: Page<SettingsPageData> = {
 <%~ include('@checks', { name: 'rule', legend: 'Rules', options: it.rules, error: wrong('rule'), help: '' }) %>
 <% if (it.mayManage) { %><div class="actions"><button class="primary">Save</button></div><% } %>
 </form>
-<p class="help">Groups of the OpenID provider are mapped on the page of each group.</p>`,
+<p class="help">Groups of the OpenID provider are mapped on the page of each group.</p>
+<% if (it.webhooks) { %>
+<section class="section" aria-labelledby="webhooks-heading">
+<h2 id="webhooks-heading">Webhooks</h2>
+<ul class="rows"><li><div>What happens here is sent to a URL of yours: a SIEM, a chat, a script.</div><a class="button" href="<%= it.webhooks %>">Webhooks</a></li></ul>
+</section>
+<% } %>`,
 };

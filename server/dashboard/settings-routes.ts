@@ -11,6 +11,7 @@ import type { DashboardOptions } from './dashboard-ports.ts';
 import { refusedForm } from './refused-form.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';
 import { settingsPage } from './settings-page.ts';
+import { webhooksPath } from './webhook-words.ts';
 
 /** `/settings`: what an organization is called, asks of its people and lets them do. */
 export function settingsRoutes(door: DashboardDoor, { ports }: DashboardOptions): void {
@@ -44,6 +45,7 @@ export function settingsRoutes(door: DashboardDoor, { ports }: DashboardOptions)
         },
       ],
       mayManage: may('organization.manage'),
+      webhooks: may('webhook.manage') ? webhooksPath(organization) : undefined,
       notice,
       errors,
     };

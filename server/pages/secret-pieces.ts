@@ -11,6 +11,10 @@ export interface ShownSecret {
   readonly configurations: readonly AssistantConfiguration[];
   /** What to do with that of an agent. */
   readonly steps?: readonly AgentStep[];
+  /** What this server keeps of it; a fingerprint unless said. */
+  readonly kept?: string;
+  /** What to do without it; make a new one unless said. */
+  readonly again?: string;
   /** Where it is stored, in a sentence; that of an application's unless given. */
   readonly keep?: string;
   /** Where to go once it is stored; a reload of the page leads there as well. */
@@ -24,7 +28,7 @@ export interface ShownSecret {
 export const secretPieces: Readonly<Record<string, string>> = {
   '@secret': `<section class="secret" aria-labelledby="secret-heading" data-secret="<%= it.secret.done %>">
 <h2 id="secret-heading"><%= it.secret.label %>, shown this once</h2>
-<p>Nobody can show it again, not even this server: it keeps only a fingerprint. Without it, make a new one.</p>
+<p>Nobody can show it again, not even this server: <%= it.secret.kept || 'it keeps only a fingerprint' %>. Without it, <%= it.secret.again || 'make a new one' %>.</p>
 <dl class="facts">
 <% for (const { label, text } of it.secret.beside) { %>
 <div><dt><%= label %></dt><dd class="copied"><code><%= text %></code><button type="button" data-copy="<%= text %>" aria-label="Copy the <%= label %>" hidden>Copy</button></dd></div>

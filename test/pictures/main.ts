@@ -18,6 +18,7 @@ import { settingsScenes } from './settings-scenes.ts';
 import { tokenScenes } from './token-scenes.ts';
 import { tryScenes } from './try-scenes.ts';
 import { upstreamScenes } from './upstream-scenes.ts';
+import { webhookScenes } from './webhook-scenes.ts';
 
 // In this order: what is allowed in the first is looked at and withdrawn in the others.
 const scenes = {
@@ -28,6 +29,7 @@ const scenes = {
   questions: questionScenes,
   settings: settingsScenes,
   tokens: tokenScenes,
+  webhooks: webhookScenes,
   upstream: upstreamScenes,
   errors: errorScenes,
   account: accountScenes,

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { createKey } from '#server/credentials/create-key';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
+import { deadWebhook } from '#support/webhook-setup';
 
 /** What a viewer may look at; every other page of an organization takes more. */
 const forViewers = [
@@ -67,6 +68,7 @@ beforeAll(async () => {
     groupId: 'group_1',
     grantId: (await stores.grants.list('user_dana', createdAt))[0]?.id ?? '',
     invitationId: 'invitation_1',
+    webhookId: 'whk_1',
   };
   await app.browser('user_mel', { organizationId: 'org_acme', role: 'member' });
   const group = { id: 'group_1', organizationId: 'org_acme', name: 'staff', createdAt };
@@ -75,6 +77,8 @@ beforeAll(async () => {
   const invitation = { id: 'invitation_1', organizationId: 'org_acme', role: 'viewer' } as const;
   const words = { groupIds: [], note: '', createdBy: 'operator', tokenHash: 'hash' };
   await stores.invitations.add({ ...invitation, ...words, createdAt, expiresAt });
+  const webhook = { id: 'whk_1', organizationId: 'org_acme', url: deadWebhook, actions: [] };
+  await stores.webhooks.add({ ...webhook, sealedSecret: '', createdAt }, 10);
   await stores.organizations.add({ id: 'org_globex', name: 'globex', createdAt });
   const upstream = { kind: 'demo' } as const;
   const web = { id: 'srv_web', organizationId: 'org_globex', name: 'web', upstream, createdAt };
@@ -106,7 +110,7 @@ const kept = () => {
   const { connection } = app.server.stores;
   const kinds = ['mcp_server', 'oauth_client', 'client_secret', 'api_key', 'agent'];
   const people = ['membership', 'person_group', 'group_member', 'server_group', 'invitation'];
-  const tables = [...kinds, ...people, 'group_mapping', 'oauth_grant'];
+  const tables = [...kinds, ...people, 'group_mapping', 'oauth_grant', 'webhook'];
   return tables.map((name) => connection.prepare(`select * from "${name}"`).all());
 };
 const statuses = async (
@@ -237,9 +241,12 @@ describe('82: the pages of an organization', () => {
       await send(`/servers/sales/keys/${ids['keyId']}/rotate`, {}),
       await send(`/servers/sales/clients/${ids['clientId']}/rotate`, {}),
       await send('/agents/once/rotate', {}),
+      await send('/settings/webhooks', { url: deadWebhook }),
+      await send('/settings/webhooks/whk_1/rotate', {}),
     ];
     const secrets = answers.map(
-      ({ text }) => /(?:mcp|secret|pk_live)_[0-9A-Za-z]{36}/.exec(text)?.[0] ?? 'none',
+      ({ text }) =>
+        /(?:mcp|secret|pk_live)_[0-9A-Za-z]{36}|whsec_[\w+/]{43}=/.exec(text)?.[0] ?? 'none',
     );
     const links = answers.flatMap(({ text }) =>
       [...text.matchAll(/(?:href|action|hx-get)="([^"]+)"/g)].map((match) => match[1] ?? ''),
@@ -249,6 +256,8 @@ describe('82: the pages of an organization', () => {
       '/servers/sales/keys',
       '/servers/sales/clients',
       '/agents/once',
+      '/settings/webhooks',
+      '/settings/webhooks/whk_1',
     ];
     const after: string[] = [];
     for (const page of pages) {
@@ -256,7 +265,7 @@ describe('82: the pages of an organization', () => {
     }
 
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
-    expect(new Set(secrets).size).toBe(6);
+    expect(new Set(secrets).size).toBe(8);
     expect(secrets).not.toContain('none');
     for (const secret of secrets) {
       expect(after.filter((text) => text.includes(secret))).toEqual([]);

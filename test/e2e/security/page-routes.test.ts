@@ -134,6 +134,28 @@ const pages: Record<string, Route> = {
   'POST /dashboard/:organization/groups/:groupId/delete': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/consents/:grantId/withdraw': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/settings': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/settings/webhooks': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/settings/webhooks/:webhookId': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/settings/webhooks/:webhookId/test': {
+    guard: 'person',
+    body: 'form',
+  },
+  'POST /dashboard/:organization/settings/webhooks/:webhookId/rotate': {
+    guard: 'person',
+    body: 'form',
+  },
+  'POST /dashboard/:organization/settings/webhooks/:webhookId/enable': {
+    guard: 'person',
+    body: 'form',
+  },
+  'POST /dashboard/:organization/settings/webhooks/:webhookId/disable': {
+    guard: 'person',
+    body: 'form',
+  },
+  'POST /dashboard/:organization/settings/webhooks/:webhookId/remove': {
+    guard: 'person',
+    body: 'form',
+  },
   'POST /dashboard/:organization/new-server': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/settings': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/disable': { guard: 'person', body: 'form' },
