@@ -12,6 +12,7 @@ import { join } from 'node:path';
 
 import type { StagedBackup } from '#cli/command';
 import { CommandError } from '#config/usage-error';
+import { endWhatWasOpen } from '#store/end-what-was-open';
 import { isolateDatabase, problemOfDatabase } from '#store/sqlite/sqlite-file';
 import { databaseName, openStores } from './stores.ts';
 
@@ -46,6 +47,7 @@ export async function stageBackup(file: string, dataDir: string): Promise<Staged
     const stores = await openStores(folder);
     return {
       stores,
+      endWhatWasOpen: () => endWhatWasOpen(stores.db),
       async place() {
         await stores.close();
         if (!isolateDatabase(staged)) throw new Error(`${staged} is used by somebody else`);

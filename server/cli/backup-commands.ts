@@ -53,15 +53,25 @@ export const restore: FolderCommand = {
     const staged = await stage(file, dataDir);
     try {
       const keep = await provenMasterKey(await staged.stores.signingKeys.list(), input, readSecret);
+      const ended = await staged.endWhatWasOpen();
       await note('backup.restore', { audit: staged.stores.audit, clock });
       const replaced = await staged.place();
       keep();
-      const facts = { data_dir: dataDir, replaced: replaced ?? null, restored_at: clock.now() };
+      const facts = {
+        data_dir: dataDir,
+        replaced: replaced ?? null,
+        ended_sessions: ended.sessions,
+        ended_links: ended.links,
+        restored_at: clock.now(),
+      };
       printMade(facts, { json: input.flag('json'), out });
     } finally {
       await staged.discard();
     }
     if (!input.flag('json')) {
+      out(
+        'hint: every session, one-time link and invitation of the backup is ended: people sign in again, links are made anew',
+      );
       out('hint: what was revoked or removed after the backup counts again: revoke it again');
       const named = input.text('master-key-file');
       if (named !== undefined) {

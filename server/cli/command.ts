@@ -41,6 +41,8 @@ export interface Command extends CommandFacts {
 /** A backup, copied to where it will be needed and brought to the newest schema, that nobody uses yet. */
 export interface StagedBackup {
   readonly stores: Pick<Stores, 'audit' | 'signingKeys'>;
+  /** Ends what works once or for one browser; the count of sessions, and of links with invitations. */
+  endWhatWasOpen(): Promise<{ readonly sessions: number; readonly links: number }>;
   /**
    * Lets it take the place of what is there.
    *

@@ -1,0 +1,85 @@
+import { join } from 'node:path';
+
+import { expect, test } from 'vitest';
+
+import { restore } from '#server/cli/backup-commands';
+import { readOptions } from '#server/config/read-options';
+import { isInUse, stageBackup } from '#server/stage-backup';
+import { openStores } from '#server/stores';
+import { authorizationServer, pkcePair } from '#support/authorization-server';
+import { stillClock } from '#support/still-clock';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const words = 'hint: every session, one-time link and invitation of the backup is ended';
+
+test('a restore ends what works once or for one browser, and says so', async () => {
+  await using server = await authorizationServer();
+  await using folder = await temporaryFolder('restore');
+  const { stores, clock } = server;
+  const [now, expiresAt] = [clock.now(), clock.now() + 600];
+  const userId = 'olga';
+  await stores.users.add(
+    { id: userId, email: 'olga@example.com', createdAt: now },
+    { organizationId: 'org_acme', role: 'owner' },
+  );
+  const session = { id: 'session_1', tokenHash: 'a', userId, userAgent: '', address: '' };
+  const used = { createdAt: now, usedAt: now, expiresAt, factors: 1 } as const;
+  await stores.sessions.add({ ...session, ...used });
+  await stores.links.add('b', { type: 'reset', userId }, expiresAt);
+  const offer = { organizationId: 'org_acme', role: 'admin', groupIds: [], note: '' } as const;
+  const by = { createdBy: 'operator', createdAt: now, expiresAt };
+  await stores.invitations.add({ id: 'invitation_1', tokenHash: 'c', ...offer, ...by });
+  const request = {
+    clientId: server.client.id,
+    redirectUri: server.redirectUri,
+    clientName: 'Assistant',
+    serverPath: 'acme/sales',
+    scopes: [],
+    state: undefined,
+    codeChallenge: pkcePair().challenge,
+  };
+  const asked = { idHash: 'd', sessionId: session.id, userId, expiresAt };
+  await stores.pendingRequests.add({ ...asked, request }, now);
+  await server.code();
+  // So that no master key is asked for.
+  await stores.db.deleteFrom('signing_key').execute();
+  const file = join(folder.path, 'backup');
+  stores.backUp(file);
+  const dataDir = join(folder.path, 'restored');
+  const lines: string[] = [];
+
+  await restore.runOnFolder(
+    readOptions(
+      [...restore.options, { name: 'data-dir', value: 'DIR', doc: '' }],
+      [file, '--data-dir', dataDir],
+      {},
+    ),
+    {
+      stage: stageBackup,
+      isInUse,
+      clock: stillClock(),
+      out: (line) => lines.push(line),
+      readSecret: async () => '',
+    },
+  );
+
+  const restored = await openStores(dataDir);
+  const kept = await Promise.all(
+    (
+      [
+        'authorization_code',
+        'authorization_request',
+        'browser_session',
+        'invitation',
+        'one_time_link',
+      ] as const
+    ).map((table) => restored.db.selectFrom(table).selectAll().execute()),
+  );
+  const people = await restored.users.list();
+  await restored.close();
+  expect(kept).toEqual([[], [], [], [], []]);
+  expect(people.map(({ user }) => user.id)).toContain(userId);
+  expect(lines.join('\n')).toMatch(/^ended_sessions +1$/m);
+  expect(lines.join('\n')).toMatch(/^ended_links +2$/m);
+  expect(lines.join('\n')).toContain(words);
+});
