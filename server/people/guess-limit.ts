@@ -1,12 +1,10 @@
 import type { EpochSeconds } from '#clock/clock';
+import { hashSecret } from '#credentials/secret-format';
 import type { AttemptStore } from './attempt-store.ts';
 import { emailKey } from './email.ts';
 import { networkOf } from './network-of.ts';
 
 const windowSeconds = 15 * 60;
-
-/** Nobody has a longer address, and whoever types one must not fill the table with it. */
-const mostKept = 320;
 
 const codePrefix = 'code:';
 
@@ -57,9 +55,12 @@ export async function beginGuess(
   };
 }
 
-/** What failures of one account are counted under, whether or not anybody has it. */
+/**
+ * What failures of one account are counted under, whether or not anybody has it: the SHA-256 of what was typed, as
+ * a password that somebody types in the place of an address must not lie in a table, nor a book.
+ */
 export function accountSubject(email: string): string {
-  return `account:${emailKey(email).slice(0, mostKept)}`;
+  return `account:${hashSecret(emailKey(email))}`;
 }
 
 /** What wrong second factors of a person are counted under. */

@@ -4,6 +4,7 @@ import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
 import { beginTotp, confirmTotp, removeTotp } from '#server/people/enrol-totp';
+import { accountSubject } from '#server/people/guess-limit';
 import { askSecondFactor, proveSecondFactor } from '#server/people/second-factor';
 import { randomToken } from '#server/people/start-session';
 import { masterKey } from '#server/signing/master-key';
@@ -83,7 +84,7 @@ test('83: after five wrong codes the next one waits, and a right password in bet
   const { user, codeNow } = await enrolled();
   for (let turn = 0; turn < 5; turn += 1) await prove(user.id, '000000');
   clock.advance(1);
-  await stores.attempts.clear(`account:${user.email}`);
+  await stores.attempts.clear(accountSubject(user.email));
 
   const waiting = await prove(user.id, codeNow());
   clock.advance(900);

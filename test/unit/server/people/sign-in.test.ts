@@ -142,3 +142,14 @@ test('a very long address is counted under a short name', async () => {
 
   expect(Math.max(...kept.map(({ subject }) => subject.length))).toBeLessThan(400);
 });
+
+test('what was typed as an address, which may be a password, is not kept', async () => {
+  const slip = 'Tr0ub4dor and three';
+  for (let turn = 0; turn < 10; turn += 1) await attempt('wrong', { email: slip });
+  const kept = JSON.stringify(await stores.db.selectFrom('failed_attempt').selectAll().execute());
+
+  expect(kept).not.toMatch(/tr0ub4dor/i);
+  expect(await attempt('wrong', { email: ` ${slip.toUpperCase()}` })).toMatchObject({
+    outcome: 'wait',
+  });
+});
