@@ -1,5 +1,8 @@
 import type { ToolField } from './tool-fields.ts';
 
+/** A message has 64 levels at most, of which three are around an argument. */
+const deepest = 61;
+
 /** What is wrong with what was typed for one argument. */
 export interface ArgumentProblem {
   readonly name: string;
@@ -14,7 +17,8 @@ export interface TypedArguments {
 
 /**
  * The arguments of a call from what was typed, each as its tool wants it. What was left empty is left out.
- * Whether they are right is the MCP server's to say; here only that they are numbers and JSON.
+ * Whether they are right is the MCP server's to say; here only that they are numbers and JSON, not nested
+ * deeper than a call may be.
  */
 export function typedArguments(
   fields: readonly ToolField[],
@@ -54,9 +58,18 @@ function valueOf(
     }
     case 'json':
       try {
-        return { value: JSON.parse(text) };
+        const value: unknown = JSON.parse(text);
+        if (!isDeeper(value, deepest)) return { value };
+        return {
+          problem: `${name} is nested deeper than ${deepest} levels, which no call may be.`,
+        };
       } catch {
         return { problem: `${name} is not JSON. A text stands in double quotes there.` };
       }
   }
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { toolFields } from '#server/console/tool-fields';
 import { typedArguments } from '#server/console/typed-arguments';
+import { strictJson, wanted } from '#server/gateway/strict-json';
 
 const inputSchema = {
   type: 'object',
@@ -92,4 +93,26 @@ test('an argument may be called __proto__ and changes nothing but itself', () =>
   );
 
   expect(Object.getPrototypeOf(values)).toBe(Object.prototype);
+});
+
+test('JSON that is nested deeper than a call may be is a problem of its argument', () => {
+  const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
+  const message = 'filter is nested deeper than 61 levels, which no call may be.';
+
+  expect(typed({ sql: '', filter: nested(61) }).problems).toEqual([]);
+  for (const levels of [62, 20_000]) {
+    const { values, problems } = typed({ sql: '', filter: nested(levels) });
+    expect(problems).toEqual([{ name: 'filter', message }]);
+    expect(values).not.toHaveProperty('filter');
+  }
+});
+
+test('the deepest JSON that may be typed is a call that the gateway takes, and no deeper one is', () => {
+  const outcome = (levels: number) => {
+    const inner = `{"filter":${'['.repeat(levels)}${']'.repeat(levels)}}`;
+    const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":${inner}}}`;
+    return strictJson(Buffer.from(call), wanted({})).outcome;
+  };
+
+  expect([outcome(61), outcome(62)]).toEqual(['json', 'refused']);
 });
