@@ -15,6 +15,7 @@ import { upstreamAccess } from './migrations/0012-upstream-access.ts';
 import { serverSettings } from './migrations/0013-server-settings.ts';
 import { upstreamRegistrations } from './migrations/0014-upstream-registrations.ts';
 import { webhooks } from './migrations/0015-webhooks.ts';
+import { auditInsertions } from './migrations/0016-audit-insertions.ts';
 import type { Schema } from './schema.ts';
 
 /** Every migration there ever was, oldest first; a name, once released, keeps its statements. */
@@ -34,6 +35,7 @@ const migrations: ReadonlyArray<{ name: string; statements: readonly string[] }>
   { name: '0013-server-settings', statements: serverSettings },
   { name: '0014-upstream-registrations', statements: upstreamRegistrations },
   { name: '0015-webhooks', statements: webhooks },
+  { name: '0016-audit-insertions', statements: auditInsertions },
 ];
 
 /**

@@ -101,4 +101,21 @@ describe.each([['SQLite', openDatabase]])('the audit log in %s', (_, openOne) =>
 
     await expect(change).rejects.toThrow('never changed');
   });
+
+  test.each(['id', 'sequence', 'rowid'])(
+    'no event takes the place of one with its %s',
+    async (name) => {
+      const all = () => stores.connection.prepare('select * from audit_event order by rowid').all();
+      const before = all();
+      const [kept] = stores.connection.prepare(`select ${name} as it from audit_event`).all();
+      const columns = { id: `'new'`, sequence: '1000000', rowid: '1000000', [name]: '?' };
+      const { id, sequence, rowid } = columns;
+      const replacing = stores.connection.prepare(`insert or replace
+      into audit_event (rowid, id, sequence, at, actor, action, outcome)
+      values (${rowid}, ${id}, ${sequence}, 0, 'nobody', 'nothing', 'done')`);
+
+      expect(() => replacing.run(kept?.['it'] ?? null)).toThrow('never replaced');
+      expect(all()).toEqual(before);
+    },
+  );
 });
