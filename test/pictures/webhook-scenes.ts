@@ -8,10 +8,13 @@ export const webhookScenes: Scene = async ({ dana, album }) => {
   const list = '/settings/webhooks';
   await open(list);
   await album.take(page, 'webhooks-none');
-  await fill({ URL: 'https://10.0.0.7/siem', Events: 'key.* sign in' });
+  await fill({ URL: 'https://10.0.0.7/siem', 'Events (optional)': 'key.* sign in' });
   await press('Create webhook');
   await album.take(page, 'webhooks-wrong');
-  await fill({ URL: `${receiver.origin}/services/latchkey`, Events: 'webhook. key.create' });
+  await fill({
+    URL: `${receiver.origin}/services/latchkey`,
+    'Events (optional)': 'webhook. key.create',
+  });
   await press('Create webhook');
   await dana.shownSecret();
   await album.take(page, 'webhook-once');
