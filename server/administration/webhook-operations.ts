@@ -25,7 +25,12 @@ const url = z
   .max(2000)
   .describe('https, on the public internet; a chat’s may be a secret');
 const actions = z
-  .array(z.string().max(100).regex(wantedActionPattern, 'is not as `key.create`, or `key.`'))
+  .array(
+    z
+      .string()
+      .max(100)
+      .regex(wantedActionPattern, 'is neither a beginning, as key., nor an event, as key.create'),
+  )
   .max(mostActions)
   .transform((all) => [...new Set(all)])
   .describe('As `key.create`, or `key.` for all that begin so; all events where none is named');

@@ -2,7 +2,6 @@ import { perform } from '#administration/perform';
 import type { ShownWebhook } from '#administration/shown-webhook';
 import { webhookCreate, webhookList } from '#administration/webhook-operations';
 import { queryText } from '#http/query-text';
-import { dashboardPath } from '#pages/dashboard-frame';
 import type { FieldError } from '#pages/page';
 import type { Table } from '#pages/table';
 import type { FastifyReply } from 'fastify';
@@ -13,7 +12,7 @@ import { shownOncePage } from './shown-once-page.ts';
 import { refusedWebhook, typedWebhook, webhookWish } from './webhook-form.ts';
 import { webhooksPage, type TypedWebhook } from './webhook-pages.ts';
 import { shownWebhookSecret } from './webhook-secret.ts';
-import { hostOf, wantedWords, webhookBadge, webhooksPath } from './webhook-words.ts';
+import { hostOf, wantedWords, webhookBadge, webhookCrumbs, webhooksPath } from './webhook-words.ts';
 
 const needs = { permission: 'webhook.manage', section: 'settings' } as const;
 
@@ -31,10 +30,7 @@ export function webhookListRoutes(door: DashboardDoor, { ports }: DashboardOptio
     const table = tableOf(items, home, ports.clock.now());
     const known = await ports.auditReader.actions(organization);
     const data = { table, notice, action: home, typed, known, errors };
-    const crumbs = [
-      { text: 'Settings', href: `${dashboardPath(organization)}/settings` },
-      { text: 'Webhooks' },
-    ];
+    const crumbs = webhookCrumbs(organization);
     const status = errors.length > 0 ? 422 : 200;
     return sendDashboardPage(reply, visit, webhooksPage, data, { crumbs, status });
   };
@@ -59,10 +55,7 @@ export function webhookListRoutes(door: DashboardDoor, { ports }: DashboardOptio
         next: 'Put the secret where they are received: each message is verified by it.',
         secret: shownWebhookSecret(organization, made),
       };
-      const crumbs = [
-        { text: 'Webhooks', href: webhooksPath(organization) },
-        { text: hostOf(made) },
-      ];
+      const crumbs = [...webhookCrumbs(organization), { text: hostOf(made) }];
       return sendDashboardPage(reply, visit, shownOncePage, data, { crumbs });
     } catch (refusal) {
       return show(reply, visit, { typed, errors: refusedWebhook(refusal) });

@@ -22,6 +22,7 @@ import {
   disabledWords,
   hostOf,
   webhookBadge,
+  webhookCrumbs,
   webhookFacts,
   webhooksPath,
 } from './webhook-words.ts';
@@ -51,8 +52,7 @@ export function webhookRoutes(door: DashboardDoor, { ports }: DashboardOptions):
     `${webhooksPath(organization)}/${idOf(request)}`;
   const read = async (visit: DashboardVisit, request: DashboardRequest) => {
     const webhook = await perform(webhookRead, placeOf(visit, request), visit.actor, ports);
-    const home = webhooksPath(visit.organization);
-    const crumbs = [{ text: 'Webhooks', href: home }, { text: hostOf(webhook) }];
+    const crumbs = [...webhookCrumbs(visit.organization), { text: hostOf(webhook) }];
     return { webhook, crumbs };
   };
 
@@ -63,18 +63,19 @@ export function webhookRoutes(door: DashboardDoor, { ports }: DashboardOptions):
     { typed, errors = [], notice, warning }: But = {},
   ) => {
     const { webhook, crumbs } = await read(visit, request);
+    const now = ports.clock.now();
     const data = {
       heading: hostOf(webhook),
       badges: [webhookBadge(webhook)],
       notice,
       warning: warning ?? disabledWords(webhook),
-      facts: webhookFacts(webhook),
+      facts: webhookFacts(webhook, now),
       home: homeOf(visit, request),
       status: webhook.status,
       typed: typed ?? { url: webhook.url, actions: webhook.actions.join('\n') },
       known: await ports.auditReader.actions(visit.organization),
       errors,
-      now: ports.clock.now(),
+      now,
     };
     const status = errors.length > 0 ? 422 : 200;
     return sendDashboardPage(reply, visit, webhookPage, data, { crumbs, status });

@@ -1,8 +1,15 @@
 import type { ShownWebhook } from '#administration/shown-webhook';
+import type { EpochSeconds } from '#clock/clock';
 import type { Badge, Cell } from '#pages/table';
 import { dashboardPath } from '#pages/dashboard-frame';
 
 type Fact = { readonly label: string; readonly text?: string; readonly cell?: Cell };
+
+/** Where the breadcrumb of a webhook’s pages begins. */
+export const webhookCrumbs = (organization: string) => [
+  { text: 'Settings', href: `${dashboardPath(organization)}/settings` },
+  { text: 'Webhooks', href: webhooksPath(organization) },
+];
 
 export const webhooksPath = (organization: string) =>
   `${dashboardPath(organization)}/settings/webhooks`;
@@ -44,7 +51,7 @@ export function disabledWords({ disabledBecause, lastFailure }: ShownWebhook): s
 }
 
 /** How deliveries go, for its own page. */
-export function webhookFacts(webhook: ShownWebhook): Fact[] {
+export function webhookFacts(webhook: ShownWebhook, now: EpochSeconds): Fact[] {
   const { status, nextAttemptAt, failingSince, lastFailure, lastFailureAt } = webhook;
   const time = (at: number | null, otherwise = 'Never'): Cell => {
     return { kind: 'time', at: at ?? undefined, otherwise };
@@ -60,7 +67,9 @@ export function webhookFacts(webhook: ShownWebhook): Fact[] {
     ...(status === 'retrying'
       ? [
           { label: 'Failing since', cell: time(failingSince) },
-          { label: 'Next try', cell: time(nextAttemptAt, 'Now') },
+          nextAttemptAt !== null && nextAttemptAt - now >= 60
+            ? { label: 'Next try', cell: time(nextAttemptAt) }
+            : { label: 'Next try', text: 'Within a minute' },
         ]
       : []),
     ...(webhook.earlierSecretUntil === null

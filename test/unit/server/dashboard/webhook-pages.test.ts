@@ -40,7 +40,9 @@ test('what was typed stays where it cannot be, and the page says beside it why',
   expect(status).toBe(422);
   expect(text).toContain('value="https://10.0.0.1/"');
   expect(text).toContain('key.* x!');
-  expect(text).toContain('One of the events is not as `key.create`');
+  expect(text).toContain(
+    'One of the events is neither a beginning, as key., nor an event, as key.create.',
+  );
   expect(await kept()).toEqual([]);
 
   const inside = await send('', { url: 'https://10.0.0.1/', actions: '' });
@@ -62,6 +64,7 @@ test('its page says in words how deliveries go', async () => {
     return show(`/${id}`);
   };
   const retrying = await fail({ nextAttemptAt: now + 600 });
+  const soon = await fail({ nextAttemptAt: now + 59 });
   const failing = await fail({ disabled: 'failing' });
   await webhooks.change('org_acme', id, { enabled: 'where-it-stood' });
   const gone = await fail({ disabled: 'gone' });
@@ -71,6 +74,7 @@ test('its page says in words how deliveries go', async () => {
   expect(retrying).toContain('waiting to try again');
   expect(retrying).toContain('It answered 500');
   expect(retrying).toContain('in 10 minutes');
+  expect(soon).toContain('Within a minute');
   expect(failing).toContain('took no event for three days. The last time it answered 500.');
   expect(gone).toContain('answered that it is gone for good (410)');
 });
