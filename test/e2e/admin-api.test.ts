@@ -213,12 +213,25 @@ test('a request that is no JSON object, has fields in its URL or comes from a pa
   expect(await send({ headers: json, body: `{"name":"${'x'.repeat(300_000)}"}` })).toBe(413);
 });
 
-test('an upstream that an administrator named is not reached inside this network', async () => {
-  const url = `${server.base}/mcp/acme/library`;
-  const body = { name: 'inside', upstream: { kind: 'http', url } };
-  await ask('POST', `${acme}/servers`, { body });
-  const key = await ask('POST', `${acme}/servers/inside/keys`, { body: { name: 'k' } });
-  const answer = await mcpCall(`${server.base}/mcp/acme/inside`, { key: String(key.json['key']) });
+test('an upstream inside this network is nothing that an administrator can name', async () => {
+  const upstream = { kind: 'http', url: `${server.base}/mcp/acme/library` };
+  const refused = await ask('POST', `${acme}/servers`, { body: { name: 'inside', upstream } });
+
+  expect(refused.status).toBe(422);
+  expect(JSON.stringify(refused.json)).toContain('--outbound-host');
+});
+
+test('an upstream that an administrator named is not reached where it leads inside later', async () => {
+  const upstream = { kind: 'http', url: 'https://mcp.example.com/mcp' };
+  await ask('POST', `${acme}/servers`, { body: { name: 'moved', upstream } });
+  const key = await ask('POST', `${acme}/servers/moved/keys`, { body: { name: 'k' } });
+  const database = new DatabaseSync(join(server.dataDir, 'latchkey.db'));
+  database
+    .prepare("update mcp_server set upstream_url = ? where name = 'moved'")
+    .run(`${server.base}/mcp/acme/library`);
+  database.close();
+
+  const answer = await mcpCall(`${server.base}/mcp/acme/moved`, { key: String(key.json['key']) });
 
   expect(answer.status).toBe(502);
 });
