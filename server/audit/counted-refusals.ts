@@ -2,7 +2,8 @@ import type { Clock } from '#clock/clock';
 import type { AuditEvent, AuditLog } from './audit-log.ts';
 
 const windowMs = 60_000;
-const mostDistinct = 60;
+const mostOfOne = 60;
+const mostOfAll = 6000;
 const longestTarget = 200;
 
 /** Something that was refused, and that whoever it was can try again without end. */
@@ -20,15 +21,19 @@ export interface CountedRefusalsPorts {
   readonly failed: (error: unknown) => void;
 }
 
+type Other = Pick<AuditEvent, 'actor' | 'organization'> & { times: number };
+
 /**
  * Writes the first of equal refusals down at once, and those that follow within a minute as one event that
- * says how many. At most sixty kinds a minute have words of their own and the rest is one number, so that
- * nobody fills the disk with what they may not do.
+ * says how many. At most sixty kinds a minute of one actor have words of their own and the rest of theirs is one
+ * number, so that nobody fills the disk with what they may not do, or hides what others were refused behind it. All
+ * who prove nothing count as one.
  */
 export class CountedRefusals implements RefusalLog {
   readonly #ports: CountedRefusalsPorts;
   #seen = new Map<string, { event: AuditEvent; more: number }>();
-  #others = 0;
+  readonly #kinds = new Map<string, number>();
+  #others = new Map<string, Other>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(ports: CountedRefusalsPorts) {
@@ -50,10 +55,12 @@ export class CountedRefusals implements RefusalLog {
       this.#seen.set(key, { event, more: known.more + 1 });
       return;
     }
-    if (this.#seen.size >= mostDistinct) {
-      this.#others += 1;
+    const kinds = this.#kinds.get(event.actor) ?? 0;
+    if (kinds >= mostOfOne || this.#seen.size >= mostOfAll) {
+      this.#countOther(event);
       return;
     }
+    this.#kinds.set(event.actor, kinds + 1);
     this.#seen.set(key, { event, more: 0 });
     await this.#ports.audit.append(event);
   }
@@ -64,21 +71,33 @@ export class CountedRefusals implements RefusalLog {
     this.#timer = undefined;
     const [seen, others] = [this.#seen, this.#others];
     this.#seen = new Map();
-    this.#others = 0;
+    this.#kinds.clear();
+    this.#others = new Map();
     for (const { event, more } of seen.values()) {
       if (more > 0) await this.#ports.audit.append({ ...event, times: more });
     }
-    if (others === 0) return;
-    await this.#ports.audit.append({
-      at: this.#ports.clock.now(),
-      actor: 'nobody',
-      organization: undefined,
-      action: 'refusals.more',
-      target: undefined,
-      address: undefined,
-      requestId: undefined,
-      outcome: 'refused',
-      times: others,
+    for (const { actor, organization, times } of others.values()) {
+      await this.#ports.audit.append({
+        at: this.#ports.clock.now(),
+        actor,
+        organization,
+        action: 'refusals.more',
+        target: undefined,
+        address: undefined,
+        requestId: undefined,
+        outcome: 'refused',
+        times,
+      });
+    }
+  }
+
+  /** In the record of an organization only where all of them were. */
+  #countOther({ actor, organization }: AuditEvent): void {
+    const known = this.#others.get(actor);
+    this.#others.set(actor, {
+      actor,
+      organization: !known || known.organization === organization ? organization : undefined,
+      times: (known?.times ?? 0) + 1,
     });
   }
 }

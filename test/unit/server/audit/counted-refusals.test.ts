@@ -51,6 +51,58 @@ test('refusals that differ without end become one number, and no more is kept of
   expect(written[0]?.target).toHaveLength(200);
 });
 
+test('who is refused without end hides nothing of what others are refused', async () => {
+  const { written, refusals } = counting();
+  for (let turn = 0; turn < 5000; turn += 1) {
+    await refusals.note(refusal({ actor: 'key:key_a', target: `acme/${turn}` }));
+  }
+
+  await refusals.note(refusal({ actor: 'key:key_b', organization: 'other', target: 'other/hr' }));
+  await refusals.flush();
+
+  expect(written).toHaveLength(62);
+  expect(written).toContainEqual(
+    expect.objectContaining({ actor: 'key:key_b', organization: 'other', target: 'other/hr' }),
+  );
+  expect(written.at(-1)).toMatchObject({
+    actor: 'key:key_a',
+    organization: 'acme',
+    action: 'refusals.more',
+    times: 4940,
+  });
+});
+
+test('what one was refused in two organizations is counted in the record of neither', async () => {
+  const { written, refusals } = counting();
+  for (let turn = 0; turn < 100; turn += 1) {
+    await refusals.note(
+      refusal({ organization: turn % 2 === 0 ? 'acme' : 'other', target: `${turn}` }),
+    );
+  }
+
+  await refusals.flush();
+
+  expect(written.at(-1)).toMatchObject({
+    action: 'refusals.more',
+    organization: undefined,
+    times: 40,
+  });
+});
+
+test('however many are refused, a bounded number is kept', async () => {
+  const { written, refusals } = counting();
+  for (let turn = 0; turn < 6100; turn += 1) {
+    await refusals.note(refusal({ actor: `key:key_${turn % 200}`, target: `acme/${turn}` }));
+  }
+  expect(written).toHaveLength(6000);
+
+  await refusals.flush();
+
+  expect(written.slice(6000).map(({ times }) => times)).toEqual(
+    Array.from({ length: 100 }, () => 1),
+  );
+});
+
 test('after the minute the next one is the first again', async () => {
   const { written, refusals } = counting();
   await refusals.note(refusal());
