@@ -124,6 +124,7 @@ function pagesOf(data: DashboardData) {
     'the same, last page': `${server}/keys?page=100`,
     'the same, by last use': `${server}/keys?sort=last_used_at&order=desc`,
     'the same, filtered': `${server}/keys?filter=42`,
+    'API key': `${server}/keys/${data.keyId}`,
     'new API key': `${server}/new-key`,
     agents: `${home}/agents`,
     'agents, last page': `${home}/agents?page=10`,
@@ -139,6 +140,8 @@ function pagesOf(data: DashboardData) {
     'the same, refused': `${home}/audit?outcome=refused`,
     'usage, a day': `${home}/usage`,
     'usage, 90 days by tool': `${home}/usage?range=90d&kind=tool`,
+    'usage of one API key': `${home}/usage?by=key&server=srv_0&of=${data.keyId}`,
+    webhooks: `${home}/settings/webhooks`,
     'organization settings': `${home}/settings`,
     account: '/account',
   }).map(([name, path]) => ({ name, path }));
