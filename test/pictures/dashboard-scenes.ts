@@ -34,6 +34,7 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
     'keys-none': '/servers/warehouse/keys',
     'keys-filter-none': `${servers}/keys?filter=nobody`,
     'key-form': `${servers}/new-key`,
+    key: `${servers}/keys/${keyId}`,
     'key-rotate': `${servers}/keys/${keyId}/rotate`,
     client: `${servers}/clients/${clientId}`,
     'client-form': `${servers}/new-client`,
