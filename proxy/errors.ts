@@ -41,7 +41,7 @@ export function words(error: unknown, connection?: Connection): Words {
           };
         return {
           message: `no keychain is available: ${error.message}`,
-          hint: 'start one (gnome-keyring, KWallet), or use --secret-store file with LATCHKEY_SECRET_STORE_KEY_FILE',
+          hint: 'start one (gnome-keyring, KWallet), or use --secret-store file with LATCHKEY_SECRET_STORE_KEY_FILE, or --secret-store memory, which keeps tokens only while it runs',
         };
       case 'locked':
         return {

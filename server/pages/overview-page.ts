@@ -28,7 +28,7 @@ export const overviewPage: Page<OverviewPageData> = {
 <% if (it.plots.length === 0) { %><p class="lead">No calls. They appear here within seconds of being made.</p>
 <% } else { %>
 <div class="plots beside"><% for (const plot of it.plots) { %><%~ plot %><% } %></div>
-<p><a href="<%= it.usage %>">Usage in numbers</a></p>
+<p><a href="<%= it.usage %>">Usage in numbers</a> <span class="soft">Times are UTC.</span></p>
 <% } %>
 </section>
 <section class="section" aria-labelledby="endpoints-heading">
