@@ -17,6 +17,7 @@ const manage = { permission: 'server.manage', section: 'servers' } as const;
 
 /** `/new-server`. */
 export function newServerRoutes(door: DashboardDoor, { ports }: DashboardOptions): void {
+  const agentsFor = activeAgents(ports);
   const form = async (
     reply: FastifyReply,
     visit: DashboardVisit,
@@ -33,7 +34,7 @@ export function newServerRoutes(door: DashboardDoor, { ports }: DashboardOptions
       action: `${home}/new-server`,
       cancel: `${home}/servers`,
       typed,
-      agents: await activeAgents(visit, ports),
+      agents: await agentsFor(visit),
       newAgent: `${home}/new-agent`,
       errors,
       isDisabled: false,

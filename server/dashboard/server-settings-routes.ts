@@ -43,6 +43,7 @@ interface Shown {
 
 /** `/servers/{server}/settings`, and taking a server out of use: `/disable`, `/enable`, `/delete`. */
 export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOptions): void {
+  const agentsFor = activeAgents(ports);
   const read = ({ organization, actor }: DashboardVisit, { params }: DashboardRequest) =>
     perform(serverRead, { organization, server: params['server'] ?? '' }, actor, ports);
 
@@ -63,7 +64,7 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
       tabs: serverTabs(visit, name, 'settings'),
       action: `${home}/settings`,
       cancel: home,
-      agents: await activeAgents(visit, ports),
+      agents: await agentsFor(visit),
       newAgent: `${dashboardPath(organization)}/new-agent`,
       isDisabled,
       dangers: [

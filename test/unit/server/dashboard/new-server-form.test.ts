@@ -35,3 +35,22 @@ test('where there is no agent yet, the form leads to where one is made', async (
 
   expect(text).toContain('<a href="/dashboard/acme/new-agent">');
 });
+
+test('every agent in force can be chosen, however many there are, and one that is revoked cannot', async () => {
+  const { agents } = app.server.stores;
+  for (let n = 0; n < 450; n += 1) {
+    const name = `agent-${String(n).padStart(3, '0')}`;
+    await agents.add({ id: `agent_${n}`, organizationId: 'org_acme', name, createdAt: n });
+  }
+  const offered = async () => {
+    const { text } = await app.get(path, owner.cookie);
+    return [...text.matchAll(/<option value="(agent-\d+)"/g)].map(([, name]) => name);
+  };
+  const all = await offered();
+
+  await agents.revoke('agent_449', 1);
+
+  expect(all).toHaveLength(450);
+  expect(all.at(-1)).toBe('agent-449');
+  expect(await offered()).toEqual(all.slice(0, -1));
+});
