@@ -11,6 +11,7 @@ import type { DashboardOptions } from './dashboard-ports.ts';
 import { peoplePage } from './people-page.ts';
 import { peopleTabs } from './people-tabs.ts';
 import { questionRoutes } from './question-routes.ts';
+import { recalledWork } from './recalled-work.ts';
 import { sendDashboardPage } from './send-dashboard-page.ts';
 
 const needs = { permission: 'people.read', section: 'people' } as const;
@@ -23,13 +24,17 @@ const notices: Readonly<Record<string, string>> = {
 
 /** `/people`: who belongs to an organization, and whom it invited. */
 export function peopleRoutes(door: DashboardDoor, { ports }: DashboardOptions): void {
+  const recalled = recalledWork(ports.changes);
+
   door.get('/people', needs, async (visit, request, reply) => {
     const { organization, actor, may } = visit;
     const path = `${dashboardPath(organization)}/people`;
     const text = queryText(request, 'filter') ?? '';
     const after = queryText(request, 'after');
     const input = { organization, ...(text && { text }), ...(after && { after }) };
-    const { items, next } = await perform(personList, input, actor, ports);
+    const { items, next } = await recalled([visit.role, input], () =>
+      perform(personList, input, actor, ports),
+    );
     const query = new URLSearchParams({ ...(text && { filter: text }), after: next ?? '' });
     const people: Table = {
       caption: 'People',

@@ -36,7 +36,7 @@ test.each(revocations)(
   },
 );
 
-const recalledPages = ['', '/usage'].flatMap((path) =>
+const recalledPages = ['', '/usage', '/people', '/new-server'].flatMap((path) =>
   // Members may look at both pages, and see less of the first.
   revocations
     .filter(([what]) => what !== 'a lesser role')
@@ -63,6 +63,16 @@ test('what another process writes is on the overview at the very next request', 
   other.exec("update mcp_server set name = 'renamed' where organization_id = 'org_acme'");
 
   expect((await look()).text).toContain('renamed');
+});
+
+test('a member who is gone is on no list at the very next request', async () => {
+  const { app, other, look } = await visited('/people');
+  await app.browser('user_bo', { organizationId: 'org_acme', role: 'viewer' });
+  expect((await look()).text).toContain('user_bo');
+
+  other.exec("delete from membership where person_id = 'user_bo'");
+
+  expect((await look()).text).not.toContain('user_bo');
 });
 
 test('a lesser role sees no refusals that an admin was shown', async () => {
