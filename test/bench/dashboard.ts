@@ -65,7 +65,7 @@ export async function benchDashboard(log: (line: string) => void): Promise<strin
     page: [] as number[],
     written: [] as number[],
   }));
-  const other = new DatabaseSync(join(dataDir, databaseName));
+  const other = new DatabaseSync(join(dataDir, databaseName), { timeout: 5000 });
   stack.defer(() => other.close());
   other.exec('pragma synchronous = off');
   const write = other.prepare("update person set created_at = created_at + 1 where id = 'user_9'");
