@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { sql } from 'kysely';
 
 import type { AdministrationPorts } from '#administration/administration-ports';
-
 import { CountedRefusals } from '#audit/counted-refusals';
 import { UsageRecorder } from '#credentials/usage';
 import { TranslatedEras } from '#eras/translated-eras';
@@ -25,7 +24,6 @@ import { passwordHashing } from '#people/password-hashing';
 import { FailedAttempts } from '#oauth/failed-attempts';
 import { findClient } from '#oauth/find-client';
 import { fetchText } from '#outbound/fetch-text';
-import { guardedFetch } from '#outbound/guarded-fetch';
 import { parseServerPath } from '#organizations/slug';
 import { accessTokens, type AccessTokenClaims } from '#signing/access-token';
 import { KeyRing } from '#signing/key-ring';
@@ -33,13 +31,11 @@ import { readMasterKey } from '#signing/master-key';
 import { sqliteAdmissions } from '#store/sqlite/admission-store';
 import { sqliteChanges } from '#store/sqlite/change-store';
 import { socketAcceptor } from '#tunnel/accept-socket';
-import { EndConnections } from '#upstream-access/end-connections';
-import { endRegistrations } from '#upstream-access/end-registrations';
-import { accessFetch, clientsOf } from '#upstream-access/upstream-authorizations';
+import { clientsOf } from '#upstream-access/upstream-authorizations';
 import { upstreamSetup } from '#upstream-access/upstream-setup';
 import { CallMeter } from '#usage/call-meter';
-import { WebhookDeliveries } from '#webhooks/webhook-deliveries';
-import { receiverLimits, webhookSetup } from '#webhooks/webhook-setup';
+import { webhookSetup } from '#webhooks/webhook-setup';
+import { openSenders } from './open-senders.ts';
 import { openUpstreams, type UpstreamOptions } from './open-upstreams.ts';
 import { openStores, type OpenStores } from './stores.ts';
 
@@ -131,39 +127,12 @@ async function open(
   closers.push(() => refusals.flush());
   const admissions = sqliteAdmissions(stores.connection);
   const clientOf = clientsOf({ sealing: masterKey, guard, clock });
-  const endConnections = new EndConnections({
-    ended: stores.endedConnections,
-    accesses: stores.upstreamAccesses,
-    sealing: masterKey,
-    clientOf,
-    serverTokens: endedTokens,
-    endRegistrations: () =>
-      endRegistrations({
-        registrations: stores.endedRegistrations,
-        askFor: ({ vouchedHosts }) => accessFetch(guard, vouchedHosts),
-        sealing: masterKey,
-        audit: stores.audit,
-        clock,
-      }),
-    audit: stores.audit,
-    clock,
-    failed: (err) => log.error({ err }, 'an authorization server was not told of an end'),
-  });
-  closers.push(() => endConnections.close());
   const changes = sqliteChanges(stores.connection);
-  const deliveries = new WebhookDeliveries({
-    backlog: stores.backlog,
-    together: stores.together,
-    ask: guardedFetch({ ...receiverLimits, ...guard }),
-    allowedHosts: guard.allowedHosts,
-    sealing: masterKey,
-    clock,
-    random: Math.random,
-    written: () => changes.written(),
-    undelivered: (webhook, words) => log.info({ webhook }, `event not delivered: it ${words}`),
-    failed: (err) => log.error({ err }, 'events not delivered'),
-  });
-  closers.push(() => deliveries.close());
+  const written = () => changes.written();
+  const { endConnections } = openSenders(
+    { stores, masterKey, guard, clientOf, endedTokens, written, clock, log },
+    closers,
+  );
   const administration = {
     ...stores,
     clock,

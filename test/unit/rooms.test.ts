@@ -202,6 +202,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'gateway',
       'http',
       'oauth',
+      'open-senders',
       'open-upstreams',
       'openid',
       'organizations',
@@ -216,6 +217,9 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'webhooks',
     ],
     packages: ['kysely'],
+  },
+  'server/open-senders': {
+    enters: ['clock', 'log', 'outbound', 'signing', 'stores', 'upstream-access', 'webhooks'],
   },
   'server/open-upstreams': {
     enters: [
