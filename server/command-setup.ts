@@ -35,6 +35,7 @@ export async function commandSetup(
   const sealing: Sealing = {
     seal: (purpose, plaintext) => masterKey().seal(purpose, plaintext),
     open: (purpose, sealed) => masterKey().open(purpose, sealed),
+    mac: (purpose, text) => masterKey().mac(purpose, text),
   };
   const guard: OutboundGuard = {
     allowedHosts: outboundHosts,

@@ -25,8 +25,8 @@ export interface DashboardPorts extends AdministrationPorts, UsageRoutesPorts, T
   readonly upstreamConnections: UpstreamConnectionStore;
   readonly serverGroups: Pick<ServerGroupStore, 'of' | 'set' | 'mayUse'>;
   readonly challenges: ChallengeStore;
-  /** Seals what people's accounts elsewhere are used by. */
-  readonly sealing: Pick<Sealing, 'seal'>;
+  /** Seals what people's accounts elsewhere are used by, and makes the challenges of connecting one. */
+  readonly sealing: Pick<Sealing, 'seal' | 'mac'>;
   readonly authorizationClientOf: (access: UpstreamAccess) => AuthorizationClient;
   /** Tells authorization servers of the connections that have ended, for a few seconds at most; never rejects. */
   readonly tellEnds: () => Promise<void>;

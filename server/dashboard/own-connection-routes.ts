@@ -130,6 +130,7 @@ export function ownConnectionRoutes(door: DashboardDoor, { base, ports }: Dashbo
     const client = authorizationClientOf(access);
     const { href } = await beginConnecting(connectingOf(access, visit), redirectUri, {
       client,
+      sealing,
       clock,
     });
     const { host } = new URL(access.metadata.issuer);
@@ -146,7 +147,12 @@ export function ownConnectionRoutes(door: DashboardDoor, { base, ports }: Dashbo
     try {
       const callback = new URL(request.url, base);
       const connecting = connectingOf(access, visit);
-      const tokens = await finishConnecting(connecting, callback, { client, challenges, clock });
+      const tokens = await finishConnecting(connecting, callback, {
+        client,
+        challenges,
+        sealing,
+        clock,
+      });
       const place = await ports.organizations.byName(organization);
       const of = { serverId: access.serverId, accessId: access.id, userId: person.user.id };
       const kept = await upstreamConnections.put({

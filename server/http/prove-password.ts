@@ -1,8 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
-import { codePage } from '#pages/code-page';
+import { codePage, type CodePageData } from '#pages/code-page';
 import type { FieldError } from '#pages/page';
 import { ownPath } from '#people/own-path';
+import { PeopleRefusal } from '#people/people-refusal';
 import { askSecondFactor, proveSecondFactor } from '#people/second-factor';
 import { browserToken, browserCsrfToken } from './browser-token.ts';
 import type { PeopleRoutesOptions } from './people-ports.ts';
@@ -27,7 +28,6 @@ export async function signInAfterPassword(
   reply: FastifyReply,
   { userId, next }: Onward,
   options: PeopleRoutesOptions,
-  failed?: { message: string; status: number },
 ): Promise<FastifyReply> {
   const { base, people } = options;
   const challenge = await askSecondFactor(userId, browserToken(request, reply, base), people);
@@ -35,10 +35,18 @@ export async function signInAfterPassword(
     await signInBrowser(request, reply, { userId, factors: 1 }, options);
     return sendOnward(reply, next, base);
   }
-  const errors: FieldError[] = failed ? [{ field: 'code', message: failed.message }] : [];
-  const data = { challenge, userId, next, errors };
+  return sendCodePage(request, reply, { challenge, userId, next, errors: [] }, base);
+}
+
+function sendCodePage(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  data: CodePageData,
+  base: string,
+  status = 200,
+): FastifyReply {
   const csrfToken = browserCsrfToken(request, reply, base);
-  return sendPage(reply, codePage, data, { csrfToken, status: failed?.status ?? 200 });
+  return sendPage(reply, codePage, data, { csrfToken, status });
 }
 
 /** `POST /sign-in/code`: the second factor, from the page that follows the password. */
@@ -51,8 +59,13 @@ export function codeRoute(app: FastifyInstance, options: PeopleRoutesOptions): v
     const typed = { userId, code: form.get('code') ?? '', challenge: form.get('challenge') ?? '' };
     const cookieToken = browserToken(request, reply, base);
     const proof = await proveSecondFactor(typed, cookieToken, visitOf(request), people);
-    const again = (message: string, status: number) =>
-      signInAfterPassword(request, reply, { userId, next }, options, { message, status });
+    const again = async (message: string, status: number) => {
+      const challenge = await askSecondFactor(userId, cookieToken, people);
+      // A code that was refused never signs in, even when the app is removed at the same moment.
+      if (challenge === undefined) throw new PeopleRefusal('sign_in_late', 'no app any more');
+      const errors: FieldError[] = [{ field: 'code', message }];
+      return sendCodePage(request, reply, { challenge, userId, next, errors }, base, status);
+    };
     switch (proof.outcome) {
       case 'proved':
         await signInBrowser(request, reply, { userId, factors: 2 }, options);

@@ -34,9 +34,9 @@ export const providerCallbackPath = '/sign-in/provider/callback';
  */
 export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
   const { base, people } = options;
-  const { identityProvider: provider, identities, groupMembers, challenges, clock, audit } = people;
+  const { identityProvider: provider, identities, groupMembers, clock, audit } = people;
   if (!provider) return;
-  const ports = { provider, challenges, clock };
+  const ports = { ...people, provider };
   const currentPerson = currentPersonOf(base, people);
   const lead = async (
     reply: FastifyReply,

@@ -8,7 +8,7 @@ export interface UpstreamIdentity {
   readonly groups: readonly string[];
 }
 
-/** What ties an answer to the question; derived from the browser's cookie, so kept nowhere. */
+/** What ties an answer to the question; derived under a key of this server, so stored nowhere. */
 export interface SignInChecks {
   readonly state: string;
   readonly nonce: string;

@@ -8,10 +8,11 @@ import {
 } from '@simplewebauthn/server';
 
 import type { Clock } from '#clock/clock';
-import { mintChallenge, spendChallenge } from './challenge.ts';
+import { issueChallenge, spendChallenge } from './challenge.ts';
 import type { ChallengeStore } from './challenge-store.ts';
 import { assertionSchema, attestationSchema } from './passkey-answer.ts';
 import type { PasskeyStore } from './passkey-store.ts';
+import type { Sealing } from './sealing.ts';
 import type { User } from './user.ts';
 
 /** EdDSA, ES256, RS256: what every authenticator has one of, and Node verifies without experiments. */
@@ -20,6 +21,7 @@ const supportedAlgorithmIDs = [-8, -7, -257];
 export interface PasskeyPorts {
   readonly passkeys: PasskeyStore;
   readonly challenges: ChallengeStore;
+  readonly sealing: Pick<Sealing, 'mac'>;
   readonly clock: Clock;
 }
 
@@ -37,7 +39,7 @@ export function passkeys(base: string, ports: PasskeyPorts) {
   const place = { expectedOrigin: base, expectedRPID: rpID, requireUserVerification: true };
   const { passkeys: kept, clock } = ports;
   const challengeFor = (purpose: string, cookieToken: string) => ({
-    challenge: Buffer.from(mintChallenge(purpose, cookieToken, clock.now()), 'base64url'),
+    challenge: Buffer.from(issueChallenge(purpose, cookieToken, ports), 'base64url'),
   });
   const isOurs = (purpose: string, cookieToken: string) => (challenge: string) =>
     spendChallenge({ challenge, purpose, cookieToken }, ports);

@@ -5,4 +5,7 @@ export interface Sealing {
 
   /** Throws when it was not sealed by this key for this purpose. */
   open(purpose: string, sealed: string): string;
+
+  /** A code over `text` for one purpose that only this server can make; base64url, 256 bits. */
+  mac(purpose: string, text: string): string;
 }

@@ -1,8 +1,9 @@
 import type { AuditLog } from '#audit/audit-log';
+import type { RefusalLog } from '#audit/counted-refusals';
 import type { Clock } from '#clock/clock';
 import { hashSecret } from '#credentials/secret-format';
 import type { AttemptStore } from './attempt-store.ts';
-import { mintChallenge, spendChallenge } from './challenge.ts';
+import { issueChallenge, spendChallenge } from './challenge.ts';
 import type { ChallengeStore } from './challenge-store.ts';
 import { beginGuess, codeSubject } from './guess-limit.ts';
 import type { PasswordStore } from './password-store.ts';
@@ -11,9 +12,11 @@ import { recoveryHash } from './recovery-codes.ts';
 import type { Sealing } from './sealing.ts';
 import { totpStep } from './totp.ts';
 import type { RecoveryCodeStore, TotpStore } from './totp-store.ts';
+import type { UserStore } from './user.ts';
 import type { Visit } from './visit.ts';
 
 export interface SecondFactorPorts {
+  readonly users: Pick<UserStore, 'byId'>;
   readonly totps: Pick<TotpStore, 'of' | 'use'>;
   readonly recoveryCodes: Pick<RecoveryCodeStore, 'use'>;
   readonly passwords: Pick<PasswordStore, 'hashOf'>;
@@ -21,6 +24,7 @@ export interface SecondFactorPorts {
   readonly challenges: ChallengeStore;
   readonly sealing: Sealing;
   readonly audit: Pick<AuditLog, 'append'>;
+  readonly refusals: RefusalLog;
   readonly clock: Clock;
 }
 
@@ -31,17 +35,21 @@ export type SecondFactor =
   | { readonly outcome: 'wait'; readonly waitSeconds: number };
 
 /**
- * What the page that asks for the code brings back: that this browser proved the password just now.
- * `undefined` when the person has no authenticator app, and the password does.
+ * What the page that asks for the code brings back: that this browser proved the password just now. To be asked for
+ * only once it has. `undefined` when the person has no authenticator app, so that the password suffices.
+ *
+ * @throws {PeopleRefusal} `sign_in_late` for somebody without a password
  */
 export async function askSecondFactor(
   userId: string,
   cookieToken: string,
-  ports: Pick<SecondFactorPorts, 'totps' | 'passwords' | 'clock'>,
+  ports: Pick<SecondFactorPorts, 'totps' | 'passwords' | 'sealing' | 'clock'>,
 ): Promise<string | undefined> {
   const totp = await ports.totps.of(userId);
   if (totp?.confirmedAt === undefined) return undefined;
-  return mintChallenge(await purposeOf(userId, ports), cookieToken, ports.clock.now());
+  const purpose = await purposeOf(userId, ports);
+  if (purpose === undefined) throw new PeopleRefusal('sign_in_late', 'there is no password');
+  return issueChallenge(purpose, cookieToken, ports);
 }
 
 /**
@@ -50,7 +58,8 @@ export async function askSecondFactor(
  *
  * RFC 6238 §5.2, NIST SP 800-63B-4 §3.2.2
  *
- * @throws {PeopleRefusal} `sign_in_late` unless this browser proved the password within five minutes
+ * @throws {PeopleRefusal} `sign_in_late` unless this browser proved the password within five minutes and the person
+ * still has the app
  */
 export async function proveSecondFactor(
   { userId, code, challenge }: { userId: string; code: string; challenge: string },
@@ -60,16 +69,21 @@ export async function proveSecondFactor(
 ): Promise<SecondFactor> {
   const { totps, attempts, clock } = ports;
   const now = clock.now();
+  const { address } = visit;
   const purpose = await purposeOf(userId, ports);
-  if (!(await spendChallenge({ challenge, purpose, cookieToken }, ports))) {
+  const isProved =
+    purpose !== undefined && (await spendChallenge({ challenge, purpose, cookieToken }, ports));
+  if (!isProved) {
+    await noteUnproved(userId, visit, ports);
     throw new PeopleRefusal('sign_in_late', 'no password was proved, or too long ago');
   }
-  const { address } = visit;
+  const totp = await totps.of(userId);
+  if (totp?.confirmedAt === undefined) {
+    throw new PeopleRefusal('sign_in_late', 'the authenticator app was removed meanwhile');
+  }
   const guess = await beginGuess({ subject: codeSubject(userId), address }, { attempts, now });
   if (guess.waitSeconds > 0) return { outcome: 'wait', waitSeconds: guess.waitSeconds };
-  const totp = await totps.of(userId);
-  const target =
-    totp?.confirmedAt === undefined ? undefined : await proof({ ...totp, code, now }, ports);
+  const target = await proof({ ...totp, code, now }, ports);
   await ports.audit.append({
     at: now,
     actor: `user:${userId}`,
@@ -97,7 +111,25 @@ async function proof(
   return (await recoveryCodes.use(totp.userId, hash)) ? 'recovery code' : undefined;
 }
 
-/** Bound to the password that was proved: once it is replaced, its proof counts no more. */
-async function purposeOf(userId: string, { passwords }: Pick<SecondFactorPorts, 'passwords'>) {
-  return `code ${userId} ${hashSecret((await passwords.hashOf(userId)) ?? '')}`;
+/** Anybody can send this without end: it is counted, not listed, and not at all for a person who does not exist. */
+async function noteUnproved(
+  userId: string,
+  { address, requestId }: Visit,
+  { users, refusals }: SecondFactorPorts,
+): Promise<void> {
+  if (!(await users.byId(userId))) return;
+  const where = { organization: undefined, target: 'challenge', address, requestId };
+  await refusals.note({ actor: `user:${userId}`, action: 'sign-in', ...where });
+}
+
+/**
+ * Names the first factor, and which password it was, so that its proof ends once that is replaced. A passkey and
+ * single sign-on count as two factors: after them no code is asked for, so without a password there is no purpose.
+ */
+async function purposeOf(
+  userId: string,
+  { passwords }: Pick<SecondFactorPorts, 'passwords'>,
+): Promise<string | undefined> {
+  const hash = await passwords.hashOf(userId);
+  return hash === undefined ? undefined : `code ${userId} after password ${hashSecret(hash)}`;
 }

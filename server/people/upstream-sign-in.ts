@@ -1,10 +1,9 @@
-import { createHmac } from 'node:crypto';
-
 import type { Clock } from '#clock/clock';
-import { mintChallenge, spendChallenge } from './challenge.ts';
+import { issueChallenge, spendChallenge } from './challenge.ts';
 import type { ChallengeStore } from './challenge-store.ts';
 import type { IdentityProvider, SignInChecks, UpstreamIdentity } from './identity-provider.ts';
 import { PeopleRefusal } from './people-refusal.ts';
+import type { Sealing } from './sealing.ts';
 
 /** What somebody wants of the provider: to sign in by it, to link their account there, or to join by an invitation. */
 export type UpstreamPurpose = 'sign-in' | 'link' | 'join';
@@ -14,21 +13,23 @@ const longestNext = 1500;
 export interface UpstreamSignInPorts {
   readonly provider: IdentityProvider;
   readonly challenges: ChallengeStore;
+  readonly sealing: Pick<Sealing, 'mac'>;
   readonly clock: Clock;
 }
 
 /**
  * Where to send a browser that signs in at the provider. The state is `{purpose}.{challenge}.{next}`;
- * nonce and code verifier are derived from it and the browser's cookie, so nothing is kept meanwhile.
+ * nonce and code verifier are derived from it under a key of this server, so nothing is stored meanwhile.
  */
 export async function beginUpstreamSignIn(
   { purpose, next, cookieToken }: { purpose: UpstreamPurpose; next: string; cookieToken: string },
-  { provider, clock }: UpstreamSignInPorts,
+  { provider, sealing, clock }: UpstreamSignInPorts,
 ): Promise<URL> {
   const place = next.length > longestNext ? '/' : next;
   const tail = Buffer.from(place).toString('base64url');
-  const challenge = mintChallenge(`provider ${purpose} ${tail}`, cookieToken, clock.now());
-  const checks = checksOf(`${purpose}.${challenge}.${tail}`, cookieToken);
+  const issuedFor = `provider ${purpose} ${tail}`;
+  const challenge = issueChallenge(issuedFor, cookieToken, { sealing, clock });
+  const checks = checksOf(`${purpose}.${challenge}.${tail}`, sealing);
   try {
     return await provider.begin(checks);
   } catch (cause) {
@@ -50,15 +51,15 @@ export function upstreamPurpose(state: string | undefined): UpstreamPurpose | un
  */
 export async function finishUpstreamSignIn(
   { callback, cookieToken }: { callback: URL; cookieToken: string },
-  { provider, challenges, clock }: UpstreamSignInPorts,
+  { provider, challenges, sealing, clock }: UpstreamSignInPorts,
 ): Promise<{ identity: UpstreamIdentity; next: string }> {
   const state = callback.searchParams.get('state') ?? '';
   const [purpose = '', challenge = '', tail = ''] = state.split('.');
   const spent = { challenge, purpose: `provider ${purpose} ${tail}`, cookieToken };
-  if (!(await spendChallenge(spent, { challenges, clock }))) {
+  if (!(await spendChallenge(spent, { challenges, sealing, clock }))) {
     throw new PeopleRefusal('state_unknown', 'state of another browser, used or too old');
   }
-  const identity = await identityOf(callback, checksOf(state, cookieToken), provider);
+  const identity = await identityOf(callback, checksOf(state, sealing), provider);
   if (!identity.isEmailVerified) {
     throw new PeopleRefusal('identity_unproven', 'the e-mail address is not verified there');
   }
@@ -73,8 +74,7 @@ async function identityOf(callback: URL, checks: SignInChecks, provider: Identit
   }
 }
 
-function checksOf(state: string, cookieToken: string): SignInChecks {
-  const derive = (what: string) =>
-    createHmac('sha256', cookieToken).update(`provider ${what}\0${state}`).digest('base64url');
+function checksOf(state: string, sealing: Pick<Sealing, 'mac'>): SignInChecks {
+  const derive = (what: string) => sealing.mac(`provider ${what}`, state);
   return { state, nonce: derive('nonce'), codeVerifier: derive('code verifier') };
 }

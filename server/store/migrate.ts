@@ -16,6 +16,7 @@ import { serverSettings } from './migrations/0013-server-settings.ts';
 import { upstreamRegistrations } from './migrations/0014-upstream-registrations.ts';
 import { webhooks } from './migrations/0015-webhooks.ts';
 import { auditInsertions } from './migrations/0016-audit-insertions.ts';
+import { knownBrowsers } from './migrations/0017-known-browsers.ts';
 import type { Schema } from './schema.ts';
 
 /** Every migration there ever was, oldest first; a name, once released, keeps its statements. */
@@ -36,6 +37,7 @@ const migrations: ReadonlyArray<{ name: string; statements: readonly string[] }>
   { name: '0014-upstream-registrations', statements: upstreamRegistrations },
   { name: '0015-webhooks', statements: webhooks },
   { name: '0016-audit-insertions', statements: auditInsertions },
+  { name: '0017-known-browsers', statements: knownBrowsers },
 ];
 
 /**

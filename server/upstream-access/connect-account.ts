@@ -1,7 +1,4 @@
-import { createHmac } from 'node:crypto';
-
-import type { Clock } from '#clock/clock';
-import { mintChallenge, spendChallenge } from '#people/challenge';
+import { issueChallenge, spendChallenge, type ChallengePorts } from '#people/challenge';
 import type { ChallengeStore } from '#people/challenge-store';
 import type { AuthorizationClient, ConnectChecks } from './authorization-client.ts';
 import type { UpstreamAccess } from './upstream-access.ts';
@@ -18,18 +15,18 @@ export interface Connecting {
 
 /**
  * Where to send a browser whose person connects their account. The state is a challenge for this access, person and
- * session; the code verifier is derived from it and the session, so nothing is kept meanwhile. Every server has a
- * redirect URI of its own, so that an answer of one authorization server is not taken for another's.
+ * session; the code verifier is derived from it under a key of this server, so nothing is stored meanwhile. Every
+ * server has a redirect URI of its own, so that an answer of one authorization server is not taken for another's.
  *
  * RFC 9700 §2.1, §4.4.2.2
  */
 export async function beginConnecting(
   connecting: Connecting,
   redirectUri: string,
-  { client, clock }: { client: AuthorizationClient; clock: Clock },
+  { client, ...ports }: ChallengePorts & { client: AuthorizationClient },
 ): Promise<URL> {
-  const state = mintChallenge(purposeOf(connecting), connecting.sessionToken, clock.now());
-  return client.authorizationUrl(checksOf(state, connecting), redirectUri);
+  const state = issueChallenge(purposeOf(connecting), connecting.sessionToken, ports);
+  return client.authorizationUrl(checksOf(state, ports), redirectUri);
 }
 
 /**
@@ -43,24 +40,22 @@ export async function finishConnecting(
   callback: URL,
   {
     client,
-    challenges,
-    clock,
-  }: { client: AuthorizationClient; challenges: ChallengeStore; clock: Clock },
+    ...ports
+  }: ChallengePorts & { client: AuthorizationClient; challenges: ChallengeStore },
 ): Promise<UpstreamTokens> {
   const state = callback.searchParams.get('state') ?? '';
   const { sessionToken: cookieToken } = connecting;
   const spent = { challenge: state, purpose: purposeOf(connecting), cookieToken };
-  if (!(await spendChallenge(spent, { challenges, clock }))) {
+  if (!(await spendChallenge(spent, ports))) {
     throw new UpstreamAccessError('refused', 'this answer is of another sign-in, used or too old');
   }
-  return client.redeem(callback, checksOf(state, connecting));
+  return client.redeem(callback, checksOf(state, ports));
 }
 
 function purposeOf({ access, userId }: Connecting): string {
   return `upstream ${access.serverId} ${access.id} ${userId}`;
 }
 
-function checksOf(state: string, { sessionToken }: Connecting): ConnectChecks {
-  const mac = createHmac('sha256', sessionToken).update(`upstream code verifier\0${state}`);
-  return { state, codeVerifier: mac.digest('base64url') };
+function checksOf(state: string, { sealing }: Pick<ChallengePorts, 'sealing'>): ConnectChecks {
+  return { state, codeVerifier: sealing.mac('upstream code verifier', state) };
 }

@@ -127,7 +127,7 @@ export async function pageApp(): Promise<PageApp> {
       identityProvider: {
         name: 'Acme ID',
         issuer: 'https://id.example',
-        begin: async () => new URL('https://id.example/authorize'),
+        begin: async ({ state }) => new URL(`https://id.example/authorize?state=${state}`),
         finish: unused,
       },
       clock,

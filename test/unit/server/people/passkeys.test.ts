@@ -1,6 +1,9 @@
+import { randomBytes } from 'node:crypto';
+
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { passkeyDomain, passkeys, type Passkeys } from '#server/people/passkeys';
+import { masterKey } from '#server/signing/master-key';
 import type { OpenStores } from '#server/stores';
 import { openDatabase } from '#support/open-database';
 import { softAuthenticator, type Deviation } from '#support/soft-authenticator';
@@ -17,7 +20,7 @@ beforeAll(async () => {
   stores = await openDatabase();
   await stores.organizations.add({ id: 'org_1', name: 'acme', createdAt: clock.now() });
   await stores.users.add(user, { organizationId: 'org_1', role: 'owner' });
-  ours = passkeys(base, { ...stores, clock });
+  ours = passkeys(base, { ...stores, sealing: masterKey(randomBytes(32)), clock });
 });
 afterAll(() => stores[Symbol.asyncDispose]());
 

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
+import { everyRefusal } from '#server/audit/every-refusal';
 import { beginTotp, confirmTotp, removeTotp } from '#server/people/enrol-totp';
 import { accountSubject } from '#server/people/guess-limit';
 import { askSecondFactor, proveSecondFactor } from '#server/people/second-factor';
@@ -26,11 +27,12 @@ beforeAll(async () => {
 afterAll(() => stores[Symbol.asyncDispose]());
 beforeEach(() => clock.advance(2 * 24 * 3600));
 
-const ports = () => ({ ...stores, sealing, clock });
+const ports = () => ({ ...stores, sealing, refusals: everyRefusal({ ...stores, clock }), clock });
 const newPerson = async () => {
   const id = `user_${(people += 1)}`;
   const user = { id, email: `${id}@example.com`, createdAt: clock.now() };
   await stores.users.add(user, { organizationId: 'org_1', role: 'member' });
+  await stores.passwords.set(id, 'the hash of a password');
   return { user, session: { createdAt: clock.now(), factors: 1 as const } };
 };
 const enrolled = async () => {
@@ -127,6 +129,50 @@ test('the question counts once, in its browser, for its person, and for five min
   const old = await ask();
   clock.advance(300);
   await expect(bring(old)).rejects.toMatchObject(late);
+});
+
+test('92: nobody without a password is asked for a code, nor proves one', async () => {
+  const { user, codeNow, codes } = await enrolled();
+  clock.advance(30);
+  const challenge = (await askSecondFactor(user.id, cookieToken, ports())) ?? '';
+  await stores.db.deleteFrom('password').where('person_id', '=', user.id).execute();
+  const bring = (code: string) =>
+    proveSecondFactor({ userId: user.id, code, challenge }, cookieToken, visit, ports());
+  const late = { code: 'sign_in_late' };
+
+  await expect(askSecondFactor(user.id, cookieToken, ports())).rejects.toMatchObject(late);
+  await expect(bring(codeNow())).rejects.toMatchObject(late);
+  await expect(bring(codes[0] ?? '')).rejects.toMatchObject(late);
+});
+
+test('91: a challenge that was not issued is in the audit log, for whom it was made up', async () => {
+  const { user } = await enrolled();
+  const bring = (userId: string) =>
+    proveSecondFactor({ userId, code: 'x', challenge: 'x' }, cookieToken, visit, ports());
+
+  await expect(bring(user.id)).rejects.toMatchObject({ code: 'sign_in_late' });
+  await expect(bring('user_nobody')).rejects.toMatchObject({ code: 'sign_in_late' });
+
+  const actor = `user:${user.id}`;
+  expect(await stores.audit.newest(1)).toMatchObject([
+    { actor, action: 'sign-in', target: 'challenge', outcome: 'refused', address: '192.0.2.1' },
+  ]);
+});
+
+test('a code that comes after the app was removed signs nobody in', async () => {
+  const { user, codeNow } = await enrolled();
+  clock.advance(30);
+  const challenge = (await askSecondFactor(user.id, cookieToken, ports())) ?? '';
+  await stores.totps.remove(user.id);
+
+  const answer = proveSecondFactor(
+    { userId: user.id, code: codeNow(), challenge },
+    cookieToken,
+    visit,
+    ports(),
+  );
+
+  await expect(answer).rejects.toMatchObject({ code: 'sign_in_late' });
 });
 
 test('turning it on ends every session; turning it off takes both factors, just now', async () => {
