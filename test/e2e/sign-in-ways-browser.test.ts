@@ -1,0 +1,211 @@
+import { createHash, createHmac, randomBytes } from 'node:crypto';
+
+import { Secret, TOTP } from 'otpauth';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { chromium } from '#support/chromium';
+import { singleSignOn, type SingleSignOn } from '#support/single-sign-on';
+import { suite } from '#support/suite';
+
+const password = 'correct horse battery';
+
+/** Several browsers a test, on a machine that is busy. */
+const timeout = 120_000;
+
+await suite('browser', 'every way to sign in, in a real browser', () => {
+  let sso: SingleSignOn;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    sso = await singleSignOn();
+    await sso.server.command(['organization', 'create', 'acme']);
+    browser = await chromium();
+  });
+  afterAll(async () => {
+    await browser.close();
+    await sso[Symbol.asyncDispose]();
+  });
+
+  const newPage = async (): Promise<Page> => {
+    const context = await browser.newContext();
+    context.setDefaultTimeout(30_000);
+    return context.newPage();
+  };
+  const openSignIn = async (): Promise<Page> => {
+    const page = await newPage();
+    await page.goto(`${sso.server.base}/sign-in?next=/account`);
+    return page;
+  };
+  const press = (page: Page, name: string) =>
+    page.getByRole('button', { name, exact: true }).click();
+  const isSignedIn = async (page: Page) => {
+    await page.goto(`${sso.server.base}/account`);
+    return new URL(page.url()).pathname === '/account';
+  };
+
+  const withPassword = async (email: string) => {
+    const words = ['user', 'create', email, '--organization', 'acme', '--role', 'owner'];
+    await sso.server.command(words, password);
+    return signInByPassword(email);
+  };
+  const signInByPassword = async (email: string) => {
+    const page = await openSignIn();
+    await page.getByLabel('E-mail', { exact: true }).fill(email);
+    await page.getByLabel('Password', { exact: true }).fill(password);
+    await press(page, 'Sign in');
+    return page;
+  };
+  /** Somebody who joins by the provider, and so has no password here. */
+  const joined = async (name: string) => {
+    const words = ['invitation', 'create', 'acme', '--role', 'admin', '--json'];
+    const made = await sso.server.command([...words, '--base-url', sso.server.base]);
+    const { link }: { link: string } = JSON.parse(made);
+    const page = await newPage();
+    await page.goto(link);
+    await page.getByRole('button', { name: 'Acme ID' }).click();
+    await sso.vouch(page, name);
+    await page.waitForURL(/\/dashboard/);
+    return page;
+  };
+  const signInByProvider = async (name: string) => {
+    const page = await openSignIn();
+    await press(page, 'Sign in with Acme ID');
+    await sso.vouch(page, name);
+    await page.waitForURL('**/account');
+    return page;
+  };
+  /** Sets up an authenticator app: the code that it shows next, and the recovery codes. */
+  const setUpApp = async (page: Page) => {
+    await page.goto(`${sso.server.base}/account`);
+    await press(page, 'Set up an authenticator app');
+    const shown = (await page.locator('main .field code').first().textContent()) ?? '';
+    const secret = Secret.fromBase32(shown.replaceAll(' ', ''));
+    const enrolledAt = Date.now();
+    const code = (step: number) => TOTP.generate({ secret, timestamp: enrolledAt + step * 30_000 });
+    await page.getByLabel('Code from the app').fill(code(0));
+    await press(page, 'Turn it on');
+    const recoveryCodes = await page.locator('.codes code').allTextContents();
+    return { nextCode: code(1), recoveryCodes };
+  };
+  const typeCode = async (page: Page, code: string) => {
+    await page.getByLabel('Code from your authenticator app').fill(code);
+    await press(page, 'Sign in');
+  };
+  const auditOf = async (email: string) => {
+    const words = ['audit', 'list', 'acme', '--actor', email, '--action', 'sign-in', '--json'];
+    const rows: { target: string; outcome: string }[] = JSON.parse(await sso.server.command(words));
+    return rows.map(({ target, outcome }) => `${target} ${outcome}`);
+  };
+
+  test('password and app, then password and recovery code, each once', { timeout }, async () => {
+    const { nextCode, recoveryCodes } = await setUpApp(await withPassword('app@example.com'));
+    const [recoveryCode = ''] = recoveryCodes;
+    const byCode = await signInByPassword('app@example.com');
+    await typeCode(byCode, nextCode);
+    await byCode.waitForURL('**/account');
+    const byRecovery = await signInByPassword('app@example.com');
+    await typeCode(byRecovery, recoveryCode);
+    await byRecovery.waitForURL('**/account');
+    const again = await signInByPassword('app@example.com');
+    await typeCode(again, recoveryCode);
+    await again.getByText('This is not the code').first().waitFor();
+
+    expect(await isSignedIn(byCode)).toBe(true);
+    expect(await isSignedIn(byRecovery)).toBe(true);
+    expect(await isSignedIn(again)).toBe(false);
+  });
+
+  test('a passkey signs in', { timeout }, async () => {
+    const page = await withPassword('passkey@example.com');
+    const authenticator = await page.context().newCDPSession(page);
+    await authenticator.send('WebAuthn.enable');
+    await authenticator.send('WebAuthn.addVirtualAuthenticator', {
+      options: {
+        protocol: 'ctap2',
+        transport: 'internal',
+        hasResidentKey: true,
+        hasUserVerification: true,
+        isUserVerified: true,
+        automaticPresenceSimulation: true,
+      },
+    });
+    await page.getByLabel('Name of the new passkey').fill('Laptop');
+    await press(page, 'Add a passkey');
+    await page.waitForURL('**/account?done=passkey');
+    await press(page, 'Sign out');
+    await press(page, 'Sign in with a passkey');
+    await page.waitForURL('**/dashboard/**');
+
+    expect(await isSignedIn(page)).toBe(true);
+  });
+
+  test(
+    'who joined by single sign-on signs in by it, before and with an app',
+    { timeout },
+    async () => {
+      await joined('nora');
+      const before = await signInByProvider('nora');
+      await setUpApp(before);
+      const after = await signInByProvider('nora');
+
+      expect(await isSignedIn(before)).toBe(true);
+      expect(await isSignedIn(after)).toBe(true);
+      expect(await auditOf('nora@example.com')).toEqual([
+        expect.stringMatching(/^http:.* done$/),
+        expect.stringMatching(/^http:.* done$/),
+        expect.stringMatching(/^http:.* done$/),
+      ]);
+    },
+  );
+
+  test.each(['code', 'recovery code'] as const)(
+    '92: a browser that makes up the proof of a password gets nothing for a right %s, and it is on record',
+    { timeout },
+    async (which) => {
+      const name = which === 'code' ? 'olga' : 'pia';
+      const { nextCode, recoveryCodes } = await setUpApp(await joined(name));
+      const users = JSON.parse(await sso.server.command(['user', 'list', '--json']));
+      const victim: { id: string } = users.find(
+        ({ email }: { email: string }) => email === `${name}@example.com`,
+      );
+      const page = await openSignIn();
+      const cookies = await page.context().cookies();
+      const key = cookies.find((cookie) => cookie.name === 'latchkey-browser')?.value ?? '';
+      const head = Buffer.alloc(22);
+      head.writeUIntBE(Math.floor(Date.now() / 1000) + 200, 0, 6);
+      randomBytes(16).copy(head, 6);
+      const noPassword = createHash('sha256').update('').digest('hex');
+      const mac = createHmac('sha256', key)
+        .update(`challenge code ${victim.id} ${noPassword}\0`)
+        .update(head);
+      const fields = {
+        csrf_token: await page.locator('input[name=csrf_token]').first().inputValue(),
+        user: victim.id,
+        challenge: Buffer.concat([head, mac.digest().subarray(0, 16)]).toString('base64url'),
+        code: which === 'code' ? nextCode : (recoveryCodes[0] ?? ''),
+        next: '/account',
+      };
+      const answered = page.waitForResponse('**/sign-in/code');
+      const loaded = page.waitForEvent('load');
+      await page.evaluate(`(() => {
+        const form = document.createElement('form');
+        form.method = 'post';
+        form.action = '/sign-in/code';
+        for (const [name, value] of Object.entries(${JSON.stringify(fields)})) {
+          form.append(Object.assign(document.createElement('input'), { name, value }));
+        }
+        document.body.append(form);
+        form.submit();
+      })()`);
+      const answer = await answered;
+      await loaded;
+
+      expect(key).toHaveLength(32);
+      expect(answer.status()).toBe(403);
+      expect(await isSignedIn(page)).toBe(false);
+      expect(await auditOf(`${name}@example.com`)).toContain('challenge refused');
+      expect(await isSignedIn(await signInByProvider(name))).toBe(true);
+    },
+  );
+});
