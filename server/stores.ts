@@ -25,6 +25,7 @@ import { inTransaction } from '#store/in-transaction';
 import { keyDirectory } from '#store/key-directory';
 import { invitationStore } from '#store/invitation-store';
 import { keyStore } from '#store/key-store';
+import { knownBrowserStore } from '#store/known-browser-store';
 import { membershipStore } from '#store/membership-store';
 import { migrate } from '#store/migrate';
 import { oneTimeLinkStore } from '#store/one-time-link-store';
@@ -121,6 +122,7 @@ function storesOf(db: SqliteStore['db']) {
     links: oneTimeLinkStore(db),
     passkeys: passkeyStore(db),
     attempts: attemptStore(db),
+    knownBrowsers: knownBrowserStore(db),
     challenges: challengeStore(db),
     identities: identityStore(db),
     endGrants: endGrants(db),

@@ -16,9 +16,10 @@ import type { PeoplePorts, PeopleRoutesOptions } from './people-ports.ts';
 import { signInAfterPassword } from './prove-password.ts';
 import { queryText } from './query-text.ts';
 import { sendPage } from './send-page.ts';
-import { sendOnward, signInBrowser } from './sign-in-browser.ts';
+import { deviceTokenOf, sendOnward, signInBrowser } from './sign-in-browser.ts';
 import { signedIn } from './signed-in.ts';
 import { visitOf } from './visit.ts';
+import { waitInWords } from './wait-in-words.ts';
 
 const notices: Readonly<Record<string, string>> = {
   'set-up':
@@ -77,12 +78,13 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     if (problem !== undefined) {
       return show(reply, person, { errors: [{ field: 'password', message: problem }] });
     }
-    const typed = { email: user.email, password: form.get('current') ?? '' };
+    const deviceToken = deviceTokenOf(request, base);
+    const typed = { email: user.email, password: form.get('current') ?? '', deviceToken };
     const proof = await signIn(typed, visitOf(request), people);
     if (proof.outcome !== 'signed-in') {
       const message =
         proof.outcome === 'wait'
-          ? `There were too many wrong tries. Wait ${proof.waitSeconds} seconds, then try again.`
+          ? `There were too many wrong tries. Wait ${waitInWords(proof.waitSeconds)}, then try again.`
           : 'The current password is another one.';
       return show(reply, person, { errors: [{ field: 'current', message }] });
     }

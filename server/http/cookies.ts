@@ -1,5 +1,5 @@
-/** The cookies of our pages: who is signed in, and which browser it is before anybody is. */
-export type CookieName = 'latchkey' | 'latchkey-browser';
+/** The cookies of our pages: who is signed in, which browser it is before anybody is, and that somebody was before. */
+export type CookieName = 'latchkey' | 'latchkey-browser' | 'latchkey-device';
 
 /**
  * The name of a cookie under this public URL. A `__Host-` cookie cannot be set by a neighbour domain or

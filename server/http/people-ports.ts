@@ -11,6 +11,7 @@ import type { IdentityProvider } from '#people/identity-provider';
 import type { GroupMemberStore } from '#people/group-store';
 import type { IdentityStore } from '#people/identity-store';
 import type { InvitationStore } from '#people/invitation-store';
+import type { KnownBrowserStore } from '#people/known-browser-store';
 import type { OneTimeLinkStore } from '#people/one-time-link-store';
 import type { PasskeyStore } from '#people/passkey-store';
 import type { PasswordHashing } from '#people/password-hashing';
@@ -28,6 +29,7 @@ interface PeopleStores {
   readonly links: OneTimeLinkStore;
   readonly passkeys: PasskeyStore;
   readonly attempts: AttemptStore;
+  readonly knownBrowsers: KnownBrowserStore;
   readonly totps: TotpStore;
   readonly recoveryCodes: RecoveryCodeStore;
   readonly challenges: ChallengeStore;

@@ -9,7 +9,7 @@ import { browserToken, browserCsrfToken } from './browser-token.ts';
 import type { PeopleRoutesOptions } from './people-ports.ts';
 import { readPageForm } from './page-form.ts';
 import { sendPage } from './send-page.ts';
-import { sendOnward, signInBrowser } from './sign-in-browser.ts';
+import { deviceTokenOf, sendOnward, signInBrowser } from './sign-in-browser.ts';
 import { visitOf } from './visit.ts';
 import { waitInWords } from './wait-in-words.ts';
 
@@ -56,7 +56,12 @@ export function codeRoute(app: FastifyInstance, options: PeopleRoutesOptions): v
     const form = readPageForm(request, base, undefined);
     const userId = form.get('user') ?? '';
     const next = ownPath(form.get('next'), base);
-    const typed = { userId, code: form.get('code') ?? '', challenge: form.get('challenge') ?? '' };
+    const typed = {
+      userId,
+      code: form.get('code') ?? '',
+      challenge: form.get('challenge') ?? '',
+      deviceToken: deviceTokenOf(request, base),
+    };
     const cookieToken = browserToken(request, reply, base);
     const proof = await proveSecondFactor(typed, cookieToken, visitOf(request), people);
     const again = async (message: string, status: number) => {

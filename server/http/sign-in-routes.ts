@@ -15,6 +15,7 @@ import { codeRoute, signInAfterPassword } from './prove-password.ts';
 import { queryText } from './query-text.ts';
 import { seeOther } from './see-other.ts';
 import { sendPage } from './send-page.ts';
+import { deviceTokenOf } from './sign-in-browser.ts';
 import { visitOf } from './visit.ts';
 import { waitInWords } from './wait-in-words.ts';
 
@@ -72,7 +73,8 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
     const form = readPageForm(request, base, undefined);
     const next = ownPath(form.get('next'), base);
     const email = form.get('email') ?? '';
-    const typed = { email, password: form.get('password') ?? '' };
+    const password = form.get('password') ?? '';
+    const typed = { email, password, deviceToken: deviceTokenOf(request, base) };
     const result = await signIn(typed, visitOf(request), people);
     switch (result.outcome) {
       case 'signed-in':

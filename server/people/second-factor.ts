@@ -6,6 +6,8 @@ import type { AttemptStore } from './attempt-store.ts';
 import { issueChallenge, spendChallenge } from './challenge.ts';
 import type { ChallengeStore } from './challenge-store.ts';
 import { beginGuess, codeSubject } from './guess-limit.ts';
+import type { KnownBrowserStore } from './known-browser-store.ts';
+import { placeOf } from './known-browser.ts';
 import type { PasswordStore } from './password-store.ts';
 import { PeopleRefusal } from './people-refusal.ts';
 import { recoveryHash } from './recovery-codes.ts';
@@ -21,6 +23,7 @@ export interface SecondFactorPorts {
   readonly recoveryCodes: Pick<RecoveryCodeStore, 'use'>;
   readonly passwords: Pick<PasswordStore, 'hashOf'>;
   readonly attempts: AttemptStore;
+  readonly knownBrowsers: Pick<KnownBrowserStore, 'people'>;
   readonly challenges: ChallengeStore;
   readonly sealing: Sealing;
   readonly audit: Pick<AuditLog, 'append'>;
@@ -54,7 +57,7 @@ export async function askSecondFactor(
 
 /**
  * Whether the code is the one of this moment, and was not used before; or a recovery code, which is used
- * up. Guesses are slowed down by person, whatever passwords were right in between.
+ * up. Guesses are slowed down by person and place, whatever passwords were right in between.
  *
  * RFC 6238 §5.2, NIST SP 800-63B-4 §3.2.2
  *
@@ -62,12 +65,17 @@ export async function askSecondFactor(
  * still has the app
  */
 export async function proveSecondFactor(
-  { userId, code, challenge }: { userId: string; code: string; challenge: string },
+  {
+    userId,
+    code,
+    challenge,
+    deviceToken,
+  }: { userId: string; code: string; challenge: string; deviceToken: string | undefined },
   cookieToken: string,
   visit: Visit,
   ports: SecondFactorPorts,
 ): Promise<SecondFactor> {
-  const { totps, attempts, clock } = ports;
+  const { totps, attempts, knownBrowsers, clock } = ports;
   const now = clock.now();
   const { address } = visit;
   const purpose = await purposeOf(userId, ports);
@@ -81,7 +89,8 @@ export async function proveSecondFactor(
   if (totp?.confirmedAt === undefined) {
     throw new PeopleRefusal('sign_in_late', 'the authenticator app was removed meanwhile');
   }
-  const guess = await beginGuess({ subject: codeSubject(userId), address }, { attempts, now });
+  const place = await placeOf(userId, { address, deviceToken }, { knownBrowsers, now });
+  const guess = await beginGuess({ subject: codeSubject(userId), place }, { attempts, now });
   if (guess.waitSeconds > 0) return { outcome: 'wait', waitSeconds: guess.waitSeconds };
   const target = await proof({ ...totp, code, now }, ports);
   await ports.audit.append({

@@ -2,6 +2,8 @@ import type { AuditLog } from '#audit/audit-log';
 import type { Clock } from '#clock/clock';
 import type { AttemptStore } from './attempt-store.ts';
 import { accountSubject, beginGuess } from './guess-limit.ts';
+import type { KnownBrowserStore } from './known-browser-store.ts';
+import { placeOf } from './known-browser.ts';
 import type { PasswordHashing } from './password-hashing.ts';
 import type { PasswordStore } from './password-store.ts';
 import type { User, UserStore } from './user.ts';
@@ -11,6 +13,7 @@ export interface SignInPorts {
   readonly users: Pick<UserStore, 'byEmail'>;
   readonly passwords: Pick<PasswordStore, 'hashOf'>;
   readonly attempts: AttemptStore;
+  readonly knownBrowsers: Pick<KnownBrowserStore, 'people'>;
   readonly audit: Pick<AuditLog, 'append'>;
   readonly hashing: PasswordHashing;
   readonly clock: Clock;
@@ -27,14 +30,19 @@ export type SignIn =
  * nobody has.
  */
 export async function signIn(
-  { email, password }: { email: string; password: string },
+  {
+    email,
+    password,
+    deviceToken,
+  }: { email: string; password: string; deviceToken: string | undefined },
   { address, requestId }: Visit,
-  { users, passwords, attempts, audit, hashing, clock }: SignInPorts,
+  { users, passwords, attempts, knownBrowsers, audit, hashing, clock }: SignInPorts,
 ): Promise<SignIn> {
   const now = clock.now();
-  const guess = await beginGuess({ subject: accountSubject(email), address }, { attempts, now });
-  if (guess.waitSeconds > 0) return { outcome: 'wait', waitSeconds: guess.waitSeconds };
   const user = await users.byEmail(email);
+  const place = await placeOf(user?.id, { address, deviceToken }, { knownBrowsers, now });
+  const guess = await beginGuess({ subject: accountSubject(email), place }, { attempts, now });
+  if (guess.waitSeconds > 0) return { outcome: 'wait', waitSeconds: guess.waitSeconds };
   const hash = user && (await passwords.hashOf(user.id));
   const isEqual = await hashing.verify(password, hash);
   // Checking takes its turn, and the password may have been replaced meanwhile.

@@ -260,7 +260,8 @@ export interface Schema {
     created_at: number;
     last_used_at: number | null;
   };
-  failed_attempt: { id: string; subject: string; failed_at: number };
+  failed_attempt: { id: string; subject: string; place: string; failed_at: number };
+  known_browser: { token_hash: string; person_id: string; seen_at: number };
   spent_challenge: { hash: string; expires_at: number };
   identity: { issuer: string; subject: string; person_id: string };
   usage_rollup: {

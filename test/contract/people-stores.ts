@@ -170,30 +170,113 @@ export function peopleStoresContract(
       expect(await stores.passkeys.remove(user.id, passkey.id)).toBe(true);
     });
 
-    test('attempts at the same time are counted one by one', async () => {
-      const subject = randomUUID();
+    /** Begins an attempt, and says what it was told of those before it. */
+    const begin = async (
+      attempt: { subject: string; place: string; at?: number },
+      { since = now - 900, waitSeconds = 0 }: { since?: number; waitSeconds?: number } = {},
+    ) => {
+      let told: unknown;
+      const windows = { subject: since, place: since };
+      await stores.attempts.begin({ at: now, ...attempt }, windows, (earlier) => {
+        told = { atSubject: Object.fromEntries(earlier.atSubject), fromPlace: earlier.fromPlace };
+        return waitSeconds;
+      });
+      return told;
+    };
+    const nothing = { atSubject: {}, fromPlace: { count: 0, lastAt: 0 } };
 
-      const begun = await Promise.all(
-        Array.from({ length: 10 }, () => stores.attempts.begin(subject, now, now - 900)),
+    test('attempts at the same time are counted one by one', async () => {
+      const [subject, place] = [randomUUID(), randomUUID()];
+      const counts: number[] = [];
+
+      await Promise.all(
+        Array.from({ length: 10 }, () =>
+          stores.attempts.begin(
+            { subject, place, at: now },
+            { subject: now - 900, place: now - 900 },
+            ({ fromPlace }) => {
+              counts.push(fromPlace.count);
+              return 0;
+            },
+          ),
+        ),
       );
 
-      expect(begun.map(({ count }) => count).sort((a, b) => a - b)).toEqual([
-        0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
-      ]);
+      expect(counts.toSorted((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     });
 
-    test('an attempt is forgiven, forgotten after the window, and cleared', async () => {
-      const subject = randomUUID();
-      for (const at of [now, now, now + 5]) await stores.attempts.begin(subject, at, now);
+    test('an attempt that has to wait leaves nothing behind', async () => {
+      const attempt = { subject: randomUUID(), place: randomUUID() };
 
-      await stores.attempts.forgive(subject, now);
+      await begin(attempt, { waitSeconds: 2 });
 
-      const early = await stores.attempts.begin(subject, now + 10, now);
-      const late = await stores.attempts.begin(subject, now + 20, now + 6);
+      expect(await begin(attempt)).toEqual(nothing);
+    });
+
+    test('attempts are counted by subject and place, and within the window', async () => {
+      const [subject, place, other] = [randomUUID(), randomUUID(), randomUUID()];
+      for (const at of [now, now, now + 5]) await begin({ subject, place, at });
+      await begin({ subject, place: other, at: now + 7 });
+      await begin({ subject: randomUUID(), place, at: now + 8 });
+      const [early, late] = [
+        await begin({ subject, place }, { waitSeconds: 1 }),
+        await begin({ subject, place }, { since: now + 6, waitSeconds: 1 }),
+      ];
+
+      const fromOther = { count: 1, lastAt: now + 7 };
+      expect(early).toEqual({
+        atSubject: { [place]: { count: 3, lastAt: now + 5 }, [other]: fromOther },
+        fromPlace: { count: 4, lastAt: now + 8 },
+      });
+      expect(late).toEqual({
+        atSubject: { [other]: fromOther },
+        fromPlace: { count: 1, lastAt: now + 8 },
+      });
+    });
+
+    test('attempts at a subject are cleared, from one place or from all', async () => {
+      const [subject, place, other] = [randomUUID(), randomUUID(), randomUUID()];
+      for (const where of [place, other]) await begin({ subject, place: where });
+      await stores.attempts.clear(subject, place);
+      const one = await begin({ subject, place }, { waitSeconds: 1 });
       await stores.attempts.clear(subject);
-      expect(early).toEqual({ count: 2, lastAt: now + 5 });
-      expect(late).toEqual({ count: 1, lastAt: now + 10 });
-      expect(await stores.attempts.begin(subject, now, 0)).toEqual({ count: 0, lastAt: 0 });
+
+      expect(one).toEqual({ ...nothing, atSubject: { [other]: { count: 1, lastAt: now } } });
+      expect(await begin({ subject, place: other })).toEqual(nothing);
+    });
+
+    test('attempts are stored for a day', async () => {
+      const attempt = { subject: randomUUID(), place: randomUUID() };
+      await begin(attempt);
+      await begin({ ...attempt, subject: randomUUID(), at: now + 24 * 3600 + 1 });
+
+      const told = await begin(attempt, { since: 0, waitSeconds: 1 });
+
+      expect(told).toMatchObject({ atSubject: {}, fromPlace: { count: 1 } });
+    });
+
+    test('a browser is known for the people who signed in there, the latest twenty of each, for a year', async () => {
+      const [one, two] = [await person(), await person()];
+      const shared = randomUUID();
+      await stores.knownBrowsers.remember(shared, one.id, now);
+      await stores.knownBrowsers.remember(shared, two.id, now + 1);
+      const both = await stores.knownBrowsers.people(shared, 0);
+      const others = Array.from({ length: 20 }, () => randomUUID());
+      for (const other of others) await stores.knownBrowsers.remember(other, one.id, now + 2);
+      const left = await stores.knownBrowsers.people(shared, 0);
+      await stores.knownBrowsers.remember(shared, two.id, now + 9);
+      const known = await Promise.all(
+        others.map((other) => stores.knownBrowsers.people(other, now)),
+      );
+      await stores.users.remove(two.id);
+
+      expect(both.toSorted()).toEqual([one.id, two.id].toSorted());
+      expect(left).toEqual([two.id]);
+      expect(known).toEqual(others.map(() => [one.id]));
+      expect(await stores.knownBrowsers.people(shared, 0)).toEqual([]);
+      expect(await stores.knownBrowsers.people(others[0] ?? '', now + 2)).toEqual([]);
+      await stores.knownBrowsers.remember(shared, one.id, now + 366 * 24 * 3600);
+      expect(await stores.knownBrowsers.people(others[0] ?? '', 0)).toEqual([]);
     });
 
     test('a challenge is answered once, by the first of many', async () => {

@@ -49,6 +49,8 @@ export interface PageAnswer {
   readonly status: number;
   readonly text: string;
   readonly location: string | undefined;
+  /** What the browser is to keep, each as `name=value`. */
+  readonly cookies: readonly string[];
 }
 
 export interface ApiAnswer {
@@ -263,6 +265,9 @@ function answered(answer: {
   statusCode: number;
   body: string;
   headers: { location?: string | undefined };
+  cookies: readonly { name: string; value: string }[];
 }): PageAnswer {
-  return { status: answer.statusCode, text: answer.body, location: answer.headers.location };
+  const { statusCode: status, body, headers } = answer;
+  const cookies = answer.cookies.map(({ name, value }) => `${name}=${value}`);
+  return { status, text: body, location: headers.location, cookies };
 }

@@ -45,9 +45,12 @@ const enrolled = async () => {
   if (confirmed.outcome !== 'enrolled') throw new Error('the first code was refused');
   return { ...person, first, codeNow, codes: confirmed.codes };
 };
-const prove = async (userId: string, code: string) => {
+type Brought = Pick<Parameters<typeof proveSecondFactor>[0], 'userId' | 'code' | 'challenge'>;
+const bringTo = (brought: Brought, cookie = cookieToken, address = visit.address) =>
+  proveSecondFactor({ ...brought, deviceToken: undefined }, cookie, { ...visit, address }, ports());
+const prove = async (userId: string, code: string, address = visit.address) => {
   const challenge = (await askSecondFactor(userId, cookieToken, ports())) ?? '';
-  return proveSecondFactor({ userId, code, challenge }, cookieToken, visit, ports());
+  return bringTo({ userId, code, challenge }, cookieToken, address);
 };
 
 test('who has no authenticator app, or has not shown it, is not asked', async () => {
@@ -96,6 +99,26 @@ test('83: after five wrong codes the next one waits, and a right password in bet
   expect(right.outcome).toBe('proved');
 });
 
+test('93: wrong codes from one network keep the right one out of no other', async () => {
+  const { user, codeNow } = await enrolled();
+  for (let turn = 0; turn < 20; turn += 1) await prove(user.id, '000000');
+  clock.advance(30);
+  await prove(user.id, '000000');
+
+  expect((await prove(user.id, codeNow())).outcome).toBe('wait');
+  expect((await prove(user.id, codeNow(), '198.51.100.7')).outcome).toBe('proved');
+});
+
+test('93: wrong codes from four networks and more are slowed down together', async () => {
+  const { user } = await enrolled();
+  const outcomes: string[] = [];
+  for (let turn = 0; turn < 21; turn += 1) {
+    outcomes.push((await prove(user.id, '000000', `198.51.100.${turn}`)).outcome);
+  }
+
+  expect(outcomes).toEqual([...Array.from({ length: 20 }, () => 'refused'), 'wait']);
+});
+
 test('83: the more codes were wrong within a day the longer the next one waits, a quarter of an hour at last', async () => {
   const { user } = await enrolled();
   const waits: number[] = [];
@@ -115,7 +138,7 @@ test('the question counts once, in its browser, for its person, and for five min
   clock.advance(30);
   const ask = async () => (await askSecondFactor(dana.user.id, cookieToken, ports())) ?? '';
   const bring = (challenge: string, userId = dana.user.id, cookie = cookieToken) =>
-    proveSecondFactor({ userId, code: 'x', challenge }, cookie, visit, ports());
+    bringTo({ userId, code: 'x', challenge }, cookie);
   const late = { code: 'sign_in_late' };
   const used = await ask();
   await bring(used);
@@ -136,8 +159,7 @@ test('92: nobody without a password is asked for a code, nor proves one', async 
   clock.advance(30);
   const challenge = (await askSecondFactor(user.id, cookieToken, ports())) ?? '';
   await stores.db.deleteFrom('password').where('person_id', '=', user.id).execute();
-  const bring = (code: string) =>
-    proveSecondFactor({ userId: user.id, code, challenge }, cookieToken, visit, ports());
+  const bring = (code: string) => bringTo({ userId: user.id, code, challenge });
   const late = { code: 'sign_in_late' };
 
   await expect(askSecondFactor(user.id, cookieToken, ports())).rejects.toMatchObject(late);
@@ -147,8 +169,7 @@ test('92: nobody without a password is asked for a code, nor proves one', async 
 
 test('91: a challenge that was not issued is in the audit log, for whom it was made up', async () => {
   const { user } = await enrolled();
-  const bring = (userId: string) =>
-    proveSecondFactor({ userId, code: 'x', challenge: 'x' }, cookieToken, visit, ports());
+  const bring = (userId: string) => bringTo({ userId, code: 'x', challenge: 'x' });
 
   await expect(bring(user.id)).rejects.toMatchObject({ code: 'sign_in_late' });
   await expect(bring('user_nobody')).rejects.toMatchObject({ code: 'sign_in_late' });
@@ -165,12 +186,7 @@ test('a code that comes after the app was removed signs nobody in', async () => 
   const challenge = (await askSecondFactor(user.id, cookieToken, ports())) ?? '';
   await stores.totps.remove(user.id);
 
-  const answer = proveSecondFactor(
-    { userId: user.id, code: codeNow(), challenge },
-    cookieToken,
-    visit,
-    ports(),
-  );
+  const answer = bringTo({ userId: user.id, code: codeNow(), challenge });
 
   await expect(answer).rejects.toMatchObject({ code: 'sign_in_late' });
 });

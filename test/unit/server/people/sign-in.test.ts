@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
+import { rememberBrowser } from '#server/people/known-browser';
 import { passwordHashing } from '#server/people/password-hashing';
 import { signIn } from '#server/people/sign-in';
 import type { OpenStores } from '#server/stores';
@@ -20,11 +21,17 @@ beforeAll(async () => {
   await stores.passwords.set(user.id, await hashing.hash(password));
 });
 afterAll(() => stores[Symbol.asyncDispose]());
-beforeEach(() => clock.advance(3600));
+beforeEach(() => clock.advance(2 * 24 * 3600));
 
 const visit = (address = '192.0.2.1') => ({ address, userAgent: 'test', requestId: 'r' });
-const attempt = (typed: string, { email = 'dana@example.com', address = '192.0.2.1' } = {}) =>
-  signIn({ email, password: typed }, visit(address), { ...stores, hashing, clock });
+const attempt = (
+  typed: string,
+  {
+    email = 'dana@example.com',
+    address = '192.0.2.1',
+    deviceToken,
+  }: { email?: string; address?: string; deviceToken?: string } = {},
+) => signIn({ email, password: typed, deviceToken }, visit(address), { ...stores, hashing, clock });
 
 test('the right password signs in, however the address is written', async () => {
   expect(await attempt(password, { email: ' DANA@Example.com ' })).toMatchObject({
@@ -42,12 +49,12 @@ test('a wrong password and an unknown address are the same refusal', async () =>
 });
 
 test.each(['dana@example.com', 'nobody@example.com'])(
-  'after ten wrong passwords for %s the next one waits, longer each time, a minute at most',
+  'after ten wrong passwords for %s from one network the next one waits, longer each time, a quarter of an hour at most',
   async (email) => {
     for (let turn = 0; turn < 10; turn += 1) await attempt('wrong', { email });
 
     const waits = [];
-    for (let turn = 0; turn < 8; turn += 1) {
+    for (let turn = 0; turn < 11; turn += 1) {
       const result = await attempt('wrong', { email });
       const waitSeconds = result.outcome === 'wait' ? result.waitSeconds : 0;
       waits.push(waitSeconds);
@@ -55,7 +62,7 @@ test.each(['dana@example.com', 'nobody@example.com'])(
       await attempt('wrong', { email });
     }
 
-    expect(waits).toEqual([2, 4, 8, 16, 32, 60, 60, 60]);
+    expect(waits).toEqual([2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]);
   },
 );
 
@@ -65,9 +72,7 @@ test('asking again while one waits does not make the wait longer', async () => {
 
   expect(await attempt(password)).toEqual({ outcome: 'wait', waitSeconds: 2 });
   clock.advance(2);
-  expect(await attempt(password, { address: '198.51.100.7' })).toMatchObject({
-    outcome: 'signed-in',
-  });
+  expect(await attempt(password)).toMatchObject({ outcome: 'signed-in' });
   expect(await attempt('wrong')).toEqual({ outcome: 'refused' });
 });
 
@@ -94,14 +99,53 @@ test('signing in to an account of their own does not wash an address clean', asy
   expect((await attempt(password, { address })).outcome).toBe('wait');
 });
 
-test('a hundred guesses at the same moment get ten looks', async () => {
-  const guesses = Array.from({ length: 100 }, (_, index) =>
-    attempt('wrong', { address: `198.51.100.${index}` }),
+const looksAtOnce = async (count: number, addressOf: (index: number) => string) => {
+  const guesses = Array.from({ length: count }, (_, index) =>
+    attempt('wrong', { address: addressOf(index) }),
   );
+  return (await Promise.all(guesses)).filter(({ outcome }) => outcome === 'refused').length;
+};
 
-  const looked = (await Promise.all(guesses)).filter(({ outcome }) => outcome === 'refused');
+test('93: a hundred guesses from one network at the same moment get ten looks', async () => {
+  expect(await looksAtOnce(100, () => '198.51.100.7')).toBe(10);
+});
 
-  expect(looked.length).toBeLessThanOrEqual(10);
+test('93: guesses from many networks at the same moment get a hundred looks, and then one a minute at last', async () => {
+  const looked = await looksAtOnce(150, (index) => `198.51.100.${index}`);
+  const waits: number[] = [];
+  for (let turn = 0; turn < 8; turn += 1) {
+    const result = await attempt('wrong', { address: `203.0.113.${turn}` });
+    const waitSeconds = result.outcome === 'wait' ? result.waitSeconds : 0;
+    waits.push(waitSeconds);
+    clock.advance(waitSeconds);
+    await attempt('wrong', { address: `203.0.113.${turn}` });
+  }
+
+  expect(looked).toBe(100);
+  expect(waits).toEqual([2, 4, 8, 16, 32, 60, 60, 60]);
+});
+
+test('93: nine networks that go on and on bring nobody else to wait', async () => {
+  for (let turn = 0; turn < 12; turn += 1) {
+    for (let network = 0; network < 9; network += 1) {
+      await attempt('wrong', { address: `203.0.113.${network}` });
+    }
+    clock.advance(900);
+  }
+
+  expect((await attempt(password, { address: '198.51.100.7' })).outcome).toBe('signed-in');
+});
+
+test('93: a browser that signed in before waits for nobody else, and only at that account', async () => {
+  const deviceToken = await rememberBrowser('user_dana', undefined, { ...stores, clock });
+  for (let turn = 0; turn < 11; turn += 1) await attempt('wrong');
+  for (let turn = 0; turn < 31; turn += 1) {
+    await attempt('wrong', { email: `nobody${turn}@example.com`, deviceToken });
+  }
+
+  expect((await attempt(password)).outcome).toBe('wait');
+  expect((await attempt(password, { deviceToken })).outcome).toBe('signed-in');
+  expect((await attempt('x', { email: 'nobody@example.com', deviceToken })).outcome).toBe('wait');
 });
 
 test('every attempt that was looked at is in the audit log', async () => {
@@ -127,7 +171,8 @@ test('48: a password that is replaced while the old one is checked signs nobody 
     },
   };
 
-  const result = await signIn({ email: user.email, password }, visit(), {
+  const typed = { email: user.email, password, deviceToken: undefined };
+  const result = await signIn(typed, visit(), {
     ...stores,
     hashing: slow,
     clock,
