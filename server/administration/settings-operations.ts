@@ -10,7 +10,9 @@ const settings = {
   secondFactorRequired: z.boolean().describe('Whether everybody needs a second factor here'),
   openClientsAllowed: z
     .boolean()
-    .describe('Whether members may allow applications that described or registered themselves'),
+    .describe(
+      'Whether applications that described or registered themselves have access, where members allow it',
+    ),
 };
 const shownSettings = z.object(settings).meta({ id: 'OrganizationSettings' });
 

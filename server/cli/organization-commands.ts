@@ -51,7 +51,11 @@ export const organizationUpdate: Command = {
   options: [
     { name: 'title', value: 'T', doc: 'what people call it' },
     { name: 'second-factor', value: 'YES|NO', doc: 'whether everybody needs one here' },
-    { name: 'open-clients', value: 'YES|NO', doc: 'whether applications may introduce themselves' },
+    {
+      name: 'open-clients',
+      value: 'YES|NO',
+      doc: 'whether applications that registered themselves have access',
+    },
     json,
   ],
   doc: 'change what people call an organization, and what it asks of them',

@@ -38,8 +38,8 @@ export function settingsRoutes(door: DashboardDoor, { ports }: DashboardOptions)
         },
         {
           value: 'openClientsAllowed',
-          text: 'Members may allow applications that made themselves known',
-          help: 'By a document on the web, or by registering. Without it, only clients count that an administrator made.',
+          text: 'Members may use applications that registered themselves',
+          help: 'By a metadata document on the web, or by dynamic registration. When you turn this off, only clients that an administrator created have access: the others lose it immediately, with all their tokens. When you turn it on again, what members allowed is valid again, unless it was revoked or expired.',
           risk: '',
           isChosen: rules.openClientsAllowed,
         },

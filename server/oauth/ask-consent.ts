@@ -8,17 +8,11 @@ import { consentTerms, type ConsentTerms, type ConsentTermsPorts } from './conse
 import { grantLifeSeconds } from './grant-store.ts';
 import { issueCode, type IssueCodePorts } from './issue-code.ts';
 import { OAuthRefusal } from './oauth-refusal.ts';
+import { notPermittedWords } from './permitted-scopes.ts';
 import type { PendingRequestStore } from './pending-request-store.ts';
 import { redirectPlace, type RedirectPlace } from './redirect-match.ts';
 
 const pendingLifeSeconds = 1800;
-
-/** What an application is told when it is not even asked about. */
-const whyNot = {
-  stranger: 'the account that is signed in cannot use this server',
-  nothing: 'the role of this person does not cover it',
-  closed: 'this organization lets in only applications that its administrators made',
-};
 
 /** The person who is asked, in the session in which they are asked. */
 export interface AskedPerson {
@@ -81,7 +75,7 @@ export async function askConsent(
       requestId: undefined,
       outcome: 'refused',
     });
-    const refusal = new OAuthRefusal('access_denied', whyNot[found.outcome]);
+    const refusal = new OAuthRefusal('access_denied', notPermittedWords[found.outcome]);
     const back = errorUrl({ ...request, issuer: base }, refusal);
     if (found.outcome !== 'stranger') return { outcome: 'redirect', location: back };
     return { outcome: 'stranger', back, isTrusted: found.isOwnClient || place.kind === 'loopback' };

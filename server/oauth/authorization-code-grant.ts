@@ -7,7 +7,11 @@ import { grantLifeSeconds, idleLifeSeconds, type GrantStore } from './grant-stor
 import { grantedToken, type GrantedTokenPorts } from './granted-token.ts';
 import { notAuthenticated, type IdentifiedClient } from './identify-client.ts';
 import { OAuthRefusal } from './oauth-refusal.ts';
-import { permittedScopes, type PermittedScopesPorts } from './permitted-scopes.ts';
+import {
+  notPermittedWords,
+  permittedScopes,
+  type PermittedScopesPorts,
+} from './permitted-scopes.ts';
 import { redirectPlace } from './redirect-match.ts';
 import type { TokenResponse } from './token-response.ts';
 
@@ -51,8 +55,9 @@ export async function authorizationCodeGrant(
   }
   const { grantId: id, userId, serverId, serverPath } = code;
   const about = { userId, serverPath, client };
-  const scopes = (await permittedScopes(code.scopes, about, ports)) ?? [];
-  if (scopes.length === 0) throw refused('the person may not grant this any more');
+  const permitted = await permittedScopes(code.scopes, about, ports);
+  if (permitted.outcome !== 'permitted') throw refused(notPermittedWords[permitted.outcome]);
+  const { scopes } = permitted;
 
   const createdAt = clock.now();
   const grant = {

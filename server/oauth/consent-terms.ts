@@ -1,20 +1,14 @@
 import type { Scope } from '#credentials/scope';
-import type { ServerGroupStore } from '#people/group-store';
 import type { Session } from '#people/session-store';
-import type { UserStore } from '#people/user';
-import type { OrganizationSettingsStore } from '#organizations/organization-settings';
 import type { OrganizationStore } from '#organizations/organization-store';
 import { parseServerPath } from '#organizations/slug';
 import type { AuthorizationRequest } from './authorization-request.ts';
 import type { FindClient } from './find-client.ts';
-import { permittedScopes } from './permitted-scopes.ts';
+import { permittedScopes, type Permitted, type PermittedScopesPorts } from './permitted-scopes.ts';
 
-export interface ConsentTermsPorts {
+export interface ConsentTermsPorts extends PermittedScopesPorts {
   readonly findClient: FindClient;
   readonly organizations: Pick<OrganizationStore, 'serverByName'>;
-  readonly users: Pick<UserStore, 'memberships'>;
-  readonly serverGroups: Pick<ServerGroupStore, 'mayUse'>;
-  readonly settings: Pick<OrganizationSettingsStore, 'of'>;
 }
 
 /** What a person may grant of what was asked. */
@@ -30,10 +24,8 @@ export type ConsentTermsOutcome =
   | { readonly outcome: 'terms'; readonly terms: ConsentTerms }
   /** No member, in no group that may, no such server, or a disabled one: it is not said which. */
   | { readonly outcome: 'stranger'; readonly isOwnClient: boolean }
-  /** A member, whose role covers nothing of it. */
-  | { readonly outcome: 'nothing' }
-  /** A member, where only applications count that an administrator made. */
-  | { readonly outcome: 'closed' }
+  /** Of a member. */
+  | Extract<Permitted, { outcome: 'closed' | 'nothing' }>
   /** A member, whose browser has proved less than the organization asks for. */
   | { readonly outcome: 'second-factor' };
 
@@ -45,25 +37,23 @@ export type ConsentTermsOutcome =
 export async function consentTerms(
   request: AuthorizationRequest,
   { userId, factors }: Pick<Session, 'userId' | 'factors'>,
-  { findClient, organizations, users, serverGroups, settings }: ConsentTermsPorts,
+  ports: ConsentTermsPorts,
 ): Promise<ConsentTermsOutcome> {
+  const { findClient, organizations, settings } = ports;
   const { clientId, serverPath } = request;
   const client = await findClient(clientId, { mayFetch: true });
   const place = parseServerPath(serverPath);
   if (client === 'sign-in' || !place) return { outcome: 'stranger', isOwnClient: false };
   const isOwnClient = client.serverId !== undefined;
-  const scopes = await permittedScopes(
-    request.scopes,
-    { userId, serverPath, client },
-    { users, serverGroups },
-  );
+  const about = { userId, serverPath, client };
+  const permitted = await permittedScopes(request.scopes, about, ports);
   const server = await organizations.serverByName(place.organization, place.server);
   const rules = await settings.of(place.organization);
-  if (!scopes || !server || server.disabledAt !== undefined || !rules)
+  if (permitted.outcome === 'stranger' || !server || server.disabledAt !== undefined || !rules)
     return { outcome: 'stranger', isOwnClient };
   if (rules.secondFactorRequired && factors < 2) return { outcome: 'second-factor' };
-  if (!isOwnClient && !rules.openClientsAllowed) return { outcome: 'closed' };
-  if (scopes.length === 0) return { outcome: 'nothing' };
+  if (permitted.outcome !== 'permitted') return permitted;
+  const { scopes } = permitted;
   const withheld = request.scopes.filter((scope) => !scopes.includes(scope));
   return { outcome: 'terms', terms: { serverId: server.id, scopes, withheld } };
 }

@@ -1,12 +1,14 @@
+import type { OAuthClient } from '#credentials/oauth-client';
 import { formatScopes } from '#credentials/scope';
 import { hashSecret, isWellFormedSecret } from '#credentials/secret-format';
 import type { AccessTokenClaims, AccessTokens } from '#signing/access-token';
 import type { Form } from './form.ts';
 import { identifyClient, provedClient, type IdentifyClientPorts } from './identify-client.ts';
 import { OAuthRefusal } from './oauth-refusal.ts';
+import { permittedScopes, type PermittedScopesPorts } from './permitted-scopes.ts';
 import type { RefreshTokenStore } from './refresh-token-store.ts';
 
-export interface IntrospectionEndpointPorts extends IdentifyClientPorts {
+export interface IntrospectionEndpointPorts extends IdentifyClientPorts, PermittedScopesPorts {
   readonly tokens: AccessTokens;
   readonly refreshTokens: Pick<RefreshTokenStore, 'byHash'>;
   /** Whether the MCP endpoint that the token is for would let it in now. */
@@ -34,7 +36,7 @@ export async function introspectionEndpoint(
   const token = form.get('token');
   if (token === undefined) throw new OAuthRefusal('invalid_request', 'token is missing');
   return isWellFormedSecret('rt_', token)
-    ? refreshToken(token, client.id, ports)
+    ? refreshToken(token, client, ports)
     : accessToken(token, client.id, ports);
 }
 
@@ -63,19 +65,22 @@ async function accessToken(
 
 async function refreshToken(
   token: string,
-  clientId: string,
-  { base, refreshTokens, clock }: IntrospectionEndpointPorts,
+  client: OAuthClient,
+  ports: IntrospectionEndpointPorts,
 ): Promise<Introspection> {
+  const { base, refreshTokens, clock } = ports;
   const found = await refreshTokens.byHash(hashSecret(token));
-  if (!found || found.grant.clientId !== clientId || found.spentAt !== undefined) return inactive;
+  if (!found || found.grant.clientId !== client.id || found.spentAt !== undefined) return inactive;
   const expiresAt = Math.min(found.expiresAt, found.grant.expiresAt);
   if (found.grant.revokedAt !== undefined || expiresAt <= clock.now()) return inactive;
+  const permitted = await permittedScopes(found.grant.scopes, { ...found.grant, client }, ports);
+  if (permitted.outcome !== 'permitted') return inactive;
   return {
     active: true,
     iss: base,
     sub: found.grant.userId,
-    client_id: clientId,
-    scope: formatScopes(found.grant.scopes),
+    client_id: client.id,
+    scope: formatScopes(permitted.scopes),
     exp: expiresAt,
   };
 }

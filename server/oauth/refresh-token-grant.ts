@@ -6,7 +6,11 @@ import { grantedToken, type GrantedTokenPorts } from './granted-token.ts';
 import { notAuthenticated, type IdentifiedClient } from './identify-client.ts';
 import { OAuthRefusal } from './oauth-refusal.ts';
 import { withoutOpenIdScopes } from './openid-scopes.ts';
-import { permittedScopes, type PermittedScopesPorts } from './permitted-scopes.ts';
+import {
+  notPermittedWords,
+  permittedScopes,
+  type PermittedScopesPorts,
+} from './permitted-scopes.ts';
 import type { RefreshTokenStore } from './refresh-token-store.ts';
 import { requestedScopes } from './requested-scopes.ts';
 import { openSuccessor, sealSuccessor } from './sealed-successor.ts';
@@ -48,13 +52,13 @@ export async function refreshTokenGrant(
   if (grant.revokedAt !== undefined) throw refused('revoked');
   if (Math.min(found.expiresAt, grant.expiresAt) <= clock.now()) throw refused('expired');
   const permitted = await permittedScopes(grant.scopes, { ...grant, client }, ports);
-  if (!permitted || permitted.length === 0) throw refused('the person may not grant this any more');
+  if (permitted.outcome !== 'permitted') throw refused(notPermittedWords[permitted.outcome]);
   const resource = form.get('resource');
   if (resource !== undefined && resource !== endpointUrl(grant.serverPath)) {
     throw new OAuthRefusal('invalid_target', 'resource is not what was granted');
   }
   const asked = requestedScopes(withoutOpenIdScopes(form.get('scope')), grant.scopes);
-  const scopes = asked.filter((scope) => permitted.includes(scope));
+  const scopes = asked.filter((scope) => permitted.scopes.includes(scope));
   if (scopes.length === 0) throw new OAuthRefusal('invalid_scope', 'the person may not grant this');
 
   const successor = mintSecret('rt_');

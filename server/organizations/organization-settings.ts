@@ -2,7 +2,10 @@
 export interface OrganizationSettings {
   /** Whether only browsers that proved two factors may do anything here. */
   readonly secondFactorRequired: boolean;
-  /** Whether members may allow applications that described or registered themselves. */
+  /**
+   * Whether applications that described or registered themselves have access, where members allow it. Turned off, it
+   * suspends what members allowed before, rather than revoking it.
+   */
   readonly openClientsAllowed: boolean;
 }
 

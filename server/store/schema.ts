@@ -10,7 +10,7 @@ export interface Schema {
     disabled_at: number | null;
     /** 1 when nobody does anything here without a second factor. */
     second_factor_required: Generated<number>;
-    /** 1 when clients that made themselves known may be allowed here. */
+    /** 1 when clients that registered themselves have access here. */
     open_clients_allowed: Generated<number>;
   };
   mcp_server: {

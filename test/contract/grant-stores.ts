@@ -41,12 +41,12 @@ export function grantStoresContract(name: string, open: () => Promise<Opened>): 
       await stores.clients.add({ ...made, ...none });
       return id;
     };
-    const code = async () => {
+    const code = async (clientId?: string) => {
       const made = {
         hash: randomUUID(),
         grantId: `grant_${randomUUID()}`,
         userId: await person(),
-        clientId: await client(),
+        clientId: clientId ?? (await client()),
         serverId: 'srv_1',
         scopes,
         redirectUri: 'https://app.example/cb',
@@ -56,8 +56,8 @@ export function grantStoresContract(name: string, open: () => Promise<Opened>): 
       await stores.codes.add(made, now);
       return made;
     };
-    const grant = async () => {
-      const { hash, ...made } = await code();
+    const grant = async (clientId?: string) => {
+      const { hash, ...made } = await code(clientId);
       const refreshToken = { hash: randomUUID(), expiresAt: now + 1000 };
       const begun = {
         id: made.grantId,
@@ -195,6 +195,32 @@ export function grantStoresContract(name: string, open: () => Promise<Opened>): 
 
       expect(found).toBeUndefined();
       expect(await stores.refreshTokens.byHash(refreshToken.hash)).toBeDefined();
+    });
+
+    test('a grant of a client that registered itself opens nothing while the organization is closed', async () => {
+      const registered = `client_${randomUUID()}`;
+      const none = { jwks: undefined, secretHash: undefined, secretHint: undefined };
+      const said = { name: 'Self', serverId: undefined, scopes, redirectUris: [], createdAt: now };
+      await stores.clients.add({ ...said, ...none, id: registered });
+      const grants = [await grant(registered), await grant()];
+      const all = () =>
+        Promise.all(
+          grants.map(async ({ begun: { id, userId, clientId } }) => {
+            const at = { organization: 'acme', server: 'sales', clientId, grant: { id, userId } };
+            return (await stores.admissions.byClient(at)) !== undefined;
+          }),
+        );
+      const before = await all();
+
+      await stores.settings.update('org_1', { openClientsAllowed: false });
+      const closed = await all();
+      await stores.settings.update('org_1', { openClientsAllowed: true });
+
+      expect([before, closed, await all()]).toEqual([
+        [true, true],
+        [false, true],
+        [true, true],
+      ]);
     });
 
     test('clients that made themselves are forgotten when nobody wants them for thirty days', async () => {

@@ -34,6 +34,9 @@ const byClient = `select ${server}, c.scopes
   where c.id = :client and c.revoked_at is null and ${enabled}
     and not exists (select 1 from revoked_token r where r.jti = :token)`;
 
+/** An organization may accept only clients that an administrator created for one of its servers. */
+const acceptedClient = `(c.server_id is not null or o.open_clients_allowed = 1)`;
+
 const byGrant = `select ${server}, c.scopes, m.role
   from oauth_grant g
   join oauth_client c on c.id = g.client_id
@@ -42,7 +45,7 @@ const byGrant = `select ${server}, c.scopes, m.role
   join membership m on m.person_id = g.person_id and m.organization_id = o.id
   where g.id = :grant and g.person_id = :person and c.id = :client
     and g.revoked_at is null and c.revoked_at is null and ${enabled}
-    and ${inGroup}
+    and ${inGroup} and ${acceptedClient}
     and not exists (select 1 from revoked_token r where r.jti = :token)`;
 
 const byPerson = `select ${server}, m.role

@@ -23,6 +23,7 @@ const nothingGranted = {
   refreshTokens: unasked<TokenEndpointPorts['refreshTokens']>('refreshTokens'),
   audit: unasked<TokenEndpointPorts['audit']>('audit'),
   users: unasked<TokenEndpointPorts['users']>('users'),
+  settings: unasked<TokenEndpointPorts['settings']>('settings'),
 };
 
 beforeEach(async () => {
