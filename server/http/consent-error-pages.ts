@@ -1,5 +1,8 @@
+import type { AnswerTarget } from '#oauth/answer-url';
 import type { OAuthRefusal } from '#oauth/oauth-refusal';
+import { redirectPlace } from '#oauth/redirect-match';
 import type { ErrorPageData } from '#pages/error-page';
+import { shownName } from '#pages/plain-text';
 
 /** What the page says in place of a question that cannot be put. Nothing in it is the client's own. */
 export function refusedRequestPage({ message }: OAuthRefusal): ErrorPageData {
@@ -7,14 +10,49 @@ export function refusedRequestPage({ message }: OAuthRefusal): ErrorPageData {
   return { heading: 'This request cannot be answered', text, next: undefined };
 }
 
-/** What somebody sees who may not use the server that an application asks for. */
-export function strangerPage(email: string, serverPath: string, back: string): ErrorPageData {
-  const text = `You are signed in as ${email}, and that account cannot use ${serverPath}. Ask an owner of the organization to add you, or sign out, sign in with another account, and start again from the application.`;
-  return {
-    heading: 'This account has no access',
-    text,
-    next: { text: 'Back to the application', href: back },
-  };
+/** Where a person was asked, or tried to be. */
+export interface AskedAt {
+  readonly email: string;
+  /** `{organization}/{server}` */
+  readonly serverPath: string;
+}
+
+/** What a member or a stranger sees who cannot allow anything there. */
+export function notPermittedPage(
+  why: 'stranger' | 'closed' | 'nothing',
+  { email, serverPath }: AskedAt,
+): ErrorPageData {
+  const [organization = ''] = serverPath.split('/');
+  switch (why) {
+    case 'stranger': {
+      const text = `You are signed in as ${email}, and that account cannot use ${serverPath}. Ask an owner of the organization to add you, or sign out, sign in with another account, and start again from the application.`;
+      return { heading: 'This account has no access', text, next: undefined };
+    }
+    case 'closed': {
+      const text = `The organization ${organization} accepts only applications that its administrators created, and this one registered itself. Ask an administrator to create an OAuth client for it.`;
+      return { heading: 'This application is not accepted', text, next: undefined };
+    }
+    case 'nothing': {
+      const text = `You are signed in as ${email}, and your role in ${organization} covers nothing of what the application asked for. Ask an owner or an admin to change your role, then start again from the application.`;
+      return { heading: 'Your role does not allow this', text, next: undefined };
+    }
+  }
+}
+
+/**
+ * The same page with the way back to the application, which is told what went wrong there. Of an application that
+ * anybody can make up, the page says who it claims to be, and where the way leads.
+ */
+export function withWayBack(
+  page: ErrorPageData,
+  { target, location }: { readonly target: AnswerTarget; readonly location: string },
+): ErrorPageData {
+  if (!target.isSelfRegistered) {
+    return { ...page, next: { text: 'Return to the application', href: location } };
+  }
+  const { host } = redirectPlace(target.redirectUri);
+  const note = `The application calls itself “${shownName(target.clientName)}” and named ${host} as its address. Anybody can choose both. Return there only if you know this address and started from that application.`;
+  return { ...page, note, next: { text: `Return to ${host}`, href: location } };
 }
 
 /** What a member sees whose browser has proved less than the organization asks for. */

@@ -14,9 +14,10 @@ import { audited } from './audited.ts';
 import { currentPersonOf, type CurrentPerson, type CurrentPersonPorts } from './current-person.ts';
 import {
   decidedPage,
+  notPermittedPage,
   refusedRequestPage,
   secondFactorPage,
-  strangerPage,
+  withWayBack,
 } from './consent-error-pages.ts';
 import { pageErrors } from './page-errors.ts';
 import { readPageForm, takeForms } from './page-form.ts';
@@ -54,14 +55,18 @@ export function consentRoutes(app: FastifyInstance, { base, ports }: ConsentRout
     const asked = await authorizationRequest(query, { signedIn: person !== undefined }, ports);
     if (asked.outcome === 'page') throw asked.refusal;
     if (asked.outcome === 'redirect') return reply.redirect(asked.location, 303);
+    if (asked.outcome === 'refused') {
+      const page = withWayBack(refusedRequestPage(asked.refusal), asked);
+      return sendPage(reply, errorPage, page, { status: 400, ...(person && { person }) });
+    }
     if (asked.outcome === 'sign-in' || !person) {
       return reply.redirect(`/sign-in?next=${encodeURIComponent(request.url)}`, 303);
     }
     const consent = await askConsent(asked.request, sessionOf(person), audited(request, ports));
     switch (consent.outcome) {
-      case 'stranger': {
-        if (consent.isTrusted) return handOver(request, reply, consent.back);
-        const page = strangerPage(person.user.email, asked.request.serverPath, consent.back);
+      case 'refused': {
+        const at = { email: person.user.email, serverPath: asked.request.serverPath };
+        const page = withWayBack(notPermittedPage(consent.why, at), consent);
         return sendPage(reply, errorPage, page, { status: 403, person });
       }
       case 'second-factor': {

@@ -1,7 +1,7 @@
 import type { AuditLog } from '#audit/audit-log';
 import type { EpochSeconds } from '#clock/clock';
 import { hashSecret, randomBase62 } from '#credentials/secret-format';
-import { errorUrl } from './answer-url.ts';
+import { errorAnswer, type ErrorAnswer } from './answer-url.ts';
 import type { AuthorizationRequest } from './authorization-request.ts';
 import type { ConsentStore } from './consent-store.ts';
 import { consentTerms, type ConsentTerms, type ConsentTermsPorts } from './consent-terms.ts';
@@ -33,10 +33,12 @@ export interface ConsentQuestion {
 }
 
 export type ConsentOutcome =
-  /** `back` is where the application learns of it; it is `trusted` when nobody but us could have chosen it. */
-  | { readonly outcome: 'stranger'; readonly back: string; readonly isTrusted: boolean }
   | { readonly outcome: 'second-factor' }
-  | { readonly outcome: 'redirect'; readonly location: string }
+  /** With a code, or with the reason why the person cannot give one. */
+  | Extract<ErrorAnswer, { outcome: 'redirect' }>
+  | (Extract<ErrorAnswer, { outcome: 'refused' }> & {
+      readonly why: keyof typeof notPermittedWords;
+    })
   | { readonly outcome: 'ask'; readonly question: ConsentQuestion };
 
 export interface AskConsentPorts extends ConsentTermsPorts, IssueCodePorts {
@@ -76,9 +78,8 @@ export async function askConsent(
       outcome: 'refused',
     });
     const refusal = new OAuthRefusal('access_denied', notPermittedWords[found.outcome]);
-    const back = errorUrl({ ...request, issuer: base }, refusal);
-    if (found.outcome !== 'stranger') return { outcome: 'redirect', location: back };
-    return { outcome: 'stranger', back, isTrusted: found.isOwnClient || place.kind === 'loopback' };
+    const told = errorAnswer(request, refusal, base);
+    return told.outcome === 'redirect' ? told : { ...told, why: found.outcome };
   }
   const { terms } = found;
   const { serverId, scopes } = terms;

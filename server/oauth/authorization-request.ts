@@ -1,25 +1,22 @@
 import type { OAuthClient } from '#credentials/oauth-client';
 import type { Scope } from '#credentials/scope';
 import { parseServerPath } from '#organizations/slug';
-import { errorUrl, type Return } from './answer-url.ts';
+import { errorAnswer, type AnswerTarget, type ErrorAnswer } from './answer-url.ts';
 import { parseAuthorizationQuery, type AuthorizationQuery } from './authorization-query.ts';
 import type { FindClient } from './find-client.ts';
 import { OAuthRefusal } from './oauth-refusal.ts';
 import { withoutOpenIdScopes } from './openid-scopes.ts';
+import { ownClientDocument } from './own-client-document.ts';
 import { matchesRedirectUri } from './redirect-match.ts';
 import { requestedScopes } from './requested-scopes.ts';
 
 const s256Challenge = /^[\w-]{43}$/;
 
 /** What a client asks of a person, everything in it checked. */
-export interface AuthorizationRequest {
-  readonly clientId: string;
-  readonly clientName: string;
+export interface AuthorizationRequest extends AnswerTarget {
   /** `{organization}/{server}`; whether it exists is not said before we know who asks. */
   readonly serverPath: string;
   readonly scopes: readonly Scope[];
-  readonly redirectUri: string;
-  readonly state: string | undefined;
   readonly codeChallenge: string;
 }
 
@@ -28,7 +25,8 @@ export type AuthorizationOutcome =
   | { readonly outcome: 'page'; readonly refusal: OAuthRefusal }
   /** Nothing more is done for a client that anybody can make up until somebody has signed in. */
   | { readonly outcome: 'sign-in' }
-  | { readonly outcome: 'redirect'; readonly location: string }
+  /** Everything else that is wrong with the request. */
+  | ErrorAnswer
   | { readonly outcome: 'request'; readonly request: AuthorizationRequest };
 
 export interface AuthorizationRequestPorts {
@@ -47,7 +45,7 @@ export async function authorizationRequest(
   { signedIn }: { signedIn: boolean },
   ports: AuthorizationRequestPorts,
 ): Promise<AuthorizationOutcome> {
-  let to: Return | undefined;
+  let target: AnswerTarget | undefined;
   try {
     const asked = parseAuthorizationQuery(query);
     const clientId = asked.parameters.get('client_id');
@@ -56,12 +54,13 @@ export async function authorizationRequest(
     if (client === 'sign-in') return { outcome: 'sign-in' };
     const redirectUri = checkedRedirectUri(asked, client);
     if (client.serverId === undefined && !signedIn) return { outcome: 'sign-in' };
-    to = { redirectUri, state: asked.parameters.get('state'), issuer: ports.base };
-    return { outcome: 'request', request: checked(asked, client, to) };
+    target = answerTarget(client, redirectUri, asked, ports.base);
+    const question = checked(asked, client, ports.base);
+    return { outcome: 'request', request: { ...target, ...question } };
   } catch (refusal) {
     if (!(refusal instanceof OAuthRefusal)) throw refusal;
-    if (!to) return { outcome: 'page', refusal };
-    return { outcome: 'redirect', location: errorUrl(to, refusal) };
+    if (!target) return { outcome: 'page', refusal };
+    return errorAnswer(target, refusal, ports.base);
   }
 }
 
@@ -75,11 +74,23 @@ function checkedRedirectUri({ parameters }: AuthorizationQuery, client: OAuthCli
   throw new OAuthRefusal('invalid_request', 'redirect_uri is not one that the client registered');
 }
 
+function answerTarget(
+  { id, name, serverId }: OAuthClient,
+  redirectUri: string,
+  { parameters }: AuthorizationQuery,
+  base: string,
+): AnswerTarget {
+  // Our own document belongs to no server either, and what it says is ours.
+  const isSelfRegistered = serverId === undefined && id !== ownClientDocument(base).client_id;
+  const state = parameters.get('state');
+  return { clientId: id, clientName: name, isSelfRegistered, redirectUri, state };
+}
+
 function checked(
   { parameters, resources }: AuthorizationQuery,
   client: OAuthClient,
-  { redirectUri, state, issuer }: Return,
-): AuthorizationRequest {
+  base: string,
+): Omit<AuthorizationRequest, keyof AnswerTarget> {
   const refuse = (...words: ConstructorParameters<typeof OAuthRefusal>) => {
     throw new OAuthRefusal(...words);
   };
@@ -98,9 +109,8 @@ function checked(
     refuse('invalid_request', 'code_challenge must be 43 characters of base64url');
   }
   const scopes = requestedScopes(withoutOpenIdScopes(parameters.get('scope')), client.scopes);
-  const serverPath = requestedServer(resources, client, issuer);
-  const { id: clientId, name: clientName } = client;
-  return { clientId, clientName, serverPath, scopes, redirectUri, state, codeChallenge };
+  const serverPath = requestedServer(resources, client, base);
+  return { serverPath, scopes, codeChallenge };
 }
 
 /** The server that the tokens are to be for. RFC 8707 §2 */

@@ -23,7 +23,7 @@ export interface ConsentTerms {
 export type ConsentTermsOutcome =
   | { readonly outcome: 'terms'; readonly terms: ConsentTerms }
   /** No member, in no group that may, no such server, or a disabled one: it is not said which. */
-  | { readonly outcome: 'stranger'; readonly isOwnClient: boolean }
+  | { readonly outcome: 'stranger' }
   /** Of a member. */
   | Extract<Permitted, { outcome: 'closed' | 'nothing' }>
   /** A member, whose browser has proved less than the organization asks for. */
@@ -43,14 +43,13 @@ export async function consentTerms(
   const { clientId, serverPath } = request;
   const client = await findClient(clientId, { mayFetch: true });
   const place = parseServerPath(serverPath);
-  if (client === 'sign-in' || !place) return { outcome: 'stranger', isOwnClient: false };
-  const isOwnClient = client.serverId !== undefined;
+  if (client === 'sign-in' || !place) return { outcome: 'stranger' };
   const about = { userId, serverPath, client };
   const permitted = await permittedScopes(request.scopes, about, ports);
   const server = await organizations.serverByName(place.organization, place.server);
   const rules = await settings.of(place.organization);
   if (permitted.outcome === 'stranger' || !server || server.disabledAt !== undefined || !rules)
-    return { outcome: 'stranger', isOwnClient };
+    return { outcome: 'stranger' };
   if (rules.secondFactorRequired && factors < 2) return { outcome: 'second-factor' };
   if (permitted.outcome !== 'permitted') return permitted;
   const { scopes } = permitted;

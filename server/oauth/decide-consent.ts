@@ -59,7 +59,7 @@ export async function decideConsent(
   if (found?.outcome !== 'terms') {
     await note({ ...about, action: 'consent.deny', outcome: 'done' }, ports);
     const refusal = new OAuthRefusal('access_denied', 'the person did not allow it');
-    return { outcome: 'redirect', location: errorUrl({ ...request, issuer: base }, refusal) };
+    return { outcome: 'redirect', location: errorUrl(request, refusal, base) };
   }
   await remember(request, userId, found.terms, ports);
   await note({ ...about, action: 'consent.allow', outcome: 'done' }, ports);

@@ -15,7 +15,12 @@ export interface IssueCodePorts {
 
 /** Makes the code for what a person granted. The redirect URI with it. RFC 6749 §4.1.2, RFC 9207 §2 */
 export async function issueCode(
-  { clientId, redirectUri, state, codeChallenge }: AuthorizationRequest,
+  {
+    clientId,
+    redirectUri,
+    state,
+    codeChallenge,
+  }: Pick<AuthorizationRequest, 'clientId' | 'redirectUri' | 'state' | 'codeChallenge'>,
   granted: { userId: string; serverId: string; scopes: readonly Scope[] },
   { base, codes, clock }: IssueCodePorts,
 ): Promise<string> {
@@ -31,5 +36,5 @@ export async function issueCode(
     expiresAt: now + codeLifeSeconds,
   };
   await codes.add(kept, now);
-  return answerUrl({ redirectUri, state, issuer: base }, { code });
+  return answerUrl({ redirectUri, state }, { code }, base);
 }

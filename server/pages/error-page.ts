@@ -6,6 +6,8 @@ export interface ErrorPageData {
   readonly heading: string;
   /** On what, and why, in a sentence. */
   readonly text: string;
+  /** What to know before taking the next step. */
+  readonly note?: string;
   /** The next step, and where to take it. */
   readonly next: { readonly text: string; readonly href: string } | undefined;
 }
@@ -16,6 +18,7 @@ export const errorPage: Page<ErrorPageData> = {
   width: 'text',
   template: `<h1><%= it.heading %></h1>
 <p class="lead"><%= it.text %></p>
+<% if (it.note) { %><p class="notice warning"><%= it.note %></p><% } %>
 <% if (it.next) { %><p><a class="button" href="<%= it.next.href %>"><%= it.next.text %></a></p><% } %>
 <p class="help">If you ask somebody for help, give them the request number below.</p>`,
 };

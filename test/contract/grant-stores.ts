@@ -96,7 +96,11 @@ export function grantStoresContract(name: string, open: () => Promise<Opened>): 
       expect(await stores.refreshTokens.byHash(refreshToken.hash)).toMatchObject({
         expiresAt: refreshToken.expiresAt,
         spentAt: undefined,
-        grant: { ...begun, clientName: 'Claude', serverPath: 'acme/sales' },
+        grant: {
+          ...begun,
+          clientName: 'Claude',
+          serverPath: 'acme/sales',
+        },
       });
       expect(await stores.refreshTokens.byHash(again.hash)).toBeUndefined();
     });
@@ -258,6 +262,7 @@ export function grantStoresContract(name: string, open: () => Promise<Opened>): 
       const request = {
         clientId: await client(),
         clientName: 'Claude',
+        isSelfRegistered: false,
         serverPath: 'acme/sales',
         scopes,
         redirectUri: 'https://app.example/cb',
@@ -340,6 +345,7 @@ export function grantStoresContract(name: string, open: () => Promise<Opened>): 
       const request = {
         clientId: await client(),
         clientName: 'Claude',
+        isSelfRegistered: false,
         serverPath: 'acme/sales',
         scopes,
         redirectUri: 'https://app.example/cb',

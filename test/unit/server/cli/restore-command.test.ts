@@ -33,6 +33,7 @@ test('a restore ends what works once or for one browser, and says so', async () 
     clientId: server.client.id,
     redirectUri: server.redirectUri,
     clientName: 'Assistant',
+    isSelfRegistered: false,
     serverPath: 'acme/sales',
     scopes: [],
     state: undefined,

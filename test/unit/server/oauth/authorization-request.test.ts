@@ -73,6 +73,7 @@ test('a request in which everything is right is a request', async () => {
     request: {
       clientId: client.id,
       clientName: 'Claude',
+      isSelfRegistered: false,
       serverPath: 'acme/sales',
       scopes: ['mcp:tools:read'],
       redirectUri: 'https://app.example/cb',
@@ -138,13 +139,23 @@ describe('the client is told', () => {
       { resource: `${base}/mcp/acme/sales` },
       [['resource', `${base}/mcp/acme/support`]],
     ],
-    ['invalid_target', 'no resource of a client without a server', { client_id: 'client_w' }, []],
   ])('%s: %s', async (error, _, but, more) => {
     expect(await redirected(ask(but, more))).toMatchObject({
       error,
       state: 's t+&=ü',
       iss: base,
     });
+  });
+});
+
+test('what is wrong with the request of a client that anybody can make up is redirected nowhere', async () => {
+  const outcome = await ask({ client_id: 'client_w' });
+
+  expect(outcome).toMatchObject({
+    outcome: 'refused',
+    refusal: { code: 'invalid_target' },
+    target: { clientId: 'client_w', isSelfRegistered: true },
+    location: expect.stringMatching(/^https:\/\/app\.example\/cb\?error=invalid_target/),
   });
 });
 

@@ -22,6 +22,7 @@ const asked = (factors: 1 | 2 = 1, clientId = server.client.id) => {
   const request = {
     clientId,
     clientName: 'Claude',
+    isSelfRegistered: false,
     serverPath: 'acme/sales',
     scopes: ['mcp:tools:read'] as const,
     redirectUri,
