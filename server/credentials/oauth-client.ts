@@ -18,6 +18,11 @@ export interface OAuthClient {
   readonly redirectUris: readonly string[];
   /** Public keys for `private_key_jwt`, as the JWKS document's own text. */
   readonly jwks: string | undefined;
+  /**
+   * Whether its id alone never says that a request is its own: it has keys, or it registered itself with a secret. A
+   * client that an administrator created with a secret may redeem a code without it.
+   */
+  readonly authenticationRequired: boolean;
   readonly createdAt: EpochSeconds;
   readonly lastUsedAt: EpochSeconds | undefined;
   readonly revokedAt: EpochSeconds | undefined;
@@ -37,6 +42,8 @@ export interface NewOAuthClient {
   readonly scopes: readonly Scope[];
   readonly redirectUris: readonly string[];
   readonly jwks: string | undefined;
+  /** `false` unless given; keys require it in any case. */
+  readonly authenticationRequired?: boolean;
   readonly secretHash: string | undefined;
   readonly secretHint: string | undefined;
   readonly createdAt: EpochSeconds;

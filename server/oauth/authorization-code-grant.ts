@@ -5,7 +5,7 @@ import { provesChallenge } from './code-verifier.ts';
 import type { Form } from './form.ts';
 import { grantLifeSeconds, idleLifeSeconds, type GrantStore } from './grant-store.ts';
 import { grantedToken, type GrantedTokenPorts } from './granted-token.ts';
-import { notAuthenticated, type IdentifiedClient } from './identify-client.ts';
+import type { IdentifiedClient } from './identify-client.ts';
 import { OAuthRefusal } from './oauth-refusal.ts';
 import {
   notPermittedWords,
@@ -37,7 +37,6 @@ export async function authorizationCodeGrant(
   const { codes, grants, clock, endpointUrl } = ports;
   const presented = form.get('code');
   if (presented === undefined) throw new OAuthRefusal('invalid_request', 'code is missing');
-  if (!authenticated && client.jwks !== undefined) throw notAuthenticated();
   if (!isWellFormedSecret('code_', presented)) throw refused('not a code of ours');
   const code = await codes.byHash(hashSecret(presented));
   if (!code) throw refused('unknown');

@@ -15,8 +15,8 @@ export interface IdentifiedClient {
 }
 
 /**
- * The client that a request names, by whatever it proves that with, or by its `client_id` alone. What
- * is sent as a proof is always checked.
+ * The client that a request names, by whatever it proves that with, or, unless it has to authenticate, by its
+ * `client_id` alone. What is sent as a proof is always checked.
  *
  * RFC 6749 §2.3, §3.2.1
  *
@@ -39,6 +39,7 @@ export async function identifyClient(
   if (clientId === undefined) throw new OAuthRefusal('invalid_request', 'client_id is missing');
   const client = await ports.clients.byId(clientId);
   if (!client || client.revokedAt !== undefined) throw notAuthenticated();
+  if (client.authenticationRequired) throw notAuthenticated();
   return { client, authenticated: false };
 }
 

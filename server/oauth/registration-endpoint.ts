@@ -83,6 +83,7 @@ export async function registrationEndpoint(
     scopes: ordinaryScopes,
     redirectUris,
     jwks: undefined,
+    authenticationRequired: !isPublic,
     secretHash: secret === undefined ? undefined : hashSecret(secret),
     secretHint: secret === undefined ? undefined : secretHint(secret),
     createdAt,

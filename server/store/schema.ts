@@ -102,6 +102,8 @@ export interface Schema {
     scopes: string;
     redirect_uris: string;
     jwks: string | null;
+    /** 1 for a client that registered itself with a secret. */
+    authentication_required: Generated<number>;
     /** When its metadata document was read, for a client that has one. */
     fetched_at: number | null;
     created_at: number;

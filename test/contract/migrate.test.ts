@@ -1,8 +1,10 @@
 import { sql, type Kysely } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { migrate } from '#server/store/migrate';
+import { clientStore } from '#server/store/client-store';
 import { organizationStore } from '#server/store/organization-store';
 import type { Schema } from '#server/store/schema';
+import { newClient } from '#support/made-records';
 import { storeAdapters } from '#support/store-adapters';
 
 const acme = { id: 'org_acme', name: 'acme', createdAt: 1 };
@@ -46,6 +48,23 @@ describe.each(storeAdapters)('migrations of $name', ({ openEmpty }) => {
       'the database was made by a newer Latchkey (it has migration 9999-of-tomorrow)',
     );
     expect(await migrations(db)).toEqual(before);
+  });
+
+  test('make clients authenticate that registered themselves with a secret before', async () => {
+    await using database = await openEmpty();
+    const db = database.connect();
+    await migrate(db);
+    const clients = clientStore(db);
+    const self = { serverId: undefined };
+    await clients.add(newClient({ ...self, id: 'with a secret', secretHash: 'hash' }));
+    await clients.add(newClient({ ...self, id: 'public', secretHash: undefined }));
+    await sql`alter table oauth_client drop column authentication_required`.execute(db);
+    await sql`delete from migration where name = '0019-authorization'`.execute(db);
+
+    await migrate(db);
+
+    expect(await clients.byId('with a secret')).toMatchObject({ authenticationRequired: true });
+    expect(await clients.byId('public')).toMatchObject({ authenticationRequired: false });
   });
 
   test('that fail in the middle leave nothing behind', async () => {

@@ -18,11 +18,27 @@ describe.each(storeAdapters)('an OAuthClientStore in $name', ({ open }) => {
       scopes: ['mcp:tools:read', 'mcp:tools:execute'],
       redirectUris: ['http://127.0.0.1/callback'],
       jwks: '{"keys":[]}',
+      authenticationRequired: true,
       createdAt: madeAt,
       lastUsedAt: undefined,
       revokedAt: undefined,
     });
     expect(await database.clients.byId('CLIENT_A')).toBeUndefined();
+  });
+
+  test('says whether a client has to authenticate: with keys, or where it registered so', async () => {
+    await using database = await open();
+    await makeServer(database);
+    const made = [
+      newClient({ id: 'chosen', secretHash: '1' }),
+      newClient({ id: 'keyed', secretHash: '2', jwks: '{"keys":[]}' }),
+      newClient({ id: 'own secret', secretHash: '3', authenticationRequired: true }),
+    ];
+    for (const client of made) await database.clients.add(client);
+    const requires = async ({ id }: { id: string }) =>
+      (await database.clients.byId(id))?.authenticationRequired;
+
+    expect(await Promise.all(made.map(requires))).toEqual([false, true, true]);
   });
 
   test('knows the secret of a client by its hash, and of no other client', async () => {

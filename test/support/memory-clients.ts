@@ -11,6 +11,7 @@ export function someClient(but: Partial<OAuthClient> = {}): OAuthClient {
     scopes: ['mcp:tools:read', 'mcp:tools:execute'],
     redirectUris: [],
     jwks: undefined,
+    authenticationRequired: false,
     createdAt: 1_700_000_000,
     lastUsedAt: undefined,
     revokedAt: undefined,

@@ -16,6 +16,7 @@ const client: OAuthClient = {
   scopes: [...ordinaryScopes],
   redirectUris: ['https://app.example/cb', 'http://127.0.0.1/cb', 'http://[::1]/cb'],
   jwks: undefined,
+  authenticationRequired: false,
   createdAt: 0,
   lastUsedAt: undefined,
   revokedAt: undefined,
