@@ -1,4 +1,5 @@
 import type { AnswerTarget } from '#oauth/answer-url';
+import type { RightsChange } from '#oauth/decide-consent';
 import type { OAuthRefusal } from '#oauth/oauth-refusal';
 import { redirectPlace } from '#oauth/redirect-match';
 import type { ErrorPageData } from '#pages/error-page';
@@ -61,6 +62,29 @@ export function secondFactorPage(serverPath: string): ErrorPageData {
   const text = `The organization ${organization} lets nobody allow anything without a second factor. Set up an authenticator app or a passkey on your account page and sign in with it, then start again from the application.`;
   const next = { text: 'To your account', href: '/account#second-factor' };
   return { heading: 'A second factor is needed', text, next };
+}
+
+/** What somebody sees who pressed Allow after their rights had changed. */
+export function rightsChangedPage(why: RightsChange, at: AskedAt): ErrorPageData {
+  const heading = 'Rights changed, and nothing was allowed';
+  const text = `What you can allow changed while the page was open. ${changedText(why, at)}`;
+  return { heading, text, next: undefined };
+}
+
+function changedText(why: RightsChange, at: AskedAt): string {
+  const { serverPath } = at;
+  switch (why) {
+    case 'less':
+      return `At ${serverPath} it now covers less than this page showed. Start again from the application to see what you can allow now.`;
+    case 'replaced':
+      return `The server ${serverPath} was removed, and another one has its name now. Start again from the application if you want to allow that one.`;
+    case 'second-factor':
+      return secondFactorPage(serverPath).text;
+    case 'stranger':
+    case 'closed':
+    case 'nothing':
+      return notPermittedPage(why, at).text;
+  }
 }
 
 /** What a decision gets that comes twice, late, or from another browser. */

@@ -16,6 +16,7 @@ import {
   decidedPage,
   notPermittedPage,
   refusedRequestPage,
+  rightsChangedPage,
   secondFactorPage,
   withWayBack,
 } from './consent-error-pages.ts';
@@ -91,7 +92,17 @@ export function consentRoutes(app: FastifyInstance, { base, ports }: ConsentRout
     const decision = { requestId: form.get('request'), allow: form.get('decision') === 'allow' };
     const decided = await decideConsent(decision, sessionOf(person), audited(request, ports));
     if (decided.outcome === 'redirect') return handOver(request, reply, decided.location);
-    return sendPage(reply, errorPage, decidedPage(), { status: 403, person });
+    const page =
+      decided.outcome === 'refused'
+        ? decidedPage()
+        : withWayBack(
+            rightsChangedPage(decided.why, {
+              email: person.user.email,
+              serverPath: decided.target.serverPath,
+            }),
+            decided,
+          );
+    return sendPage(reply, errorPage, page, { status: 403, person });
   });
 }
 

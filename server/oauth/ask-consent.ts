@@ -104,7 +104,8 @@ export async function askConsent(
   const requestId = randomBase62(30);
   const expiresAt = now + pendingLifeSeconds;
   const idHash = hashSecret(requestId);
-  await pendingRequests.add({ idHash, sessionId, userId, request, expiresAt }, now);
+  const shown = { serverId, scopes };
+  await pendingRequests.add({ idHash, sessionId, userId, request, shown, expiresAt }, now);
   const until = now + grantLifeSeconds;
   return { outcome: 'ask', question: { requestId, request, terms, place, until } };
 }

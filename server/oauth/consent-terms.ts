@@ -4,7 +4,9 @@ import type { OrganizationStore } from '#organizations/organization-store';
 import { parseServerPath } from '#organizations/slug';
 import type { AuthorizationRequest } from './authorization-request.ts';
 import type { FindClient } from './find-client.ts';
+import { OAuthRefusal } from './oauth-refusal.ts';
 import { permittedScopes, type Permitted, type PermittedScopesPorts } from './permitted-scopes.ts';
+import { matchesRedirectUri } from './redirect-match.ts';
 
 export interface ConsentTermsPorts extends PermittedScopesPorts {
   readonly findClient: FindClient;
@@ -32,7 +34,8 @@ export type ConsentTermsOutcome =
 /**
  * What this person may grant at this moment: asked when the page is shown and again when it is answered.
  *
- * @throws {OAuthRefusal} `invalid_client` when the client is there no more.
+ * @throws {OAuthRefusal} `invalid_client` when the client was removed or revoked, `invalid_request` when the redirect
+ *   URI is no longer one of its own
  */
 export async function consentTerms(
   request: AuthorizationRequest,
@@ -44,6 +47,9 @@ export async function consentTerms(
   const client = await findClient(clientId, { mayFetch: true });
   const place = parseServerPath(serverPath);
   if (client === 'sign-in' || !place) return { outcome: 'stranger' };
+  if (!client.redirectUris.some((uri) => matchesRedirectUri(request.redirectUri, uri))) {
+    throw new OAuthRefusal('invalid_request', 'redirect_uri is not one that the client registered');
+  }
   const about = { userId, serverPath, client };
   const permitted = await permittedScopes(request.scopes, about, ports);
   const server = await organizations.serverByName(place.organization, place.server);

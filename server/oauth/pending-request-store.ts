@@ -1,5 +1,6 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { AuthorizationRequest } from './authorization-request.ts';
+import type { ConsentTerms } from './consent-terms.ts';
 
 /** A request that waits for a person to decide, in the session in which they were asked. */
 export interface PendingRequest {
@@ -8,6 +9,8 @@ export interface PendingRequest {
   readonly sessionId: string;
   readonly userId: string;
   readonly request: AuthorizationRequest;
+  /** What the page showed, which the decision is about. */
+  readonly shown: Pick<ConsentTerms, 'serverId' | 'scopes'>;
   readonly expiresAt: EpochSeconds;
 }
 

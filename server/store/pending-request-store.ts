@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely';
 
 import type { AuthorizationRequest } from '#oauth/authorization-request';
 import type { PendingRequestStore } from '#oauth/pending-request-store';
+import { readScopes } from './json-column.ts';
 import type { Schema } from './schema.ts';
 
 /** Another site can open the consent page without end in somebody's browser; the latest questions count. */
@@ -10,7 +11,7 @@ const mostWaiting = 20;
 /** Authorization requests that wait for a decision, in SQL. */
 export function pendingRequestStore(db: Kysely<Schema>): PendingRequestStore {
   return {
-    async add({ idHash, sessionId, userId, request, expiresAt }, now) {
+    async add({ idHash, sessionId, userId, request, shown, expiresAt }, now) {
       await db.deleteFrom('authorization_request').where('expires_at', '<=', now).execute();
       await db
         .deleteFrom('authorization_request')
@@ -32,6 +33,8 @@ export function pendingRequestStore(db: Kysely<Schema>): PendingRequestStore {
           person_id: userId,
           client_id: request.clientId,
           request: JSON.stringify(request),
+          server_id: shown.serverId,
+          scopes: JSON.stringify(shown.scopes),
           expires_at: expiresAt,
         })
         .execute();
@@ -51,6 +54,7 @@ export function pendingRequestStore(db: Kysely<Schema>): PendingRequestStore {
           sessionId,
           userId: row.person_id,
           request: JSON.parse(row.request) as AuthorizationRequest,
+          shown: { serverId: row.server_id, scopes: readScopes(row.scopes) },
           expiresAt: row.expires_at,
         }
       );

@@ -194,6 +194,9 @@ export interface Schema {
     person_id: string;
     client_id: string;
     request: string;
+    /** What the page showed: the server, and the scopes that the person could allow. */
+    server_id: Generated<string>;
+    scopes: Generated<string>;
     expires_at: number;
   };
   used_assertion: { client_id: string; jti: string; expires_at: number };

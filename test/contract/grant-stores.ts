@@ -8,6 +8,7 @@ import type { OpenStores } from '#server/stores';
 
 const now = 1_800_000_000;
 const scopes: Scope[] = ['mcp:tools:read', 'mcp:server:manage'];
+const shown = { serverId: 'srv_1', scopes };
 
 type Opened = OpenStores & AsyncDisposable & { readonly admissions: AdmissionStore };
 
@@ -271,7 +272,7 @@ export function grantStoresContract(name: string, open: () => Promise<Opened>): 
       };
       const userId = await person();
       const add = async (sessionId: string, index: number) => {
-        const pending = { idHash: randomUUID(), sessionId, userId, request };
+        const pending = { idHash: randomUUID(), sessionId, userId, request, shown };
         await stores.pendingRequests.add({ ...pending, expiresAt: now + 100 + index }, now);
         return pending.idHash;
       };
@@ -354,7 +355,14 @@ export function grantStoresContract(name: string, open: () => Promise<Opened>): 
       };
       const userId = await person();
       const [idHash, late] = [randomUUID(), randomUUID()];
-      const pending = { idHash, sessionId: 'session_1', userId, request, expiresAt: now + 10 };
+      const pending = {
+        idHash,
+        sessionId: 'session_1',
+        userId,
+        request,
+        shown,
+        expiresAt: now + 10,
+      };
       await stores.pendingRequests.add(pending, now);
       await stores.pendingRequests.add({ ...pending, idHash: late }, now);
       const take = (hash: string, session: string, at = now) =>

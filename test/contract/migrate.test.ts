@@ -58,7 +58,13 @@ describe.each(storeAdapters)('migrations of $name', ({ openEmpty }) => {
     const self = { serverId: undefined };
     await clients.add(newClient({ ...self, id: 'with a secret', secretHash: 'hash' }));
     await clients.add(newClient({ ...self, id: 'public', secretHash: undefined }));
-    await sql`alter table oauth_client drop column authentication_required`.execute(db);
+    for (const [table, column] of [
+      ['oauth_client', 'authentication_required'],
+      ['authorization_request', 'server_id'],
+      ['authorization_request', 'scopes'],
+    ] as const) {
+      await sql`alter table ${sql.table(table)} drop column ${sql.ref(column)}`.execute(db);
+    }
     await sql`delete from migration where name = '0019-authorization'`.execute(db);
 
     await migrate(db);

@@ -39,7 +39,8 @@ test('a restore ends what works once or for one browser, and says so', async () 
     state: undefined,
     codeChallenge: pkcePair().challenge,
   };
-  const asked = { idHash: 'd', sessionId: session.id, userId, expiresAt };
+  const shown = { serverId: 'srv_sales', scopes: [] };
+  const asked = { idHash: 'd', sessionId: session.id, userId, shown, expiresAt };
   await stores.pendingRequests.add({ ...asked, request }, now);
   await server.code();
   // So that no master key is asked for.

@@ -99,10 +99,11 @@ test('an organization that asks for a second factor hears nobody without one', a
 
 test('a closed organization hears only applications that its administrators made', async () => {
   const { settings, clients } = server.stores;
-  const made = { name: 'Anybody', serverId: undefined, jwks: undefined, redirectUris: [] };
+  const made = { name: 'Anybody', serverId: undefined, jwks: undefined };
+  const redirectUris = [server.redirectUri];
   const id = 'client_anybody';
   const times = { createdAt: server.clock.now(), secretHash: undefined, secretHint: undefined };
-  await clients.add({ ...made, id, scopes: ['mcp:tools:read'], ...times });
+  await clients.add({ ...made, id, scopes: ['mcp:tools:read'], redirectUris, ...times });
   const before = (await asked(1, id)).outcome;
 
   await settings.update('org_acme', { openClientsAllowed: false });
