@@ -1,4 +1,5 @@
 import type { AuditLog } from '#audit/audit-log';
+import type { OAuthClient } from '#credentials/oauth-client';
 import { hashSecret, isWellFormedSecret, mintSecret } from '#credentials/secret-format';
 import type { AuthorizationCode, AuthorizationCodeStore } from './authorization-code-store.ts';
 import { provesChallenge } from './code-verifier.ts';
@@ -40,7 +41,7 @@ export async function authorizationCodeGrant(
   if (!isWellFormedSecret('code_', presented)) throw refused('not a code of ours');
   const code = await codes.byHash(hashSecret(presented));
   if (!code) throw refused('unknown');
-  if (code.spentAt !== undefined) throw await reused(code, ports);
+  if (code.spentAt !== undefined) throw await reused(code, client, ports);
   if (code.clientId !== client.id) throw refused('issued to another client');
   if (code.expiresAt <= clock.now()) throw refused('expired');
   if (code.redirectUri !== form.get('redirect_uri')) throw refused('redirect_uri is not the same');
@@ -73,18 +74,19 @@ export async function authorizationCodeGrant(
   };
   const refreshToken = mintSecret('rt_');
   const first = { hash: hashSecret(refreshToken), expiresAt: createdAt + idleLifeSeconds };
-  if (!(await grants.begin(code.hash, grant, first))) throw await reused(code, ports);
+  if (!(await grants.begin(code.hash, grant, first))) throw await reused(code, client, ports);
   return grantedToken(grant, { scopes, refreshToken }, ports);
 }
 
 async function reused(
-  { grantId, clientId, serverPath }: AuthorizationCode & { serverPath: string },
+  { grantId, serverPath }: AuthorizationCode & { serverPath: string },
+  by: OAuthClient,
   { grants, clock, audit }: AuthorizationCodeGrantPorts,
 ): Promise<OAuthRefusal> {
   await grants.revoke(grantId, clock.now());
   await audit.append({
     at: clock.now(),
-    actor: `client:${clientId}`,
+    actor: `client:${by.id}`,
     organization: serverPath.split('/')[0],
     action: 'authorization-code.reuse',
     target: grantId,

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { createClient } from '#server/credentials/create-client';
 import {
   authorizationServer,
   pkcePair,
@@ -135,4 +136,22 @@ describe('a code verifier', () => {
 
     await expect(server.redeem({ code, verifier })).rejects.toMatchObject(invalidGrant);
   });
+});
+
+test('a second use by another client is written down as that client, and revokes all the same', async () => {
+  const issued = await server.code();
+  const { accessToken } = await server.redeem(issued);
+  const other = await createClient(
+    { name: 'Other', serverId: 'srv_sales', scopes: [], redirectUris: [], jwks: undefined },
+    { clients: server.stores.clients, clock: server.clock },
+  );
+
+  await expect(server.redeem(issued, { client_id: other.id })).rejects.toMatchObject(invalidGrant);
+  const [event] = await server.stores.audit.newest(1);
+  expect(event).toMatchObject({
+    actor: `client:${other.id}`,
+    action: 'authorization-code.reuse',
+    target: expect.stringMatching(/^grant_/),
+  });
+  expect(await server.admitted(accessToken)).toBeUndefined();
 });
