@@ -19,7 +19,20 @@ export function checkRedirectUri(text: string): string | undefined {
   if (url.protocol === 'http:' && !loopbackHosts.has(url.hostname)) {
     return 'is http, which is for 127.0.0.1, [::1] and localhost only';
   }
+  if (!isPrivateScheme(text) && !isSourceHost(url.hostname) && !url.hostname.startsWith('[')) {
+    return 'has a host that is neither a domain name nor an address: only letters, digits and hyphens between single dots';
+  }
   return undefined;
+}
+
+/**
+ * Whether a source list of a content security policy can name a host. The consent page's policy names where the answer
+ * goes, and a comma or a semicolon there would begin another policy or directive.
+ *
+ * CSP 3 §2.3.1
+ */
+export function isSourceHost(hostname: string): boolean {
+  return /^[a-z0-9-]+(?:\.[a-z0-9-]+)*$/i.test(hostname);
 }
 
 /** Whether a redirect URI goes to a program by its scheme, rather than to a site or this computer. */

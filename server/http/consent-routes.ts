@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import type { AuditLog } from '#audit/audit-log';
 import type { Clock } from '#clock/clock';
+import { isPrivateScheme, isSourceHost } from '#credentials/redirect-uri';
 import { askConsent, type AskConsentPorts, type ConsentQuestion } from '#oauth/ask-consent';
 import { authorizationRequest } from '#oauth/authorization-request';
 import { decideConsent, type DecideConsentPorts } from '#oauth/decide-consent';
@@ -130,10 +131,8 @@ function pageData(
   };
 }
 
-/** The source that the browser must let the form's answer go to. An IPv6 host is none. CSP 3 §2.3.1 */
+/** The source that the browser must let the form's answer go to: the scheme where the host cannot be one. CSP 3 §2.3.1 */
 function formActionOf(redirectUri: string): string {
   const { protocol, origin, hostname } = new URL(redirectUri);
-  return protocol === 'https:' || (protocol === 'http:' && !hostname.startsWith('['))
-    ? origin
-    : protocol;
+  return !isPrivateScheme(protocol) && isSourceHost(hostname) ? origin : protocol;
 }

@@ -84,7 +84,7 @@ export function readClientDocument(url: string, text: string): DocumentedClient 
   if (isKeyed && !data.jwks) throw refused('has no keys for private_key_jwt');
   for (const uri of data.redirect_uris) {
     const problem = checkRedirectUri(uri);
-    if (problem !== undefined) throw refused('has a redirect URI that may not be', problem);
+    if (problem !== undefined) throw refused(`names a redirect URI that ${problem}`);
   }
   // A private scheme is anybody's: only an administrator can say that it is this program's.
   const redirectUris = data.redirect_uris.filter((uri) => !isPrivateScheme(uri));

@@ -124,6 +124,11 @@ describe('77: a document is refused', () => {
       described('/wild.json', { redirect_uris: ['https://*.client.test/cb'] }),
     ],
     [
+      'with a redirect host that no policy can name',
+      '/comma.json',
+      described('/comma.json', { redirect_uris: [redirectUri, 'https://e.test,evil/cb'] }),
+    ],
+    [
       'with script for a logo',
       '/logo.json',
       described('/logo.json', { logo_uri: 'javascript:alert(1)' }),

@@ -43,6 +43,8 @@ describe('23: registration refuses', () => {
     'cursor://callback',
     'https://*.example/cb',
     'https://app.example/cb#x',
+    'https://e.test,evil/cb',
+    "https://e.test;script-src'/cb",
   ])('the redirect URI %j', async (uri) => {
     expect(await register({ redirect_uris: [uri] })).toMatchObject({
       status: 400,

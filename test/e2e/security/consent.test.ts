@@ -169,6 +169,21 @@ test('15: the page cannot be framed, and its form may go to the redirect and now
   expect(headers.has('strict-transport-security')).toBe(false);
 });
 
+test.each(['https://e.test,evil/cb', "https://e.test;script-src'/cb", 'https://[2001:db8::1]/cb'])(
+  '15: the page for the redirect %s, kept from earlier, names its scheme in the policy',
+  async (redirectUri) => {
+    const { id } = await siteClient('Earlier', redirectUri);
+    const answer = await server.authorize(dana, { client_id: id, redirect_uri: redirectUri });
+    const policy = answer.headers.get('content-security-policy');
+    const allowed = await server.decide(dana, await answer.text(), 'allow');
+
+    expect(answer.status).toBe(200);
+    expect(policy).toContain("form-action 'self' https:;");
+    expect(policy).not.toContain(new URL(redirectUri).host);
+    expect(allowed.headers.get('location')).toMatch(/[?]code=code_/);
+  },
+);
+
 test('16: no other origin may ask the authorization endpoint', async () => {
   const { headers } = await fetch(`${server.base}/oauth/consent`, {
     method: 'OPTIONS',

@@ -28,3 +28,12 @@ test('digits of a form or a query are a number, within the same bounds', () => {
   expect(() => checkedInput(schema, { days: '91' })).toThrow('days must be at most 90');
   expect(() => checkedInput(schema, { days: -1 })).toThrow('days must be at least 0');
 });
+
+test('a redirect URI whose host no content security policy can name is refused, and the field is named', () => {
+  const redirects = z.strictObject({ redirectUris: fields.redirectUris });
+  const redirectUris = ['https://app.example/cb', 'https://e.test,evil/cb'];
+
+  expect(() => checkedInput(redirects, { redirectUris })).toThrow(
+    /^redirectUris\.1 has a host that is neither a domain name nor an address/,
+  );
+});

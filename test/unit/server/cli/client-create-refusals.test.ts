@@ -21,6 +21,11 @@ describe('client create refuses, and makes nothing for,', () => {
       'UsageError',
       [...create, '--redirect-uri', 'javascript:alert(1)'],
     ],
+    [
+      'a redirect URI whose host no policy can name',
+      'UsageError',
+      [...create, '--redirect-uri', 'https://e.test,evil/cb'],
+    ],
     ['a server that is not there', 'CommandError', create.with(2, 'acme/other')],
     ['an organization that is not there', 'CommandError', create.with(2, 'other/web')],
     [

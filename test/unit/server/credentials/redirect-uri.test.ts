@@ -11,6 +11,11 @@ describe('a redirect URI may be registered', () => {
     'http://localhost:3000/',
     'cursor://anysphere.cursor-retrieval/oauth/callback',
     'com.example.app:/callback',
+    'https://xn--exmple-cua.com:8443/cb',
+    'https://EXAMPLE.com/cb',
+    'https://10.0.0.1/cb',
+    'https://[2001:db8::1]/cb',
+    'https://app.example.com/a,b;c?d=e,f',
   ])('%s', (uri) => {
     expect(checkRedirectUri(uri)).toBeUndefined();
   });
@@ -40,6 +45,11 @@ describe('a redirect URI is refused', () => {
     ['http://127.0.0.1.example.com/', 'is http'],
     ['http://localhost.example.com/', 'is http'],
     ['http://127.0.0.2/', 'is http'],
+    ...['!', '$', '&', "'", '(', ')', '+', ',', ';', '=', '_', '~', '%2C', '%3B', '%27'].map(
+      (character): [string, string] => [`https://e.test${character}evil/cb`, 'has a host'],
+    ),
+    ['https://e.test./cb', 'has a host'],
+    ['https://e..test/cb', 'has a host'],
   ])('%j: it %s', (uri, problem) => {
     expect(checkRedirectUri(uri)).toContain(problem);
   });
