@@ -40,7 +40,10 @@ export function consentRoutes(app: FastifyInstance, { base, ports }: ConsentRout
   app.setErrorHandler((error, request, reply) => {
     if (!(error instanceof OAuthRefusal)) return otherErrors(error, request, reply);
     request.log.info({ code: error.code, reason: error.message, err: error.cause }, 'not asked');
-    return sendPage(reply, errorPage, refusedRequestPage(error), { status: 400 });
+    const { code, retryAfterSeconds } = error;
+    if (retryAfterSeconds !== undefined) void reply.header('Retry-After', retryAfterSeconds);
+    const status = code === 'slow_down' ? 429 : 400;
+    return sendPage(reply, errorPage, refusedRequestPage(error), { status });
   });
 
   /**
@@ -54,7 +57,7 @@ export function consentRoutes(app: FastifyInstance, { base, ports }: ConsentRout
     void reply.header('Cache-Control', 'no-store');
     const person = await currentPerson(request);
     const query = request.url.split('?').slice(1).join('?');
-    const asked = await authorizationRequest(query, { signedIn: person !== undefined }, ports);
+    const asked = await authorizationRequest(query, { userId: person?.user.id }, ports);
     if (asked.outcome === 'page') throw asked.refusal;
     if (asked.outcome === 'redirect') return reply.redirect(asked.location, 303);
     if (asked.outcome === 'refused') {

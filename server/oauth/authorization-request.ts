@@ -42,7 +42,7 @@ export interface AuthorizationRequestPorts {
  */
 export async function authorizationRequest(
   query: string,
-  { signedIn }: { signedIn: boolean },
+  { userId }: { userId: string | undefined },
   ports: AuthorizationRequestPorts,
 ): Promise<AuthorizationOutcome> {
   let target: AnswerTarget | undefined;
@@ -50,10 +50,10 @@ export async function authorizationRequest(
     const asked = parseAuthorizationQuery(query);
     const clientId = asked.parameters.get('client_id');
     if (clientId === undefined) throw new OAuthRefusal('invalid_request', 'client_id is missing');
-    const client = await ports.findClient(clientId, { mayFetch: signedIn });
+    const client = await ports.findClient(clientId, { userId });
     if (client === 'sign-in') return { outcome: 'sign-in' };
     const redirectUri = checkedRedirectUri(asked, client);
-    if (client.serverId === undefined && !signedIn) return { outcome: 'sign-in' };
+    if (client.serverId === undefined && userId === undefined) return { outcome: 'sign-in' };
     target = answerTarget(client, redirectUri, asked, ports.base);
     const question = checked(asked, client, ports.base);
     return { outcome: 'request', request: { ...target, ...question } };

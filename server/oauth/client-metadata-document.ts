@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-import type { Clock } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#clock/clock';
 import type { OAuthClient } from '#credentials/oauth-client';
 import { checkRedirectUri, isPrivateScheme } from '#credentials/redirect-uri';
 import type { ClientDocumentStore, DocumentedClient } from './client-document-store.ts';
@@ -9,6 +9,14 @@ import { OAuthRefusal } from './oauth-refusal.ts';
 import { isWebAddress } from './web-address.ts';
 
 const documentLifeSeconds = 3600;
+/** Short, as the person who waits may be the one who has just put the document right. */
+const failureLifeSeconds = 60;
+const maxFailures = 1000;
+const windowSeconds = 60;
+/** How many documents one person can have fetched within the window. */
+const maxFetches = 5;
+const maxPeople = 10_000;
+const maxUrlLength = 2000;
 
 export interface ClientDocumentPorts {
   readonly base: string;
@@ -18,32 +26,123 @@ export interface ClientDocumentPorts {
   readonly clock: Clock;
 }
 
+interface Failure {
+  readonly refusal: OAuthRefusal;
+  readonly until: EpochSeconds;
+}
+
 /**
- * The client whose id is the https URL of its own metadata. What the document said holds for an hour.
+ * Clients whose id is the https URL of their own metadata. What a document said holds for an hour; that it could not be
+ * read, for a minute. Several people who ask for a document at once share one request, and each person causes a few
+ * a minute: anybody can make somebody's browser open the consent page for any URL. Failures and counts are kept in
+ * memory.
+ *
  * Nothing below our own URL is ever fetched; of it only our own document is a client.
  *
  * draft-ietf-oauth-client-id-metadata-document §3, §4
- *
- * @throws {OAuthRefusal} `invalid_client`, `invalid_client_metadata`
  */
-export async function clientFromDocument(
-  url: string,
-  { mayFetch }: { mayFetch: boolean },
-  { base, documents, fetchDocument, clock }: ClientDocumentPorts,
-): Promise<OAuthClient | 'sign-in' | undefined> {
-  const isOwn = url === ownClientDocument(base).client_id;
-  if (!isOwn && !isClientUrl(url, base)) return undefined;
-  const known = await documents.byUrl(url);
-  if (known && known.fetchedAt > clock.now() - documentLifeSeconds) return known.client;
-  if (!isOwn && !mayFetch) return 'sign-in';
-  const text = isOwn ? JSON.stringify(ownClientDocument(base)) : await fetched(url, fetchDocument);
-  await documents.put(readClientDocument(url, text), clock.now());
-  return (await documents.byUrl(url))?.client;
+export class ClientDocuments {
+  readonly #ports: ClientDocumentPorts;
+  readonly #reading = new Map<string, Promise<void>>();
+  readonly #failures = new Map<string, Failure>();
+  /** When each person had documents fetched. */
+  readonly #fetches = new Map<string, EpochSeconds[]>();
+
+  constructor(ports: ClientDocumentPorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * The client that the document at `url` describes; `sign-in` where the document has to be fetched and nobody has
+   * signed in, `undefined` where the URL is not one of a client.
+   *
+   * @param userId who asks, once they have signed in
+   * @throws {OAuthRefusal} `invalid_client`, `invalid_client_metadata`, `slow_down`
+   */
+  async client(
+    url: string,
+    userId: string | undefined,
+  ): Promise<OAuthClient | 'sign-in' | undefined> {
+    const { base, documents, clock } = this.#ports;
+    const own = ownClientDocument(base);
+    const isOwn = url === own.client_id;
+    if (!isOwn && !isClientUrl(url, base)) return undefined;
+    const known = await documents.byUrl(url);
+    if (known && known.fetchedAt > clock.now() - documentLifeSeconds) return known.client;
+    if (isOwn) await documents.put(readClientDocument(url, JSON.stringify(own)), clock.now());
+    else if (userId === undefined) return 'sign-in';
+    else await this.#read(url, userId);
+    return (await documents.byUrl(url))?.client;
+  }
+
+  #read(url: string, userId: string): Promise<void> {
+    const reading = this.#reading.get(url);
+    if (reading) return reading;
+    this.#checkFailure(url);
+    this.#countFetch(userId);
+    const read = this.#fetch(url).finally(() => this.#reading.delete(url));
+    this.#reading.set(url, read);
+    return read;
+  }
+
+  async #fetch(url: string): Promise<void> {
+    const { fetchDocument, documents, clock } = this.#ports;
+    try {
+      await documents.put(readClientDocument(url, await fetched(url, fetchDocument)), clock.now());
+    } catch (refusal) {
+      if (!(refusal instanceof OAuthRefusal)) throw refusal;
+      const until = clock.now() + failureLifeSeconds;
+      keepNewest(this.#failures, url, { refusal, until }, maxFailures);
+      throw laterAgain(refusal, failureLifeSeconds);
+    }
+  }
+
+  #checkFailure(url: string): void {
+    const failure = this.#failures.get(url);
+    const now = this.#ports.clock.now();
+    if (failure && failure.until > now) throw laterAgain(failure.refusal, failure.until - now);
+    this.#failures.delete(url);
+  }
+
+  #countFetch(userId: string): void {
+    const now = this.#ports.clock.now();
+    const all = this.#fetches.get(userId) ?? [];
+    const recent = all.filter((at) => at > now - windowSeconds);
+    const [oldest = now] = recent;
+    if (recent.length >= maxFetches) {
+      const retryAfterSeconds = Math.max(1, oldest + windowSeconds - now);
+      const words = `you opened too many applications that are not known here yet; try again in ${seconds(retryAfterSeconds)}`;
+      throw new OAuthRefusal('slow_down', words, { retryAfterSeconds });
+    }
+    keepNewest(this.#fetches, userId, [...recent, now], maxPeople);
+  }
+}
+
+/** The same refusal, with when the document is read again. */
+function laterAgain({ code, message, cause }: OAuthRefusal, retryAfterSeconds: number) {
+  const words = `${message}; it is read again in ${seconds(retryAfterSeconds)}`;
+  return new OAuthRefusal(code, words, { cause, retryAfterSeconds });
+}
+
+function seconds(count: number): string {
+  return count === 1 ? '1 second' : `${count} seconds`;
+}
+
+/** Forgets the entry that was set longest ago when there are too many. */
+function keepNewest<Value>(
+  entries: Map<string, Value>,
+  key: string,
+  value: Value,
+  most: number,
+): void {
+  entries.delete(key);
+  if (entries.size >= most) entries.delete(entries.keys().next().value ?? '');
+  entries.set(key, value);
 }
 
 /** https, a path of its own, and one spelling only, as it is compared character for character. */
 function isClientUrl(text: string, base: string): boolean {
-  if (!URL.canParse(text)) return false;
+  if (text.length > maxUrlLength || !URL.canParse(text)) return false;
   const { protocol, pathname, username, password, href, origin } = new URL(text);
   const plain = username === '' && password === '' && !text.includes('#') && href === text;
   return protocol === 'https:' && plain && pathname !== '/' && origin !== new URL(base).origin;

@@ -44,7 +44,7 @@ export async function consentTerms(
 ): Promise<ConsentTermsOutcome> {
   const { findClient, organizations, settings } = ports;
   const { clientId, serverPath } = request;
-  const client = await findClient(clientId, { mayFetch: true });
+  const client = await findClient(clientId, { userId });
   const place = parseServerPath(serverPath);
   if (client === 'sign-in' || !place) return { outcome: 'stranger' };
   if (!client.redirectUris.some((uri) => matchesRedirectUri(request.redirectUri, uri))) {

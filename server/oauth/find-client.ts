@@ -1,5 +1,5 @@
 import type { OAuthClient, OAuthClientStore } from '#credentials/oauth-client';
-import { clientFromDocument, type ClientDocumentPorts } from './client-metadata-document.ts';
+import { ClientDocuments, type ClientDocumentPorts } from './client-metadata-document.ts';
 import { OAuthRefusal } from './oauth-refusal.ts';
 
 export interface FindClientPorts extends ClientDocumentPorts {
@@ -7,21 +7,23 @@ export interface FindClientPorts extends ClientDocumentPorts {
 }
 
 /**
- * The client that an authorization request names, in force; `sign-in` when that takes fetching a document and it may not be fetched.
+ * The client that an authorization request names, in force; `sign-in` when that takes fetching a document, which is
+ * done for nobody but people who have signed in: `userId` is the one who asks.
  *
- * @throws {OAuthRefusal} `invalid_client` when there is none, or it was revoked.
+ * @throws {OAuthRefusal} `invalid_client` when there is none, or it was revoked; `invalid_client_metadata`, `slow_down`
  */
 export type FindClient = (
   clientId: string,
-  options: { mayFetch: boolean },
+  asker: { userId: string | undefined },
 ) => Promise<OAuthClient | 'sign-in'>;
 
 /** Finds clients that were made here and those that a document on the web describes. */
 export function findClient(ports: FindClientPorts): FindClient {
-  return async (clientId, { mayFetch }) => {
+  const documents = new ClientDocuments(ports);
+  return async (clientId, { userId }) => {
     const isDocument = /^https?:/.test(clientId);
     const found = isDocument
-      ? await clientFromDocument(clientId, { mayFetch }, ports)
+      ? await documents.client(clientId, userId)
       : await ports.clients.byId(clientId);
     if (found === 'sign-in') return found;
     if (found && found.revokedAt === undefined) return found;

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 
 import { fetchText } from '#server/outbound/fetch-text';
 import { countedServer, type CountedServer } from '#support/counted-server';
@@ -49,8 +49,11 @@ afterAll(async () => {
   await site[Symbol.asyncDispose]();
 });
 
-const ask = (path: string, but = {}) =>
-  server.authorize(dana, {
+// One person causes a few requests a minute only.
+beforeEach(() => clock.advance(60));
+
+const ask = (path: string, but = {}, browser = dana) =>
+  server.authorize(browser, {
     client_id: origin + path,
     redirect_uri: redirectUri,
     resource: `${server.base}/mcp/acme/sales`,
@@ -155,6 +158,64 @@ test('77: a document is read again after an hour, and a changed redirect list th
   expect(cached).toBe(200);
   expect((await ask('/moving.json')).status).toBe(400);
   expect((await ask('/moving.json', { redirect_uri: 'https://client.test/new' })).status).toBe(200);
+});
+
+describe('102: a metadata document', () => {
+  const fetchesOf = (path: string) => site.seen.filter((seen) => seen.path === path).length;
+
+  test.each([
+    ['that is not there', '/gone.json', undefined],
+    ['that is no client', '/nobody.json', described('/elsewhere.json')],
+  ])(
+    '%s is not fetched again for a minute, for anybody, and the page says when it is',
+    async (_, path, document) => {
+      if (document !== undefined) documents[path] = document;
+      const first = await (await ask(path)).text();
+      await clock.advance(20);
+      const again = await ask(path);
+      const others = await ask(path, {}, await server.browser());
+      const fetched = fetchesOf(path);
+      documents[path] = described(path);
+      await clock.advance(40);
+      const fixed = await ask(path);
+
+      expect(first).toContain('read again in 60 seconds');
+      expect([again.status, others.status, fetched]).toEqual([400, 400, 1]);
+      expect(again.headers.get('retry-after')).toBe('40');
+      expect(await again.text()).toContain('read again in 40 seconds');
+      expect([fixed.status, fetchesOf(path)]).toEqual([200, 2]);
+    },
+  );
+
+  test('that many ask for at once is fetched once', async () => {
+    documents['/crowded.json'] = described('/crowded.json');
+    const people = await Promise.all([1, 2, 3, 4, 5, 6, 7, 8].map(() => server.browser()));
+    const answers = await Promise.all(people.map((person) => ask('/crowded.json', {}, person)));
+
+    expect(answers.map(({ status }) => status)).toEqual(people.map(() => 200));
+    expect(fetchesOf('/crowded.json')).toBe(1);
+  });
+
+  test('after five others in a minute makes one person wait, and nobody else', async () => {
+    const before = site.seen.length;
+    const paths = [1, 2, 3, 4, 5, 6, 7, 8].map((n) => `/many-${n}.json`);
+    for (const path of paths) documents[path] = described(path);
+    const statuses = [];
+    for (const path of paths) statuses.push((await ask(path)).status);
+    const fetched = site.seen.length - before;
+    const waiting = await ask('/many-8.json');
+    const known = await ask('/many-1.json');
+    const other = await ask('/many-8.json', {}, await server.browser());
+    await clock.advance(60);
+    const later = await ask('/many-7.json');
+
+    expect(statuses).toEqual([200, 200, 200, 200, 200, 429, 429, 429]);
+    expect(fetched).toBe(5);
+    expect(waiting.headers.get('retry-after')).toBe('60');
+    expect(waiting.headers.has('location')).toBe(false);
+    expect(await waiting.text()).toContain('in 60 seconds');
+    expect([known.status, other.status, later.status]).toEqual([200, 200, 200]);
+  });
 });
 
 test("the proxy's own document is published, and a client without being fetched", async () => {

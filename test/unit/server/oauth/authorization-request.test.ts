@@ -46,10 +46,13 @@ function ask(but: Record<string, string | undefined> = {}, more: readonly Parame
   return askRaw(query.toString());
 }
 
-function askRaw(query: string, { signedIn = true } = {}) {
+function askRaw(
+  query: string,
+  { userId }: { userId: string | undefined } = { userId: 'user_dana' },
+) {
   return authorizationRequest(
     query,
-    { signedIn },
+    { userId },
     {
       base,
       findClient: async (id) => {
@@ -184,5 +187,5 @@ test('a client that anybody can make up is answered only once somebody has signe
     redirect_uri: 'https://app.example/cb',
   });
 
-  expect(await askRaw(query.toString(), { signedIn: false })).toEqual({ outcome: 'sign-in' });
+  expect(await askRaw(query.toString(), { userId: undefined })).toEqual({ outcome: 'sign-in' });
 });
