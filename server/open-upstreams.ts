@@ -18,6 +18,7 @@ import { demoUpstream } from '#upstream/demo-upstream';
 import { StdioCommands, type StdioCommandSettings } from '#upstream/stdio-commands';
 import { Upstreams } from '#upstream/upstreams';
 import type { EndedTokens } from '#upstream-access/ended-tokens';
+import { upstreamWithHeaders } from '#upstream-access/fixed-headers';
 import { UpstreamAuthorizations } from '#upstream-access/upstream-authorizations';
 import type { OpenStores } from './stores.ts';
 
@@ -101,6 +102,12 @@ export async function openUpstreams(
   closers.push(() => skills.close());
   const watch = new ToolWatch({ ...stores, clock });
   const notLooked = (err: unknown) => log.error({ err }, 'list of tools not looked at');
+  const fixedHeaders = {
+    accesses: stores.upstreamAccesses,
+    sealing: masterKey,
+    clock,
+    failed: (err: unknown) => log.error({ err }, 'refused fixed headers not noted'),
+  };
   const authorizations = new UpstreamAuthorizations({
     base,
     endpointUrl,
@@ -118,7 +125,8 @@ export async function openUpstreams(
     upstreamOf(server, owner, { userId, credential, scopes }) {
       const caller = { userId, credentialId: credential.id, scopes };
       const ports = { watch, failed: notLooked };
-      const watched = watchedUpstream(upstreams.of(server, owner), server, ports);
+      const asked = upstreamWithHeaders(upstreams.of(server, owner), server, fixedHeaders);
+      const watched = watchedUpstream(asked, server, ports);
       const skilled = skills.upstreamOf(server, watched, owner);
       return authorizations.authorized(skilled, server, caller);
     },

@@ -1,6 +1,22 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { ServerLimits } from './server-limits.ts';
 
+/** A value of a fixed header, sealed for one server, one header and one origin. */
+export interface SealedHeaderValue {
+  readonly sealed: string;
+  /** Its last characters, where the value is long enough to show them. */
+  readonly hint?: string | undefined;
+  readonly setAt: EpochSeconds;
+}
+
+/** A header that every request to an HTTP upstream carries. */
+export interface FixedHeader extends SealedHeaderValue {
+  /** Lower case. */
+  readonly name: string;
+  /** What it was replaced from: sent where the upstream refuses the present value, until then. */
+  readonly previous?: (SealedHeaderValue & { readonly until: EpochSeconds }) | undefined;
+}
+
 /** Where the calls of a server go. */
 export type UpstreamKind =
   | { readonly kind: 'demo' }
@@ -13,6 +29,10 @@ export type UpstreamKind =
       readonly accessId?: string;
       /** Its calls say who is calling, in a signed assertion. */
       readonly tellsCallers?: true;
+      /** Sent with every request to the origin of `url`, for which alone their values open. */
+      readonly headers?: readonly FixedHeader[];
+      /** When it last refused the present values of `headers` and took the previous ones; there where it was read to be shown. */
+      readonly headersRefusedAt?: EpochSeconds;
     }
   | { readonly kind: 'agent'; readonly agentId: string }
   /** A command that the operator's file names for this server, and nobody else can. */

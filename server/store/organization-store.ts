@@ -2,7 +2,8 @@ import type { Kysely, Selectable } from 'kysely';
 
 import type { Organization, OrganizationStore } from '#organizations/organization-store';
 import { limitNames, type ServerLimits } from '#organizations/server-limits';
-import type { ServerRecord, UpstreamKind } from '#organizations/server-record';
+import type { FixedHeader, ServerRecord, UpstreamKind } from '#organizations/server-record';
+import { fixedHeadersSchema } from '#upstream-access/fixed-headers';
 import { compiledQuery } from './compiled-query.ts';
 import { readStrings } from './json-column.ts';
 import type { Schema } from './schema.ts';
@@ -96,7 +97,27 @@ export function upstreamColumns(upstream: UpstreamKind) {
       upstream.kind === 'http' ? upstream.url : upstream.kind === 'stdio' ? stdioUrl : null,
     upstream_public_only: upstream.kind === 'http' && upstream.publicOnly ? 1 : 0,
     agent_id: upstream.kind === 'agent' ? upstream.agentId : null,
+    upstream_headers: upstream.kind === 'http' ? headersText(upstream.headers) : null,
+    upstream_headers_refused_at: null,
   };
+}
+
+/** Headers as they are kept: the same text for the same headers. */
+export function headersText(headers: readonly FixedHeader[] = []): string | null {
+  if (headers.length === 0) return null;
+  const all = headers.map(({ name, sealed, hint, setAt, previous }) => ({
+    name,
+    sealed,
+    hint,
+    setAt,
+    previous: previous && {
+      sealed: previous.sealed,
+      hint: previous.hint,
+      setAt: previous.setAt,
+      until: previous.until,
+    },
+  }));
+  return JSON.stringify(all);
 }
 
 export type ServerRow = Pick<
@@ -108,6 +129,7 @@ export type ServerRow = Pick<
   | 'upstream_public_only'
   | 'upstream_access_id'
   | 'upstream_tells_callers'
+  | 'upstream_headers'
   | 'agent_id'
   | 'hidden_tools'
   | 'changed_tools'
@@ -116,7 +138,13 @@ export type ServerRow = Pick<
 > & { organization: string } & Partial<
     Pick<
       Selectable<Schema['mcp_server']>,
-      'title' | 'description' | 'instructions' | 'limits' | 'revision' | 'disabled_at'
+      | 'title'
+      | 'description'
+      | 'instructions'
+      | 'limits'
+      | 'revision'
+      | 'disabled_at'
+      | 'upstream_headers_refused_at'
     >
   >;
 
@@ -148,6 +176,10 @@ function readLimits(text: string): ServerLimits {
   return Object.fromEntries(pairs);
 }
 
+function readHeaders(text: string): FixedHeader[] {
+  return fixedHeadersSchema.parse(JSON.parse(text));
+}
+
 function readUpstream(row: ServerRow): UpstreamKind {
   if (row.upstream_kind === 'demo') return { kind: 'demo' };
   if (row.upstream_kind === 'http' && row.upstream_url !== null) {
@@ -159,6 +191,10 @@ function readUpstream(row: ServerRow): UpstreamKind {
       ...(row.upstream_public_only === 1 && { publicOnly: true }),
       ...(row.upstream_access_id !== null && { accessId: row.upstream_access_id }),
       ...(row.upstream_tells_callers === 1 && { tellsCallers: true }),
+      ...(row.upstream_headers !== null && { headers: readHeaders(row.upstream_headers) }),
+      ...(typeof row.upstream_headers_refused_at === 'number' && {
+        headersRefusedAt: row.upstream_headers_refused_at,
+      }),
     };
   }
   if (row.upstream_kind === 'agent' && row.agent_id !== null) {

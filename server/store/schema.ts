@@ -28,6 +28,10 @@ export interface Schema {
     upstream_access_id: Generated<string | null>;
     /** 1 when its calls say who is calling. */
     upstream_tells_callers: Generated<number>;
+    /** JSON text: headers that its requests carry, their values sealed; null for none. */
+    upstream_headers: Generated<string | null>;
+    /** When the upstream refused their present values and took the previous ones. */
+    upstream_headers_refused_at: Generated<number | null>;
     agent_id: string | null;
     hidden_tools: string;
     changed_tools: string;

@@ -5,7 +5,10 @@ import type { UpstreamAccess, UpstreamAccessStore } from '#upstream-access/upstr
 import { vouchedHosts } from '#upstream-access/vouched-hosts';
 import { readStrings } from './json-column.ts';
 import { inTransaction } from './in-transaction.ts';
+import { headersText } from './organization-store.ts';
 import type { Schema } from './schema.ts';
+
+const notedEverySeconds = 60;
 
 /** What upstreams want of us, in SQL. The one in force is the one that its server names. */
 export function upstreamAccessStore(db: Kysely<Schema>): UpstreamAccessStore {
@@ -67,6 +70,21 @@ export function upstreamAccessStore(db: Kysely<Schema>): UpstreamAccessStore {
         .set({ upstream_tells_callers: tells ? 1 : 0 })
         .where('id', '=', serverId)
         .where('upstream_kind', '=', 'http')
+        .execute();
+    },
+
+    async noteHeadersRefused(serverId, headers, now) {
+      await db
+        .updateTable('mcp_server')
+        .set({ upstream_headers_refused_at: now })
+        .where('id', '=', serverId)
+        .where('upstream_headers', '=', headersText(headers))
+        .where((where) =>
+          where.or([
+            where('upstream_headers_refused_at', 'is', null),
+            where('upstream_headers_refused_at', '<=', now - notedEverySeconds),
+          ]),
+        )
         .execute();
     },
   };

@@ -7,7 +7,7 @@ import {
 } from '#gateway/upstream';
 import { UpstreamAccessError } from './upstream-access-error.ts';
 
-/** The header that says who calls where `Authorization` carries the upstream's own token. */
+/** The header that says who calls where `Authorization` carries the upstream's own token, or a fixed header. */
 export const callerHeader = 'latchkey-caller';
 
 /** What an upstream wants to see before it answers one caller. */
@@ -16,6 +16,8 @@ export interface UpstreamCredentials {
   readonly token?: (rejected?: string) => Promise<string>;
   /** A new assertion of who calls. */
   readonly assertion?: () => Promise<string | undefined>;
+  /** Whether a fixed header carries `Authorization` already. */
+  readonly isAuthorizationFixed?: boolean;
   /** Whether the caller's own account is still connected; where it is not about one, absent. */
   readonly stands?: () => Promise<boolean>;
   /** Where the caller's person connects their account. */
@@ -28,14 +30,14 @@ export interface UpstreamCredentials {
  * goes on to the caller as such.
  */
 export function authorizedUpstream(upstream: Upstream, credentials: UpstreamCredentials): Upstream {
-  const { token, assertion, stands, page } = credentials;
+  const { token, assertion, stands, page, isAuthorizationFixed = false } = credentials;
   const sendWith = async (request: UpstreamRequest, accessToken: string | undefined) => {
     const caller = await assertion?.();
-    const bearer = accessToken ?? caller;
+    const bearer = accessToken ?? (isAuthorizationFixed ? undefined : caller);
     const headers = {
       ...request.headers,
       ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
-      ...(accessToken !== undefined && caller !== undefined && { [callerHeader]: caller }),
+      ...(caller !== undefined && bearer !== caller && { [callerHeader]: caller }),
     };
     return upstream.send({ ...request, headers });
   };

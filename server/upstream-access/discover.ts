@@ -18,6 +18,8 @@ export interface DiscoverWish {
   readonly kind: UpstreamAccessKind;
   /** Whom somebody named; `undefined` takes the first that the upstream names. */
   readonly issuer?: string | undefined;
+  /** The upstream's fixed headers, which go to its origin alone. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface Found extends Discovered {
@@ -35,11 +37,12 @@ export interface Found extends Discovered {
  * @throws {UpstreamAccessError} `unusable`, `unreachable`, `forbidden`
  */
 export async function discover(
-  { url, kind, issuer }: DiscoverWish,
+  { url, kind, issuer, headers = {} }: DiscoverWish,
   fetch: GuardedFetch,
 ): Promise<Found> {
-  const challenge = await challengeOf(url, fetch);
-  const resource = await resourceMetadata(url, challenge.metadataUrl, fetch);
+  const fetchThere = fetchWithHeaders(fetch, new URL(url).origin, headers);
+  const challenge = await challengeOf(url, fetchThere);
+  const resource = await resourceMetadata(url, challenge.metadataUrl, fetchThere);
   const named = resource?.authorization_servers ?? [];
   if (issuer !== undefined && named.length > 0 && !named.includes(issuer)) {
     const words = `the upstream names ${named.slice(0, 3).join(', ').slice(0, 300)} instead of ${issuer}`;
@@ -62,6 +65,18 @@ export async function discover(
       ...(kind === 'authorization_code' && offers ? ['offline_access'] : []),
     ],
   };
+}
+
+/** The same, with these headers in what is asked of one origin. */
+function fetchWithHeaders(
+  fetch: GuardedFetch,
+  origin: string,
+  fixed: Readonly<Record<string, string>>,
+): GuardedFetch {
+  return (url, request = {}) =>
+    new URL(url).origin === origin
+      ? fetch(url, { ...request, headers: { ...fixed, ...request.headers } })
+      : fetch(url, request);
 }
 
 /** What a request without a token is answered. */

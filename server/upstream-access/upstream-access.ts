@@ -1,4 +1,5 @@
 import type { EpochSeconds } from '#clock/clock';
+import type { FixedHeader } from '#organizations/server-record';
 import type { ClientRegistration } from './client-registration.ts';
 import type { Discovered } from './discovered.ts';
 
@@ -51,6 +52,16 @@ export interface UpstreamAccessStore {
 
   /** Whether the server's calls say who is calling. */
   setTellsCallers(serverId: string, tells: boolean): Promise<void>;
+
+  /**
+   * The server's upstream has just refused the present values of these headers and taken the previous ones. Written
+   * once a minute at most, and not for headers that were changed meanwhile.
+   */
+  noteHeadersRefused(
+    serverId: string,
+    headers: readonly FixedHeader[],
+    now: EpochSeconds,
+  ): Promise<void>;
 }
 
 /** What a client secret is sealed for: no other server's, and no other authorization server's. */

@@ -80,11 +80,12 @@ export class UpstreamAuthorizations {
   /** The same upstream, asked with what it wants; itself where it wants nothing. */
   authorized(upstream: Upstream, server: ServerRecord, caller: UpstreamCaller): Upstream {
     if (server.upstream.kind !== 'http') return upstream;
-    const { url, accessId, tellsCallers } = server.upstream;
+    const { url, accessId, tellsCallers, headers = [] } = server.upstream;
     if (accessId === undefined && !tellsCallers) return upstream;
     const page = this.#ports.base + accountPath(server);
     return authorizedUpstream(upstream, {
       page,
+      isAuthorizationFixed: headers.some(({ name }) => name === 'authorization'),
       ...(tellsCallers && { assertion: () => this.#assertion(url, server, caller) }),
       ...(accessId !== undefined && this.#tokensOf({ accessId, url, page, server }, caller)),
     });

@@ -1,7 +1,9 @@
 import { isPlainlyForbidden, type OutboundGuard } from '#outbound/checked-addresses';
+import type { FixedHeader } from '#organizations/server-record';
 import type { Sealing } from '#people/sealing';
 import { registrationPurpose } from './client-registration.ts';
 import { discover, type DiscoverWish, type Found } from './discover.ts';
+import { headerPurpose, openedHeaders, type HeaderPlace } from './fixed-headers.ts';
 import { introduceClient, type IntroducedClient, type Introduction } from './introduce-client.ts';
 import { secretPurpose, type UpstreamAccess } from './upstream-access.ts';
 import { UpstreamAccessError } from './upstream-access-error.ts';
@@ -24,6 +26,14 @@ export interface UpstreamSetup {
     access: Pick<UpstreamAccess, 'serverId' | 'clientId'>,
     accessToken: string,
   ): string;
+
+  sealHeader(place: HeaderPlace, value: string): string;
+
+  /** The present values of an upstream's fixed headers. */
+  openHeaders(
+    at: Omit<HeaderPlace, 'name'>,
+    headers: readonly FixedHeader[],
+  ): Readonly<Record<string, string>>;
 }
 
 export function upstreamSetup({
@@ -33,7 +43,7 @@ export function upstreamSetup({
 }: {
   /** Our public URL; a command may not know it. */
   base: string | undefined;
-  sealing: Pick<Sealing, 'seal'>;
+  sealing: Sealing;
   guard: OutboundGuard;
 }): UpstreamSetup {
   return {
@@ -49,5 +59,7 @@ export function upstreamSetup({
     sealSecret: (access, clientSecret) => sealing.seal(secretPurpose(access), clientSecret),
     sealRegistration: (access, accessToken) =>
       sealing.seal(registrationPurpose(access), accessToken),
+    sealHeader: (place, value) => sealing.seal(headerPurpose(place), value),
+    openHeaders: (at, headers) => openedHeaders(headers, at, sealing),
   };
 }

@@ -118,6 +118,48 @@ describe.each([['SQLite', openDatabase]])('accesses to upstreams in %s', (_, ope
     expect(admitted?.server.upstream).toMatchObject({ accessId: access.id, tellsCallers: true });
   });
 
+  test('fixed headers are kept as they are, given to who lets callers in, and go with the upstream', async () => {
+    const previous = { sealed: 'c', hint: '…cccc', setAt: now - 1, until: now + 9 };
+    const headers = [
+      { name: 'a-key', sealed: 'a', setAt: now },
+      { name: 'x-key', sealed: 'b', hint: '…bbbb', setAt: now, previous },
+    ];
+    const access = await accessInForce();
+    await stores.serverDirectory.update(serverId, { upstream: { kind: 'http', url, headers } });
+    const kept = await upstream();
+    const at = { organization: org.replace('_', '-'), server: 'web', userId: await member() };
+    const admitted = await sqliteAdmissions(stores.connection).byPerson(at);
+    await stores.serverDirectory.update(serverId, { title: 'Web' });
+    const later = await upstream();
+    await stores.serverDirectory.update(serverId, { upstream: { kind: 'http', url } });
+
+    expect(kept).toEqual({ kind: 'http', url, accessId: access.id, headers });
+    expect(admitted?.server.upstream).toEqual(kept);
+    expect(later).toEqual(kept);
+    expect(await upstream()).toEqual({ kind: 'http', url, accessId: access.id });
+  });
+
+  test('refused fixed headers are noted once a minute, for those that are there, until they change', async () => {
+    const header = { name: 'x-key', sealed: 'a', setAt: now };
+    const headers = [{ ...header, previous: { sealed: 'b', setAt: now, until: now + 9 } }];
+    const set = (to: typeof headers) =>
+      stores.serverDirectory.update(serverId, { upstream: { kind: 'http', url, headers: to } });
+    const noted = async (of: typeof headers, at: number) => {
+      await stores.upstreamAccesses.noteHeadersRefused(serverId, of, at);
+      const to = await upstream();
+      return to?.kind === 'http' ? to.headersRefusedAt : undefined;
+    };
+    await set(headers);
+    const others = headers.map((one) => ({ ...one, sealed: 'other' }));
+
+    expect(await noted(others, now)).toBeUndefined();
+    expect(await noted(headers, now)).toBe(now);
+    expect(await noted(headers, now + 59)).toBe(now);
+    expect(await noted(headers, now + 60)).toBe(now + 60);
+    await set(others);
+    expect(await upstream()).not.toHaveProperty('headersRefusedAt');
+  });
+
   test('a connection is its person’s alone, and a new one takes its place', async () => {
     const access = await accessInForce();
     const [dana, eve] = [await member(), await member()];

@@ -8,8 +8,8 @@ import { untilWritten } from './until-written.ts';
 import { sqliteWritten } from './written.ts';
 
 const server = `s.id, s.name, o.name as organization, s.upstream_kind, s.upstream_url,
-  s.upstream_public_only, s.upstream_access_id, s.upstream_tells_callers, s.agent_id,
-  s.hidden_tools, s.limits, s.changed_tools, s.withheld_tools, s.created_at`;
+  s.upstream_public_only, s.upstream_access_id, s.upstream_tells_callers, s.upstream_headers,
+  s.agent_id, s.hidden_tools, s.limits, s.changed_tools, s.withheld_tools, s.created_at`;
 
 const enabled = `o.name = :organization and s.name = :server
   and o.disabled_at is null and s.disabled_at is null`;

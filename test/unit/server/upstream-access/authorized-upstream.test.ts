@@ -92,3 +92,11 @@ test('an assertion is the bearer alone, and has its own header beside a token', 
     { ...request.headers, authorization: 'Bearer token', 'latchkey-caller': 'who' },
   ]);
 });
+
+test('an assertion has its own header beside a fixed Authorization', async () => {
+  const fixed = { assertion: async () => 'who', isAuthorizationFixed: true };
+  const { upstream, seen } = upstreamOf([answered(200)], fixed);
+  await upstream.send(request);
+
+  expect(seen()).toEqual([{ ...request.headers, 'latchkey-caller': 'who' }]);
+});

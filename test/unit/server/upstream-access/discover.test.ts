@@ -129,3 +129,35 @@ test.each([url, resourcePath, serverPath])(
     });
   },
 );
+
+test('fixed headers go to the origin of the upstream, and to no other', async () => {
+  const elsewhere = 'https://mcp.example.evil/meta';
+  const challenged: Web = {
+    ...usual,
+    [url]: `Bearer resource_metadata="${elsewhere}"`,
+    [elsewhere]: about,
+  };
+  const headers = { 'x-key': 'value', accept: 'text/plain' };
+  const asked: [string, Readonly<Record<string, string>> | undefined][] = [];
+  const look = async (web: Web) => {
+    asked.length = 0;
+    await discover({ url, kind: 'authorization_code', headers }, async (place, request) => {
+      asked.push([new URL(place).host, request?.headers]);
+      const document = web[place];
+      const challenge = typeof document === 'string' ? { 'www-authenticate': document } : {};
+      if (request?.method === 'POST') return new Response('', { status: 401, headers: challenge });
+      return new Response(JSON.stringify(document));
+    });
+    return asked.map(([host, sent]) => [host, sent?.['x-key'], sent?.['accept']]);
+  };
+
+  expect(await look(usual)).toEqual([
+    ['mcp.example', 'value', 'application/json, text/event-stream'],
+    ['mcp.example', 'value', 'application/json'],
+    ['as.example', undefined, 'application/json'],
+  ]);
+  expect((await look(challenged)).slice(1)).toEqual([
+    ['mcp.example.evil', undefined, 'application/json'],
+    ['as.example', undefined, 'application/json'],
+  ]);
+});
