@@ -24,3 +24,10 @@ export async function changeServer(
   }
   throw new AdministrationRefusal('conflict', 'others change this server just now: try again');
 }
+
+/** @throws {AdministrationRefusal} `conflict` when the server is not at the revision that somebody read, where they say which */
+export function checkRevision(now: ServerRecord, read: number | undefined): void {
+  if (read === undefined || read === now.revision) return;
+  const why = 'the server was changed meanwhile: read it again, then change it';
+  throw new AdministrationRefusal('conflict', why);
+}

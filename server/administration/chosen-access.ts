@@ -123,15 +123,25 @@ export function onlyHttp(): AdministrationRefusal {
   return new AdministrationRefusal('conflict', words);
 }
 
+function authorizationIsFixed(): AdministrationRefusal {
+  const words =
+    'a fixed header sends Authorization already, where the token would go: remove the header first';
+  return new AdministrationRefusal('conflict', words);
+}
+
 /** What is to be found out, and whose hosts the operator vouches for. @throws {AdministrationRefusal} `conflict` */
 async function wishOf(
   { kind, issuer }: AccessChoice,
   { server, actor }: ChosenBy,
-  { upstreamAccesses }: Pick<AdministrationPorts, 'upstreamAccesses'>,
+  {
+    upstreamAccesses,
+    upstreamSetup,
+  }: Pick<AdministrationPorts, 'upstreamAccesses' | 'upstreamSetup'>,
 ) {
   const { upstream } = server;
   if (upstream.kind !== 'http') throw onlyHttp();
-  const { url, accessId, publicOnly } = upstream;
+  const { url, accessId, publicOnly, headers = [] } = upstream;
+  if (headers.some(({ name }) => name === 'authorization')) throw authorizationIsFixed();
   const now = accessId === undefined ? undefined : await upstreamAccesses.byId(accessId);
   const vouchedHosts = [
     // What the operator vouched for stays so, for the same upstream, whoever saves it again.
@@ -142,7 +152,9 @@ async function wishOf(
       ? [hostAndPort(new URL(issuer))]
       : []),
   ];
-  const wish: DiscoverWish = { url, kind, issuer: issuer || undefined };
+  const place = { serverId: server.id, url };
+  const fixed = upstreamSetup.openHeaders(place, headers);
+  const wish: DiscoverWish = { url, kind, issuer: issuer || undefined, headers: fixed };
   return { wish, vouchedHosts: [...new Set(vouchedHosts)], now };
 }
 

@@ -54,6 +54,13 @@ import {
   ownConnectionRead,
 } from './upstream-connection-operations.ts';
 import { accessRead, accessSet } from './upstream-access-operations.ts';
+import {
+  headerForgetPrevious,
+  headerList,
+  headerRemove,
+  headerRestore,
+  headerSet,
+} from './upstream-header-operations.ts';
 import { tokenCreate, tokenList, tokenRevoke } from './token-operations.ts';
 import { toolAccept, toolList } from './tool-operations.ts';
 import {
@@ -112,6 +119,11 @@ export const operations: readonly Operation[] = [
   serverGroupsSet,
   accessRead,
   accessSet,
+  headerList,
+  headerSet,
+  headerRestore,
+  headerForgetPrevious,
+  headerRemove,
   connectionList,
   connectionEnd,
   ownConnectionRead,

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { ServerRecord } from '#organizations/server-record';
 import { randomBase62 } from '#credentials/secret-format';
 import { AdministrationRefusal } from './administration-refusal.ts';
-import { changeServer } from './change-server.ts';
+import { changeServer, checkRevision } from './change-server.ts';
 import { fields } from './fields.ts';
 import { organizationOperation } from './operation.ts';
 import { settingsChange } from './server-change.ts';
@@ -19,6 +19,7 @@ import {
   shownServer,
 } from './shown-server.ts';
 import { chosenUpstream, staysVouched, upstreamField } from './upstream-field.ts';
+import { headersOf, noteHeaders, upstreamWith } from './upstream-header-changes.ts';
 
 const inOrganization = { organization: fields.organization };
 
@@ -65,9 +66,12 @@ export const serverCreate = organizationOperation({
   async run(input, { organization, actor }, ports) {
     const { name, title, description, instructions } = input;
     const place = { organization: organization.name, actor };
-    const upstream = await chosenUpstream(input.upstream, place, ports);
+    const chosen = await chosenUpstream(input.upstream, place, ports);
+    const id = `srv_${randomBase62(16)}`;
+    const given = input.upstream.kind === 'http' ? input.upstream.headers : undefined;
+    const upstream = upstreamWith(chosen, { serverId: id, given }, ports);
     const added = await ports.organizations.addServer({
-      id: `srv_${randomBase62(16)}`,
+      id,
       organizationId: organization.id,
       name,
       upstream,
@@ -81,6 +85,7 @@ export const serverCreate = organizationOperation({
       throw new AdministrationRefusal('conflict', why);
     }
     const made = await ownServer(organization.name, name, ports);
+    await noteHeaders({ set: headersOf(made) }, { server: made, actor }, ports);
     return showServer(made, await agentNamesOf([made], ports));
   },
 });
@@ -119,26 +124,39 @@ export const serverUpdate = organizationOperation({
     limits: limitsField,
     revision: z.int().optional().describe('Change it only while it is at this revision'),
   }),
-  output: shownServer,
+  output: shownServer
+    .extend({
+      removedHeaders: z
+        .array(z.string())
+        .describe('Fixed headers that were for another origin and are no longer there'),
+    })
+    .meta({ id: 'ChangedServer' }),
   target: serverTarget,
   async run(input, { organization, actor }, ports) {
     const at = { organization: organization.name, server: input.server };
     const { upstream: before } = await ownServer(at.organization, at.server, ports);
     const place = { organization: organization.name, actor, before };
-    const upstream = input.upstream && (await chosenUpstream(input.upstream, place, ports));
+    const chosen = input.upstream && (await chosenUpstream(input.upstream, place, ports));
+    const given = input.upstream?.kind === 'http' ? input.upstream.headers : undefined;
+    let had: readonly string[] = [];
     const change = (now: ServerRecord) => {
-      if (input.revision !== undefined && input.revision !== now.revision) {
-        const why = 'the server was changed meanwhile: read it again, then change it';
-        throw new AdministrationRefusal('conflict', why);
-      }
+      checkRevision(now, input.revision);
+      had = headersOf(now);
+      const isOther = chosen !== undefined && !staysVouched(now.upstream, chosen);
+      const of = { serverId: now.id, before: now.upstream, given };
+      const upstream = upstreamWith(isOther ? chosen : now.upstream, of, ports);
       return {
         ...settingsChange(now, input),
         ...(input.changedTools && { changedTools: input.changedTools }),
-        ...(upstream && !staysVouched(now.upstream, upstream) && { upstream }),
+        ...((isOther || given) && { upstream }),
       };
     };
     const changed = await changeServer(at, change, ports);
-    return showServer(changed, await agentNamesOf([changed], ports));
+    const set = given?.map(({ name }) => name) ?? [];
+    const removed = had.filter((name) => !headersOf(changed).includes(name));
+    await noteHeaders({ set, removed }, { server: changed, actor }, ports);
+    const shown = showServer(changed, await agentNamesOf([changed], ports));
+    return { ...shown, removedHeaders: [...removed] };
   },
 });
 

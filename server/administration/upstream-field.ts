@@ -1,19 +1,34 @@
 import { z } from 'zod';
 
 import type { UpstreamKind } from '#organizations/server-record';
+import { headerNameProblem, headerValueProblem, mostHeaders } from '#upstream-access/fixed-headers';
 import type { Actor } from './actor.ts';
 import type { AdministrationPorts } from './administration-ports.ts';
 import { invalidField } from './administration-refusal.ts';
 import { fields } from './fields.ts';
 
-const upstreamUrl = z
-  .string()
-  .max(2000)
-  .superRefine((text, context) => {
-    const problem = urlProblem(text);
-    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
-  })
-  .transform((text) => new URL(text).href);
+const upstreamUrl = textWithout(urlProblem, z.string().max(2000)).transform(
+  (text) => new URL(text).href,
+);
+
+/** A fixed header as somebody enters it. */
+export const headerFields = {
+  name: textWithout(headerNameProblem)
+    .transform((name) => name.toLowerCase())
+    .describe('In any case; not one that HTTP, MCP or Latchkey itself sets'),
+  value: textWithout(headerValueProblem).describe(
+    'At most 4096 printable ASCII characters; shown to nobody again',
+  ),
+};
+
+const headersField = z
+  .array(z.strictObject(headerFields))
+  .max(mostHeaders)
+  .superRefine((headers, context) => {
+    const names = headers.map(({ name }) => name);
+    if (new Set(names).size === names.length) return;
+    context.addIssue({ code: 'custom', message: 'name one header twice' });
+  });
 
 const intoPrivateNetwork =
   'leads into a private network: use an agent there, or ask whoever runs this server to allow its host by --outbound-host';
@@ -29,7 +44,13 @@ export interface UpstreamPlace {
 /** Where the calls of a server go. A program of this machine is the operator's to configure, so it is no choice here. */
 export const upstreamField = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('demo') }),
-  z.strictObject({ kind: z.literal('http'), url: upstreamUrl }),
+  z.strictObject({
+    kind: z.literal('http'),
+    url: upstreamUrl,
+    headers: headersField
+      .optional()
+      .describe('Sent with every request to it; those that it has for the same origin stay'),
+  }),
   z.strictObject({ kind: z.literal('agent'), agent: fields.agent }),
 ]);
 
@@ -56,8 +77,9 @@ export async function chosenUpstream(
     case 'demo':
       return upstream;
     case 'http': {
-      if (actor.type === 'operator') return upstream;
-      const chosen = { ...upstream, publicOnly: true } as const;
+      const { kind, url } = upstream;
+      if (actor.type === 'operator') return { kind, url };
+      const chosen = { kind, url, publicOnly: true } as const;
       const isNew = !before || !staysVouched(before, chosen);
       if (isNew && upstreamSetup.isForbidden(new URL(upstream.url))) {
         throw invalidField('upstream.url', intoPrivateNetwork);
@@ -70,6 +92,14 @@ export async function chosenUpstream(
       throw invalidField('upstream.agent', 'is not an agent of this organization');
     }
   }
+}
+
+/** A text that `problemOf` finds nothing wrong with. */
+function textWithout(problemOf: (text: string) => string | undefined, text = z.string()) {
+  return text.superRefine((typed, context) => {
+    const problem = problemOf(typed);
+    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
+  });
 }
 
 /** Whether a choice names the URL that a server has: whoever vouched for that went on doing so. */

@@ -13,6 +13,7 @@ import { everyRefusal } from '#server/audit/every-refusal';
 import { organizationCreate } from '#server/administration/organization-operations';
 import { perform } from '#server/administration/perform';
 import { serverCreate } from '#server/administration/server-operations';
+import { headerSet } from '#server/administration/upstream-header-operations';
 import { tokenCreate } from '#server/administration/token-operations';
 import {
   webhookCreate,
@@ -68,6 +69,10 @@ export async function adminApi(): Promise<AdminApi> {
     const at = { organization, server: name };
     const upstream = { kind: 'http', url: 'https://mcp.example/mcp' };
     await perform(serverCreate, { organization, name, upstream }, operator, ports);
+    const header = `x-of-${name}`;
+    for (const value of ['first', 'second']) {
+      await perform(headerSet, { ...at, name: header, value }, operator, ports);
+    }
     const scopes = ['mcp:tools:read'];
     const { clientId } = await perform(clientCreate, { ...at, name, scopes }, operator, ports);
     const ofClient = { organization, clientId };
@@ -76,7 +81,7 @@ export async function adminApi(): Promise<AdminApi> {
     await perform(agentCreate, { organization, name }, operator, ports);
     const people = await peopleOf(organization, { name, clientId });
     const webhookId = await webhookOf(organization);
-    const things = { server: name, clientId, secretId, keyId, agent: name, webhookId };
+    const things = { server: name, clientId, secretId, keyId, agent: name, webhookId, header };
     return { organization, ...things, ...people };
   }
 

@@ -36,6 +36,7 @@ const besides: Record<string, object> = {
   'group.unmap': { externalName: 'mapped' },
   'server.set-groups': { groupIds: [] },
   'server.set-access': { kind: 'none' },
+  'server.set-header': { name: 'x-new', value: 'a value' },
   'tool.accept': { tools: [{ name: 'echo', digest: 'another' }] },
   'webhook.create': { url: deadWebhook },
   'webhook.update': { actions: ['key.'] },
