@@ -45,6 +45,12 @@ import {
   serverSetAccess,
   serverShowAccess,
 } from './upstream-access-commands.ts';
+import {
+  serverListHeaders,
+  serverRemoveHeader,
+  serverRestoreHeader,
+  serverSetHeader,
+} from './upstream-header-commands.ts';
 import { tokenCreate, tokenList, tokenRevoke } from './token-commands.ts';
 import { serverAcceptTools, serverTools } from './tool-commands.ts';
 import { userCreate, userList, userRemove, userResetLink } from './user-commands.ts';
@@ -76,6 +82,10 @@ export const commands: readonly (Command | FolderCommand)[] = [
   serverSetGroups,
   serverSetAccess,
   serverShowAccess,
+  serverSetHeader,
+  serverListHeaders,
+  serverRestoreHeader,
+  serverRemoveHeader,
   connectionList,
   connectionEnd,
   serverDelete,

@@ -7,12 +7,15 @@ import {
   serverRead as read,
   serverUpdate as update,
 } from '#administration/server-operations';
-import { json, type Option } from '#config/option';
-import { CommandError } from '#config/usage-error';
+import type { GivenHeader } from '#administration/upstream-header-changes';
+import { json, masterKeyFile, type Option } from '#config/option';
+import type { Input } from '#config/read-options';
+import { CommandError, UsageError } from '#config/usage-error';
 import { administer, administerList } from './administer.ts';
 import type { Command } from './command.ts';
 import { findListed, findOrganization, placeOf, splitPath } from './named-server.ts';
 import { printMade, printRows } from './print.ts';
+import { httpHeaderFile, readHeaders } from './read-headers.ts';
 import { readUpstream, upstreamOptions } from './read-upstream.ts';
 
 const path = ['ORG/SERVER'];
@@ -31,12 +34,13 @@ const changedTools: Option = {
 export const serverCreate: Command = {
   words: 'server create',
   positionals: path,
-  options: [...upstreamOptions, json],
+  options: [...upstreamOptions, httpHeaderFile, masterKeyFile, json],
   doc: 'make an MCP endpoint and say where its calls go',
   async run(input, { out, ...ports }) {
     const { organization, name } = splitPath(input.positionals[0] ?? '');
     await findOrganization(organization, ports.stores);
-    const upstream = await readUpstream(input, organization, ports.stores);
+    const headers = headersBeside(input);
+    const upstream = { ...(await readUpstream(input, organization, ports.stores)), ...headers };
     const { id } = await administer(create, { organization, name, upstream }, ports);
     const facts = { id, name: `${organization}/${name}`, upstream: upstream.kind };
     printMade(facts, { json: input.flag('json'), out });
@@ -71,7 +75,7 @@ export const serverList: Command = {
 export const serverUpdate: Command = {
   words: 'server update',
   positionals: path,
-  options: [...words, changedTools, ...upstreamOptions, json],
+  options: [...words, changedTools, ...upstreamOptions, httpHeaderFile, masterKeyFile, json],
   doc: 'change a server; what is not given stays, and counts from the next call on',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input.positionals[0] ?? '', ports);
@@ -79,7 +83,11 @@ export const serverUpdate: Command = {
     const given = Object.fromEntries(chosen.filter(([, text]) => text !== undefined));
     const closes = input.text('changed-tools');
     const moves = ['http-url', 'agent'].some((name) => input.text(name)) || input.flag('demo');
-    const upstream = moves && (await readUpstream(input, at.organization, ports.stores));
+    const headers = headersBeside(input);
+    const upstream = moves && {
+      ...(await readUpstream(input, at.organization, ports.stores)),
+      ...headers,
+    };
     const changed = await administer(
       update,
       { ...at, ...given, ...(closes && { changedTools: closes }), ...(upstream && { upstream }) },
@@ -87,8 +95,14 @@ export const serverUpdate: Command = {
     );
     const { title, description, instructions } = changed;
     const facts = { name: `${at.organization}/${at.server}`, title, description, instructions };
+    const { removedHeaders: removed } = changed;
     const shown = { id: changed.id, ...facts, upstream: changed.upstream.kind };
-    printMade(shown, { json: input.flag('json'), out });
+    printMade({ ...shown, removed_headers: removed }, { json: input.flag('json'), out });
+    if (removed.length > 0 && !input.flag('json')) {
+      const names = removed.map((name) => `--http-header-file ${name}=FILE`).join(' ');
+      out('hint: the removed headers were entered for another origin: enter them again with');
+      out(`      latchkey-server server set-header ${facts.name} ${names}`);
+    }
   },
 };
 
@@ -150,3 +164,12 @@ export const serverDelete: Command = {
     printMade({ id, name, removed_at: ports.clock.now() }, { json: input.flag('json'), out });
   },
 };
+
+/** The fixed headers that were given, for an HTTP server alone. @throws {UsageError} @throws {CommandError} */
+function headersBeside(input: Input): { headers?: GivenHeader[] } {
+  const headers = readHeaders(input);
+  if (headers.length === 0) return {};
+  if (input.text('http-url') !== undefined) return { headers };
+  const hint = 'latchkey-server server set-header ORG/SERVER --http-header-file NAME=FILE';
+  throw new UsageError('--http-header-file goes with --http-url', hint);
+}
