@@ -46,3 +46,8 @@ export function invalidField(field: string, problem: string): AdministrationRefu
 export function notFound(what: string): AdministrationRefusal {
   return new AdministrationRefusal('not_found', `there is no such ${what}`);
 }
+
+/** Whether the state of things did not allow something. */
+export function isConflict(refusal: unknown): boolean {
+  return refusal instanceof AdministrationRefusal && refusal.code === 'conflict';
+}

@@ -64,7 +64,7 @@ export const serverFormPage: Page<ServerFormData> = {
   ...(it.typed.kind === 'stdio' && !it.isNew ? [{ value: 'stdio', text: 'A command of the server', help: 'Whoever runs this server configured it, and only they can.', risk: '', isChosen: true }] : []),
 ] }) %>
 <div class="for-http"><%~ include('@field', { name: 'url', label: 'URL of the HTTP server', type: 'url', value: it.typed.url, error: wrong('url'), optional: true, unmarked: true, focus: false,
-  attributes: 'spellcheck="false" autocapitalize="none" autocomplete="off"', help: it.isNew ? 'As https://mcp.example.com/mcp.' : 'Another one forgets its authorization and the accounts that people connected.' }) %></div>
+  attributes: 'spellcheck="false" autocapitalize="none" autocomplete="off"', help: it.isNew ? 'As https://mcp.example.com/mcp.' : 'Another one forgets its authorization and the accounts that people connected, and another origin its fixed headers.' }) %></div>
 <div class="for-agent"><%~ include('@select', { name: 'agent', label: 'Agent', error: wrong('agent'),
   options: [{ value: '', text: it.agents.length > 0 ? 'Choose an agent' : 'No agents yet', isChosen: !it.typed.agent }, ...it.agents.map((name) => ({ value: name, text: name, isChosen: name === it.typed.agent }))],
   help: it.agents.length > 0 ? 'It serves this server from inside your network, where its configuration has one of the same name.' : 'Create one first, then come back.' }) %>

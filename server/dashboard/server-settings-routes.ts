@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify';
 
-import { AdministrationRefusal } from '#administration/administration-refusal';
+import { isConflict } from '#administration/administration-refusal';
 import { perform } from '#administration/perform';
 import {
   serverDelete,
@@ -25,6 +25,12 @@ import { serverPath, serverTabs } from './server-tabs.ts';
 import { serverAsTyped, serverErrors, serverInput, typedServer } from './typed-server.ts';
 
 const needs = { permission: 'server.manage', section: 'servers' } as const;
+
+const notices: Readonly<Record<string, string>> = {
+  saved: 'Saved. It counts from the next call on.',
+  'without-headers':
+    'Saved. Its fixed headers were for the server at the former address, and were removed: enter those that the new one needs under Authorization.',
+};
 
 const stale = {
   field: '',
@@ -95,8 +101,7 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
 
   door.get('/servers/:server/settings', needs, async (visit, request, reply) => {
     const server = await read(visit, request);
-    const isSaved = queryText(request, 'done') === 'saved';
-    const notice = isSaved ? 'Saved. It counts from the next call on.' : undefined;
+    const notice = notices[queryText(request, 'done') ?? ''];
     return form(reply, visit, server, { typed: serverAsTyped(server), errors: [], notice });
   });
 
@@ -104,9 +109,11 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
     const server = await read(visit, request);
     const { organization, actor } = visit;
     const typed = typedServer(sent);
+    let done = 'saved';
     try {
       const change = { organization, server: server.name, ...serverInput(typed).changed };
-      await perform(serverUpdate, change, actor, ports);
+      const { removedHeaders } = await perform(serverUpdate, change, actor, ports);
+      if (removedHeaders.length > 0) done = 'without-headers';
     } catch (refusal) {
       const now = await read(visit, request);
       const revision = String(now.revision);
@@ -117,7 +124,7 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
         : { typed, errors: serverErrors(refusal, typed, ''), status: 422 };
       return form(reply, visit, now, { ...shown, notice: undefined });
     }
-    const next = `${serverPath(organization, server.name)}/settings?done=saved`;
+    const next = `${serverPath(organization, server.name)}/settings?done=${done}`;
     return seeOther(reply, next);
   });
 
@@ -182,8 +189,4 @@ export function serverSettingsRoutes(door: DashboardDoor, { ports }: DashboardOp
       return `${dashboardPath(organization)}/servers?done=deleted`;
     },
   });
-}
-
-function isConflict(refusal: unknown): boolean {
-  return refusal instanceof AdministrationRefusal && refusal.code === 'conflict';
 }

@@ -1,3 +1,4 @@
+import type { ShownHeaders } from '#administration/upstream-header-operations';
 import type { FieldError, Page } from '#pages/page';
 
 /** What is typed in the form of an upstream's authorization; a secret is never shown again. */
@@ -31,8 +32,50 @@ export interface AccessFormData {
     readonly href: string;
   }[];
   readonly isHttp: boolean;
+  readonly headers: Omit<ShownHeaders, 'server'> & {
+    /** The origin that they go to. */
+    readonly origin: string;
+    readonly action: string;
+    /** What is typed as the name; a value is never shown again. */
+    readonly typed: string;
+    /** Of the server that the form was filled from. */
+    readonly typedRevision: string;
+    /** Whether somebody is about to type a value. */
+    readonly isReplacing: boolean;
+  };
+  readonly now: number;
   readonly errors: readonly FieldError[];
 }
+
+/** The fixed headers of the requests, and setting one; `wrong` is there. */
+const headersSection = `<section class="section" id="headers" aria-labelledby="headers-heading">
+<h2 id="headers-heading">Fixed headers</h2>
+<p class="help">Sent with every request to <span class="word"><%= it.headers.origin %></span> and to no other origin. Values are stored encrypted, and shown to nobody again.</p>
+<% if (it.headers.items.length > 0) { %><ul class="rows">
+<% for (const { name, hint, setAt, previous } of it.headers.items) { const at = it.headers.action + '/' + encodeURIComponent(name) %>
+<li><div><code><%= name %></code>
+<p class="help"><% if (hint) { %>Value <code><%= hint %></code>, set<% } else { %>Set<% } %> <%~ include('@time', { at: setAt, now: it.now }) %></p></div>
+<div class="actions"><a class="button" href="<%= it.action %>?header=<%= encodeURIComponent(name) %>" aria-label="Replace <%= name %>">Replace</a>
+<a class="button danger" href="<%= at %>/remove" data-question aria-label="Remove <%= name %>">Remove</a></div></li>
+<% if (previous) { %>
+<li><div>Previous value of <code><%= name %></code><% if (it.headers.refusedAt) { %> <span class="badge care">still needed</span><% } %>
+<p class="help"><% if (previous.hint) { %>Value <code><%= previous.hint %></code>. <% } %>Sent where the MCP server refuses the new one with 401, and forgotten <%~ include('@time', { at: previous.until, now: it.now }) %>.
+<% if (it.headers.refusedAt) { %>The new one was last refused <%~ include('@time', { at: it.headers.refusedAt, now: it.now }) %>.<% } else { %>The new one was not refused yet.<% } %></p></div>
+<div class="actions"><form method="post" action="<%= at %>/restore"><%~ include('@guard', it.frame) %><input type="hidden" name="revision" value="<%= it.headers.revision %>"><button aria-label="Use again the previous value of <%= name %>">Use again</button></form>
+<a class="button danger" href="<%= at %>/forget" data-question aria-label="Forget the previous value of <%= name %>">Forget</a></div></li>
+<% } %>
+<% } %>
+</ul><% } %>
+<form method="post" action="<%= it.headers.action %>" novalidate>
+<%~ include('@guard', it.frame) %>
+<input type="hidden" name="revision" value="<%= it.headers.typedRevision %>">
+<%~ include('@field', { name: 'headerName', label: 'Header', type: 'text', value: it.headers.typed, error: wrong('headerName'), focus: false,
+  attributes: 'spellcheck="false" autocapitalize="none" autocomplete="off" maxlength="100"', help: it.headers.items.length > 0 ? 'A new one, as X-Api-Key, or one of those above to replace its value.' : 'As X-Api-Key.' }) %>
+<%~ include('@field', { name: 'headerValue', label: 'Value', type: 'password', value: '', error: wrong('headerValue'), focus: it.headers.isReplacing, autocomplete: 'off',
+  attributes: 'spellcheck="false" maxlength="4096"', help: 'The whole value, with Bearer or Basic before it where the MCP server wants that. The value that it replaces stays for seven days, for calls for which the new one is refused.' }) %>
+<div class="actions"><button><%= it.headers.isReplacing ? 'Replace the value' : 'Save header' %></button></div>
+</form>
+</section>`;
 
 /** How the MCP server behind an endpoint is to be asked. */
 export const upstreamAccessPage: Page<AccessFormData> = {
@@ -44,7 +87,7 @@ export const upstreamAccessPage: Page<AccessFormData> = {
 <%~ include('@subnav', it.tabs) %>
 <%~ include('@notice', { text: it.notice }) %>
 <%~ include('@summary', it) %>
-<% if (!it.isHttp) { %><div class="empty"><p>Only an HTTP server can want a token of its own. The calls of this server go elsewhere: see Settings.</p></div>
+<% if (!it.isHttp) { %><div class="empty"><p>Only an HTTP server can want a token or fixed headers. The calls of this server go elsewhere: see Settings.</p></div>
 <% } else { %>
 <form method="post" action="<%= it.action %>" novalidate>
 <%~ include('@guard', it.frame) %>
@@ -83,5 +126,6 @@ export const upstreamAccessPage: Page<AccessFormData> = {
 </ul>
 </section>
 <% } %>
+${headersSection}
 <% } %>`,
 };

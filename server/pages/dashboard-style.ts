@@ -64,6 +64,8 @@ button.strong { border-color: var(--bad); background: var(--bad); color: var(--g
 .code button { position: absolute; top: var(--space-2); inset-inline-end: var(--space-2); }
 .group > h2:not(:first-child), .section > .rows + h2 { margin-top: var(--space-4); }
 .section > .rows + .actions { margin-top: var(--space-2); }
+.section > .rows + form { margin-top: var(--space-3); }
+.rows > li > .actions { flex: none; }
 nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
 .code pre { width: 100%; min-height: calc(var(--target) + 2 * var(--space-2)); }
 .empty { display: flex; flex-direction: column; gap: var(--space-3); align-items: flex-start; padding: var(--space-6) var(--space-5); border: 1px dashed var(--edge); border-radius: var(--radius); color: var(--ink-soft); }

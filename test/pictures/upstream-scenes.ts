@@ -2,6 +2,7 @@ import { tokenUpstream } from '#support/token-upstream';
 import type { Scene } from './scene.ts';
 
 const crm = '/servers/crm';
+const between = [900];
 
 /** What an upstream wants before it answers, as an administrator sets it up, and the accounts of people there. */
 export const upstreamScenes: Scene = async ({ dana, furnished, album }) => {
@@ -45,4 +46,44 @@ export const upstreamScenes: Scene = async ({ dana, furnished, album }) => {
   await page.locator('main a[data-question]').first().click();
   await page.getByRole('dialog').waitFor();
   await album.take(page, 'question-account-of-somebody');
+  await page.keyboard.press('Escape');
+
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  await fill({ Header: 'Host', Value: 'a value' });
+  await press('Save header');
+  await page.getByRole('alert').waitFor();
+  await album.take(page, 'upstream-header-wrong', { between });
+  for (const [name, value] of [
+    ['X-Api-Key', 'first-value-of-a-key-of-the-upstream'],
+    ['CF-Access-Client-Secret', 'another-value-of-a-key-of-the-upstream'],
+    ['X-Tenant', 'acme'],
+  ] as const) {
+    await fill({ Header: name, Value: value });
+    await press('Save header');
+    await page.waitForURL('**/upstream?done=header');
+  }
+  await album.take(page, 'upstream-headers', { between });
+  await page.getByRole('link', { name: 'Replace x-api-key' }).click();
+  await album.take(page, 'upstream-header-replace', { between });
+  await fill({ Value: 'second-value-of-a-key-of-the-upstream' });
+  await press('Replace the value');
+  await page.waitForURL('**/upstream?done=header');
+  await album.take(page, 'upstream-header-replaced', { between });
+  const crmServer = await furnished.stores.organizations.serverByName('acme', 'crm');
+  if (crmServer?.upstream.kind !== 'http') throw new TypeError('crm has no HTTP upstream');
+  const now = Math.floor(Date.now() / 1000);
+  const { headers = [] } = crmServer.upstream;
+  await furnished.stores.upstreamAccesses.noteHeadersRefused(crmServer.id, headers, now);
+  await open(`${crm}/upstream`);
+  await album.take(page, 'upstream-header-refused', { between });
+  for (const [link, name] of [
+    ['Forget the previous value of x-api-key', 'question-forget-header'],
+    ['Remove x-api-key', 'question-remove-header'],
+  ] as const) {
+    await page.getByRole('link', { name: link }).click();
+    await page.getByRole('dialog').waitFor();
+    await album.take(page, name);
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  }
 };

@@ -107,6 +107,22 @@ const pages: Record<string, Route> = {
     body: 'form',
   },
   'POST /dashboard/:organization/servers/:server/upstream': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/servers/:server/upstream/headers': {
+    guard: 'person',
+    body: 'form',
+  },
+  'POST /dashboard/:organization/servers/:server/upstream/headers/:header/restore': {
+    guard: 'person',
+    body: 'form',
+  },
+  'POST /dashboard/:organization/servers/:server/upstream/headers/:header/remove': {
+    guard: 'person',
+    body: 'form',
+  },
+  'POST /dashboard/:organization/servers/:server/upstream/headers/:header/forget': {
+    guard: 'person',
+    body: 'form',
+  },
   'POST /dashboard/:organization/servers/:server/upstream/connections/:userId/end': {
     guard: 'person',
     body: 'form',

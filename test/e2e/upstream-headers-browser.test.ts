@@ -1,0 +1,163 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { accessibilityProblems, chromium, pictures, scrollsSideways } from '#support/chromium';
+import { becomeOwner, dashboardVisitor, email, signInAs } from '#support/dashboard-visitor';
+import { serverProcess, type ServerProcess } from '#support/server-process';
+import { suite } from '#support/suite';
+import {
+  legacyAnswer,
+  recordingUpstream,
+  type RecordingUpstream,
+} from '#support/upstreams/recording-upstream';
+
+const value = 'Bq91-first-value-of-a-key-of-the-upstream';
+const next = 'Bq92-second-value-of-a-key-of-the-upstream';
+
+await suite('browser', 'fixed headers of an upstream, in a browser', () => {
+  let server: ServerProcess;
+  let upstream: RecordingUpstream;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    server = await serverProcess({
+      args: ['--outbound-host', '127.0.0.1', '--log-level', 'debug'],
+    });
+    upstream = await recordingUpstream();
+    browser = await chromium();
+  });
+  afterAll(async () => {
+    await browser.close();
+    await upstream[Symbol.asyncDispose]();
+    await server[Symbol.asyncDispose]();
+  });
+
+  const looked = async (page: Page, name: string) => {
+    await pictures(page, name);
+    await page.setViewportSize({ width: 360, height: 800 });
+    const isWide = await scrollsSideways(page);
+    return [...(await accessibilityProblems(page)), ...(isWide ? ['scrolls sideways'] : [])];
+  };
+
+  test.each([true, false])(
+    'an owner sets, replaces, restores and removes one, scripts: %s',
+    async (scripts) => {
+      const owner = await dashboardVisitor(browser, server, { scripts });
+      const { page, fill, press, open, follow } = owner;
+      const name = scripts ? 'scripted' : 'plain';
+      const home = `/servers/${name}/upstream`;
+      const seen: string[] = [];
+      const problems: string[] = [];
+      const look = async (picture: string) => {
+        if (scripts) problems.push(...(await looked(page, picture)));
+      };
+      const done = async (what: string) => {
+        await page.waitForURL(`**/upstream?done=${what}`);
+        seen.push(await page.content());
+      };
+      const tools = async () => {
+        upstream.requests.length = 0;
+        await open(`/servers/${name}/try`);
+        seen.push(await page.content());
+        return new Set(upstream.requests.map(({ headers }) => headers['x-api-key']));
+      };
+      if (scripts) await becomeOwner(owner, server);
+      else await signInAs(owner, server, email);
+      await open('/new-server');
+      await fill({ Name: name, 'URL of the HTTP server': upstream.url });
+      await press('Create server');
+      await page.waitForURL(`**/servers/${name}?done=created`);
+
+      await open(home);
+      await look('upstream-headers-none');
+      await fill({ Header: 'Mcp-Session-Id', Value: value });
+      await press('Save header');
+      const refusal = await page.getByRole('alert').textContent();
+      const typedAgain = await page.getByLabel('Value', { exact: true }).inputValue();
+      seen.push(await page.content());
+      await look('upstream-headers-refused');
+      await fill({ Header: 'X-Api-Key', Value: value });
+      await press('Save header');
+      await done('header');
+      const first = await tools();
+
+      const other = await page.context().newPage();
+      await open(home, other);
+      await open(home);
+      await follow('Replace x-api-key');
+      const focused = await page.evaluate('document.activeElement.id');
+      await fill({ Value: next });
+      await press('Replace the value');
+      await done('header');
+      await look('upstream-headers-replaced');
+      await other.getByLabel('Header', { exact: true }).fill('X-Late');
+      await other.getByLabel('Value', { exact: true }).fill(value);
+      await other.getByRole('button', { name: 'Save header' }).click();
+      const stale = await other.getByRole('alert').textContent();
+      await other.close();
+      const second = await tools();
+
+      upstream.answer = (request, response) =>
+        request.headers['x-api-key'] === value
+          ? legacyAnswer(request, response)
+          : void response.writeHead(401).end();
+      await tools();
+      upstream.answer = legacyAnswer;
+      await open(home);
+      const needed = await page.locator('#headers').textContent();
+      await look('upstream-headers-needed');
+      await press('Use again the previous value of x-api-key');
+      await done('restored');
+      const third = await tools();
+
+      await open(home);
+      await follow('Forget the previous value of x-api-key');
+      await press('Forget the previous value');
+      await done('forgotten');
+      await follow('Remove x-api-key');
+      await press('Remove the header');
+      await done('removed');
+      const fourth = await tools();
+
+      expect(problems).toEqual([]);
+      expect(refusal).toContain('The name is a header that Latchkey or HTTP itself sets');
+      expect(typedAgain).toBe('');
+      expect(focused).toBe('headerValue');
+      expect(stale).toContain('Somebody else saved this server meanwhile');
+      expect(needed).toContain('still needed');
+      expect([first, second, third, fourth]).toEqual(
+        [value, next, value, undefined].map((one) => new Set([one])),
+      );
+      expect(seen.join('')).toContain('…ream');
+      for (const secret of [value, next]) {
+        expect(seen.filter((html) => html.includes(secret))).toEqual([]);
+        expect(server.program.stderr.includes(secret)).toBe(false);
+      }
+    },
+    180_000,
+  );
+
+  test('pointing a server at another origin says that its headers are gone', async () => {
+    const owner = await dashboardVisitor(browser, server);
+    const { page, fill, press, open } = owner;
+    await signInAs(owner, server, email);
+    const words = ['server', 'update', 'acme/plain', '--http-url', upstream.url];
+    await server.command(words);
+    await open('/servers/plain/upstream');
+    await fill({ Header: 'X-Api-Key', Value: value });
+    await press('Save header');
+    await page.waitForURL('**/upstream?done=header');
+    await open('/servers/plain/settings');
+    await fill({ 'URL of the HTTP server': `${upstream.url}/other` });
+    await press('Save');
+    await page.waitForURL('**/settings?done=saved');
+    await fill({ 'URL of the HTTP server': upstream.url.replace('127.0.0.1', 'mcp.example') });
+    await press('Save');
+    await page.waitForURL('**/settings?done=without-headers');
+    const notice = await page.getByRole('status').first().textContent();
+    await open('/servers/plain/upstream');
+
+    expect(notice).toContain('Its fixed headers were for the server at the former address');
+    expect(await page.locator('#headers li').count()).toBe(0);
+  }, 120_000);
+});
