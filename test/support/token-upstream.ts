@@ -31,6 +31,7 @@ export interface SeenCall {
   readonly caller: string | undefined;
   readonly subject: string | undefined;
   readonly status: number;
+  readonly headers: IncomingMessage['headers'];
 }
 
 /**
@@ -171,7 +172,8 @@ export async function tokenUpstream({
     const tool = params?.name;
     const status = !claims ? 401 : tool === 'write' ? 403 : 200;
     const subject = claims?.sub ?? (claims && String(claims['client_id']));
-    const called = { method, tool, authorization: header, subject, status };
+    const { headers } = request;
+    const called = { method, tool, authorization: header, subject, status, headers };
     seen.push({ ...called, caller: typeof caller === 'string' ? caller : undefined });
     const refusal = { error: 'no' };
     if (status === 401) return void json(401, refusal, { 'www-authenticate': challenge });

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -7,6 +7,7 @@ import { runProgram } from '#support/processes';
 import { rawHttp } from '#support/raw-http';
 import { launcher } from '#support/running-server';
 import { spellings } from '#support/spellings';
+import { temporaryFolder } from '#support/temporary-folder';
 import { webhookReceiver } from '#support/webhook-receiver';
 
 /*
@@ -19,6 +20,9 @@ const server = await acmeServer({
 afterAll(() => server[Symbol.asyncDispose]());
 const banner = server.program.stdout;
 const commandErrors: string[] = [];
+const commandAnswers: string[] = [];
+/** Values of fixed headers, as an upstream gave them to an administrator: of no shape that anybody could know. */
+const headerValues = ['Zq81-first-value-of-a-fixed-header', 'Zq82-other-value-of-a-fixed-header'];
 const made = z.object({ id: z.string(), secret: z.string() });
 
 const usable = bearer(await server.token(await server.client()));
@@ -39,6 +43,7 @@ beforeAll(async () => {
   const revocation = { token: revoked, client_id: client.id, client_secret: client.secret };
   await server.post('/api/oauth/revoke', revocation);
 
+  await setHeaders();
   await server.call(bearer(token));
   await server.call(bearer(revoked));
   await server.call({ 'X-API-Key': key }, 'tools/call', { name: 'echo', arguments: { key } });
@@ -70,6 +75,14 @@ test('85: no secret, key or token is in the database, its logs or its backup, in
   expect(names).toEqual(expect.arrayContaining(['latchkey.db', 'latchkey.db-wal', 'backup.db']));
   expect(issuedKinds()).toEqual(['eyJ', 'mcp_', 'pk_live_', 'secret_', 'whsec_']);
   for (const file of files) expect(leaksIn(readFileSync(file))).toEqual([]);
+});
+
+test('86: the value of a fixed header is shown by no command, not even by the one that sets it', () => {
+  const sent = server.upstream.received.flatMap(({ rawHeaders }) => rawHeaders);
+
+  expect(sent).toContain(headerValues[1]);
+  expect(commandAnswers.join('')).toContain('…ader');
+  expect(leaksIn(Buffer.from(commandAnswers.join('')))).toEqual([]);
 });
 
 test('85: the search finds a secret that is there', () => {
@@ -119,6 +132,24 @@ test('87: no command repeats a secret that it was given by mistake', () => {
   expect(commandErrors.join('')).toContain('[redacted]');
   expect(leaksIn(Buffer.from(commandErrors.join('')))).toEqual([]);
 });
+
+/** Sets a fixed header and replaces its value, and types values where they do not belong. */
+async function setHeaders(): Promise<void> {
+  await using folder = await temporaryFolder();
+  const set = ['server', 'set-header', 'acme/fixture', '--http-header-file'];
+  const file = join(folder.path, 'value');
+  for (const value of headerValues) {
+    writeFileSync(file, `${value}\n`);
+    commandAnswers.push(await server.commandText(...set, `X-Api-Key=${file}`));
+    await mistype([...set, value]);
+    await mistype([...set, `X-Api-Key=${value}`]);
+    await mistype([...set, `X-Api-Key: ${value}=`]);
+    await mistype([...set, `Host=${file}`]);
+    writeFileSync(file, `${value}\n${value}\n`);
+    await mistype([...set, `X-Api-Key=${file}`]);
+  }
+  commandAnswers.push(await server.commandText('server', 'list-headers', 'acme/fixture'));
+}
 
 /** Sends a secret wherever a confused client, or a person with a terminal, might. */
 async function misuse(secret: string): Promise<void> {
@@ -237,7 +268,7 @@ async function mistype(words: readonly string[]): Promise<void> {
 
 /** Which of the issued secrets are in `bytes`; a JWT also counts when only its signature is. */
 function leaksIn(bytes: Buffer): string[] {
-  return [...server.issued].filter((secret) =>
+  return [...server.issued, ...headerValues].filter((secret) =>
     [secret, secret.split('.')[2] ?? secret]
       .flatMap((text) => spellings(text))
       .some((spelling) => bytes.includes(spelling)),
