@@ -17,8 +17,8 @@ import { upstreamRegistrations } from './migrations/0014-upstream-registrations.
 import { webhooks } from './migrations/0015-webhooks.ts';
 import { auditInsertions } from './migrations/0016-audit-insertions.ts';
 import { knownBrowsers } from './migrations/0017-known-browsers.ts';
-import { authorization } from './migrations/0019-authorization.ts';
 import { upstreamHeaders } from './migrations/0018-upstream-headers.ts';
+import { authorization } from './migrations/0019-authorization.ts';
 import type { Schema } from './schema.ts';
 
 /** Every migration there ever was, oldest first; a name, once released, keeps its statements. */
@@ -40,8 +40,8 @@ const migrations: ReadonlyArray<{ name: string; statements: readonly string[] }>
   { name: '0015-webhooks', statements: webhooks },
   { name: '0016-audit-insertions', statements: auditInsertions },
   { name: '0017-known-browsers', statements: knownBrowsers },
-  { name: '0019-authorization', statements: authorization },
   { name: '0018-upstream-headers', statements: upstreamHeaders },
+  { name: '0019-authorization', statements: authorization },
 ];
 
 /**
