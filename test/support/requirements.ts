@@ -38,6 +38,16 @@ export const requirements = {
     install: 'apt-get install caddy',
     commands: ['caddy'],
   },
+  git: {
+    reason: 'documented commands begin with a clone of the repository',
+    install: 'apt-get install git',
+    commands: ['git', 'bash'],
+  },
+  systemd: {
+    reason: 'the documented unit is checked by systemd itself',
+    install: 'apt-get install systemd',
+    commands: ['systemd-analyze'],
+  },
   registry: {
     reason: 'a published package is installed from its registry',
     install: 'let npm reach its registry',
