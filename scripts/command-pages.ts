@@ -16,12 +16,18 @@ export function commandPages(): Readonly<Record<string, string>> {
 const generated =
   '<!-- Written by `npm run docs`. Change the declarations of the commands, not this file. -->';
 
+/** npm takes an option that follows the program's name for its own. */
+function intro(program: string): string {
+  return `Exit codes: 0 done, 1 failed, 2 wrong usage. In a clone of the repository, put \`npx --no\` in front of each command, and
+\`npx --no --\` in front of one that begins with an option: \`npx --no -- ${program} --help\`.`;
+}
+
 function proxyPage(): string {
   const shown = proxyCommands.filter(({ hidden }) => !hidden);
   return page([
     '# Command line: `latchkey`',
     generated,
-    `Exit codes: 0 done, 1 failed, 2 wrong usage. In a clone of the repository, put \`npx --no\` in front of each command.`,
+    intro('latchkey'),
     '## Commands',
     table(
       ['Command', 'Purpose'],
@@ -92,7 +98,7 @@ function serverPage(): string {
   return page([
     '# Command line: `latchkey-server`',
     generated,
-    `Exit codes: 0 done, 1 failed, 2 wrong usage. In a clone of the repository, put \`npx --no\` in front of each command.
+    `${intro('latchkey-server')}
 Commands work while the server runs, and take effect on the next request.`,
     `Every command also takes \`--${dataDir.name} ${dataDir.value ?? ''}\`: ${dataDir.doc} (default: \`${dataDir.fallback ?? ''}\`).
 Every option can be set by an environment variable, \`${variableOf(dataDir)}\` for \`--${dataDir.name}\`.

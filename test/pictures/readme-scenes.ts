@@ -4,7 +4,7 @@ import type { Scene } from './scene.ts';
 
 const folder = join(import.meta.dirname, '../../docs/pictures');
 
-/** The pictures of the README, over those that are there. */
+/** The pictures of the documentation, over those that are there. */
 export const readmeScenes: Scene = async ({ dana, furnished }) => {
   const { page, open, press } = dana;
   const take = async (name: string, colorScheme: 'light' | 'dark') => {
