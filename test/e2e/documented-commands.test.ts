@@ -33,7 +33,7 @@ const documents: readonly (readonly [name: string, before: readonly Step[]])[] =
 // `npm ci`; all else is done as it is written.
 const timeoutMs = 60_000;
 
-await suite(['git', 'keychain'], 'documented commands, with a keychain', () => {
+await suite(['terminal', 'keychain'], 'documented commands, with a keychain', () => {
   test.for(documents)('%s', { timeout: 300_000 }, async ([name, earlier]) => {
     await using session = await keychainSession();
     const { DBUS_SESSION_BUS_ADDRESS = '', XDG_RUNTIME_DIR = '' } = session.env;
@@ -44,7 +44,7 @@ await suite(['git', 'keychain'], 'documented commands, with a keychain', () => {
   });
 });
 
-await suite('git', 'documented commands, without a keychain', () => {
+await suite('terminal', 'documented commands, without a keychain', () => {
   test.for(documents)('%s', { timeout: 300_000 }, async ([name, earlier]) => {
     const commands = await follow(name, earlier);
 

@@ -38,10 +38,10 @@ export const requirements = {
     install: 'apt-get install caddy',
     commands: ['caddy'],
   },
-  git: {
-    reason: 'documented commands begin with a clone of the repository',
-    install: 'apt-get install git',
-    commands: ['git', 'bash'],
+  terminal: {
+    reason: 'documented commands are run as a reader types them',
+    install: 'apt-get install bash curl git openssl',
+    commands: ['bash', 'curl', 'git', 'openssl'],
   },
   systemd: {
     reason: 'the documented unit is checked by systemd itself',
