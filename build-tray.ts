@@ -1,6 +1,8 @@
 import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { rolldown } from 'rolldown';
+import { bundled, modulesOf } from './bundled.ts';
+import { sbomOf } from './sbom.ts';
 import { pageDocument } from './tray-app/page-document.ts';
 import { windowNames } from './tray-app/page-files.ts';
 
@@ -8,7 +10,8 @@ const source = join(import.meta.dirname, 'tray-app');
 
 /**
  * Builds the tray app into `folder`: main.js, preload.cjs, which a sandboxed page's preload has to be, the
- * pages, and the icons. Electron and the keychain's library stay outside, and what `more` names.
+ * pages, the icons, and the bill of materials of what is bundled. Electron and the keychain's library stay
+ * outside, and what `more` names.
  */
 export async function buildTray(folder: string, more: readonly string[] = []): Promise<void> {
   rmSync(folder, { recursive: true, force: true });
@@ -22,46 +25,56 @@ export async function buildTray(folder: string, more: readonly string[] = []): P
   } as const;
   const main = await rolldown({
     input: join(source, 'main.ts'),
-    platform: 'node',
-    resolve: { alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' } },
+    ...bundled,
     external: (id) => id.startsWith('node:') || outside.has(id),
   });
-  await main.write({
-    dir: folder,
-    format: 'esm',
-    codeSplitting: false,
-    entryFileNames: 'main.js',
-    minify,
-  });
+  const modules = modulesOf(
+    await main.write({
+      dir: folder,
+      format: 'esm',
+      codeSplitting: false,
+      entryFileNames: 'main.js',
+      minify,
+    }),
+  );
   await main.close();
   const preload = await rolldown({
     input: join(source, 'preload.ts'),
     platform: 'browser',
     external: ['electron'],
   });
-  await preload.write({
-    dir: folder,
-    format: 'cjs',
-    codeSplitting: false,
-    entryFileNames: 'preload.cjs',
-    minify,
-  });
+  modules.push(
+    ...modulesOf(
+      await preload.write({
+        dir: folder,
+        format: 'cjs',
+        codeSplitting: false,
+        entryFileNames: 'preload.cjs',
+        minify,
+      }),
+    ),
+  );
   await preload.close();
   for (const name of windowNames) {
     const page = await rolldown({
       input: join(source, 'windows', `${name}.ts`),
       platform: 'browser',
     });
-    await page.write({
-      dir: pages,
-      format: 'esm',
-      codeSplitting: false,
-      entryFileNames: `${name}.js`,
-      minify,
-    });
+    modules.push(
+      ...modulesOf(
+        await page.write({
+          dir: pages,
+          format: 'esm',
+          codeSplitting: false,
+          entryFileNames: `${name}.js`,
+          minify,
+        }),
+      ),
+    );
     await page.close();
     writeFileSync(join(pages, `${name}.html`), pageDocument(name));
   }
+  writeFileSync(join(folder, 'sbom.cdx.json'), sbomOf('tray-app', modules));
   for (const file of readdirSync(join(source, 'windows')).filter((one) => one.endsWith('.css')))
     cpSync(join(source, 'windows', file), join(pages, file));
   cpSync(join(source, 'icons'), join(folder, 'icons'), {

@@ -1,39 +1,18 @@
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { rolldown } from 'rolldown';
-import { bundled } from './bundled.ts';
+import { bundleProgram, type BundledProgram } from './bundled.ts';
+import { sbomOf } from './sbom.ts';
 
-const root = import.meta.dirname;
-
-/** Bundles one published package into one file, dist/main.js; what it depends on at run time stays outside. */
-async function bundle(name: string): Promise<void> {
-  const directory = join(root, name);
-  const { dependencies = {} }: { dependencies?: Record<string, string> } = JSON.parse(
-    readFileSync(join(directory, 'package.json'), 'utf8'),
-  );
-  const external = new Set(Object.keys(dependencies));
-  const build = await rolldown({
-    input: join(directory, 'main.ts'),
-    ...bundled,
-    external: (id) =>
-      id.startsWith('node:') ||
-      external.has(
-        id
-          .split('/')
-          .slice(0, id.startsWith('@') ? 2 : 1)
-          .join('/'),
-      ),
-  });
-  rmSync(join(directory, 'dist'), { recursive: true, force: true });
-  await build.write({
-    dir: join(directory, 'dist'),
-    format: 'esm',
-    codeSplitting: false,
-    minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
-    entryFileNames: 'main.js',
-  });
-  await build.close();
+/**
+ * `npm run build`: dist/main.js of the two published programs, each with the bill of materials of what is
+ * bundled in it.
+ */
+function write(folder: 'proxy' | 'server', { code, modules }: BundledProgram): void {
+  const dist = join(import.meta.dirname, folder, 'dist');
+  rmSync(dist, { recursive: true, force: true });
+  mkdirSync(dist);
+  writeFileSync(join(dist, 'main.js'), code);
+  writeFileSync(join(dist, 'sbom.cdx.json'), sbomOf(folder, modules));
 }
 
-for (const name of ['proxy', 'server'])
-  if (existsSync(join(root, name, 'main.ts'))) await bundle(name);
+for (const folder of ['proxy', 'server'] as const) write(folder, await bundleProgram(folder));

@@ -1,4 +1,8 @@
-import type { InputOptions } from 'rolldown';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { rolldown, type InputOptions, type RolldownOutput } from 'rolldown';
+
+const root = import.meta.dirname;
 
 /** How what we publish is bundled, whatever it is published as. */
 export const bundled = {
@@ -6,3 +10,42 @@ export const bundled = {
   // The other build of jsonc-parser looks for its parts while it runs.
   resolve: { alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' } },
 } as const satisfies InputOptions;
+
+/** A published program in one file, and the modules that went into it, as the bundler names them. */
+export interface BundledProgram {
+  readonly code: string;
+  readonly modules: readonly string[];
+}
+
+/** Bundles a published program in memory; its run-time dependencies stay outside. */
+export async function bundleProgram(folder: 'proxy' | 'server'): Promise<BundledProgram> {
+  const { dependencies = {} }: { dependencies?: Record<string, string> } = JSON.parse(
+    readFileSync(join(root, folder, 'package.json'), 'utf8'),
+  );
+  const external = new Set(Object.keys(dependencies));
+  const build = await rolldown({
+    input: join(root, folder, 'main.ts'),
+    ...bundled,
+    external: (id) =>
+      id.startsWith('node:') ||
+      external.has(
+        id
+          .split('/')
+          .slice(0, id.startsWith('@') ? 2 : 1)
+          .join('/'),
+      ),
+  });
+  const output = await build.generate({
+    format: 'esm',
+    codeSplitting: false,
+    minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
+    entryFileNames: 'main.js',
+  });
+  await build.close();
+  return { code: output.output[0].code, modules: modulesOf(output) };
+}
+
+/** The modules that the files of a build consist of. */
+export function modulesOf({ output }: RolldownOutput): string[] {
+  return output.flatMap((file) => (file.type === 'chunk' ? file.moduleIds : []));
+}

@@ -66,6 +66,7 @@ await suite('registry', 'npm pack', () => {
         'README.md',
         'bin/latchkey.js',
         'dist/main.js',
+        'dist/sbom.cdx.json',
         'package.json',
       ]);
       expect(version).toMatch(/^\d+\.\d+\.\d+\n$/);

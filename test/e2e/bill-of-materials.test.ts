@@ -1,0 +1,156 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+
+import { rolldown, type InputOptions } from 'rolldown';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+
+import { temporaryFolder } from '#support/temporary-folder';
+import { buildTray } from '../../build-tray.ts';
+import { bundled } from '../../bundled.ts';
+
+const root = join(import.meta.dirname, '../..');
+const manifestSchema = z.looseObject({
+  name: z.string().optional(),
+  version: z.string().optional(),
+  dependencies: z.record(z.string(), z.string()).optional(),
+});
+const bomSchema = z.strictObject({
+  $schema: z.literal('http://cyclonedx.org/schema/bom-1.6.schema.json'),
+  bomFormat: z.literal('CycloneDX'),
+  specVersion: z.literal('1.6'),
+  version: z.literal(1),
+  metadata: z.strictObject({
+    lifecycles: z.tuple([z.strictObject({ phase: z.literal('build') })]),
+    component: z.looseObject({ type: z.literal('application'), name: z.string() }),
+  }),
+  components: z.array(
+    z.strictObject({
+      type: z.literal('library'),
+      'bom-ref': z.string(),
+      name: z.string(),
+      version: z.string(),
+      hashes: z
+        .tuple([z.strictObject({ alg: z.literal('SHA-512'), content: z.hex().length(128) })])
+        .optional(),
+      licenses: z.tuple([z.strictObject({ expression: z.string() })]),
+      purl: z.string().optional(),
+    }),
+  ),
+});
+const lockSchema = z.object({
+  packages: z.record(
+    z.string(),
+    z.looseObject({ version: z.string().optional(), integrity: z.string().optional() }),
+  ),
+});
+const { packages: locked } = lockSchema.parse(readJson(join(root, 'package-lock.json')));
+
+function readJson(file: string): unknown {
+  return JSON.parse(readFileSync(file, 'utf8'));
+}
+
+function bomIn(folder: string) {
+  return bomSchema.parse(readJson(join(folder, 'sbom.cdx.json')));
+}
+
+const named = ({ name = '', version = '' }: { name?: string; version?: string }) =>
+  `${name}@${version}`;
+
+/** The package that a file on disk belongs to, by its own package.json. */
+function packageOf(file: string): string {
+  for (let folder = dirname(file); folder !== dirname(folder); folder = dirname(folder)) {
+    const manifest = join(folder, 'package.json');
+    if (!existsSync(manifest)) continue;
+    const { name, version } = manifestSchema.parse(readJson(manifest));
+    if (name !== undefined && version !== undefined) return `${name}@${version}`;
+  }
+  throw new Error(`${file} is in no package`);
+}
+
+/** Bundles once more, as published but with a source map, and asks the map what the code came from. */
+async function bundledAgain(folder: string, options: InputOptions) {
+  const build = await rolldown(options);
+  const { output } = await build.generate({
+    file: join(folder, 'dist/main.js'),
+    format: 'esm',
+    codeSplitting: false,
+    sourcemap: 'hidden',
+    minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
+  });
+  await build.close();
+  const [{ code, map }] = output;
+  const sources = map?.sources.map((source) => resolve(folder, 'dist', source)) ?? [];
+  return { code, packages: new Set(sources.map(packageOf)) };
+}
+
+describe.each([
+  ['proxy', 'latchkey', ['latchkey@0.1.0']],
+  ['server', 'latchkey-server', ['latchkey-server@0.1.0']],
+] as const)('the bill of materials of %s', (program, name, own) => {
+  const folder = join(root, program);
+  beforeAll(() => {
+    execFileSync(process.execPath, [join(root, 'build.ts')], { stdio: 'inherit' });
+  }, 120_000);
+
+  test('names the packages whose modules are in the published file, and no other', async () => {
+    const { dependencies = {} } = manifestSchema.parse(readJson(join(folder, 'package.json')));
+    const outside = Object.keys(dependencies);
+    const again = await bundledAgain(folder, {
+      ...bundled,
+      input: join(folder, 'main.ts'),
+      external: (id) =>
+        id.startsWith('node:') ||
+        outside.some((known) => id === known || id.startsWith(`${known}/`)),
+    });
+    const bom = bomIn(join(folder, 'dist'));
+    const withoutOwn = [...again.packages].filter((one) => !own.some((mine) => mine === one));
+    // The bundler adds a few lines of its own, which no source map knows.
+    const { version } = manifestSchema.parse(
+      readJson(join(root, 'node_modules/rolldown/package.json')),
+    );
+
+    expect(again.code).toBe(readFileSync(join(folder, 'dist/main.js'), 'utf8'));
+    expect(bom.metadata.component.name).toBe(name);
+    expect(bom.components.map(named).sort()).toEqual([...withoutOwn, `rolldown@${version}`].sort());
+  });
+
+  test('says of every package what package-lock.json says', () => {
+    const { components } = bomIn(join(folder, 'dist'));
+    const ofRegistry = components.filter(({ purl }) => purl !== undefined);
+    const inLock = Object.entries(locked).map(([place, { version, integrity }]) => ({
+      name: place.replace(/^.*node_modules\//, ''),
+      version,
+      integrity,
+    }));
+
+    expect(ofRegistry.length).toBeGreaterThan(2);
+    for (const component of ofRegistry) {
+      const { content = '' } = component.hashes?.[0] ?? {};
+      expect(inLock).toContainEqual({
+        name: component.name,
+        version: component.version,
+        integrity: `sha512-${Buffer.from(content, 'hex').toString('base64')}`,
+      });
+      expect(component.purl).toBe(
+        `pkg:npm/${component.name.replace('@', '%40')}@${component.version}`,
+      );
+    }
+    // What is not of the registry is ours, and has no name there.
+    expect(components.filter(({ purl }) => purl === undefined).map(named)).toEqual(
+      program === 'server' ? ['latchkey@0.1.0'] : [],
+    );
+  });
+});
+
+test('the tray app is built with a bill of materials, of the app, its preload and its windows', async () => {
+  await using folder = await temporaryFolder('tray-bill');
+  await buildTray(folder.path);
+  const { metadata, components } = bomIn(folder.path);
+  const names = components.map(({ name }) => name);
+
+  expect(metadata.component.name).toBe('latchkey-tray');
+  expect(names).toEqual(expect.arrayContaining(['latchkey', 'lit-html', 'zod']));
+  expect(names).not.toContain('electron');
+});
