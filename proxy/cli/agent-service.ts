@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import { AgentError } from '#agent/agent-error';
 import { serviceFile, serviceMark } from '#agent/service-file';
 import { lastingProgram } from '#config/lasting-program';
+import { npxHint } from '#config/own-package';
 import { UsageError } from '#config/usage-error';
 import { agentPlan } from './agent-plan.ts';
 import type { CommandInput } from './command.ts';
@@ -60,8 +61,8 @@ export async function agentService(
     throw unwritable(path, error);
   }
   machine.say(`written: ${path}`);
-  if ('script' in launcher && /[\\/]_npx[\\/]/.test(launcher.script))
-    machine.tell('hint: npx may throw this program away; npm install --global latchkey keeps it');
+  const hint = npxHint(launcher, machine);
+  if (hint !== undefined) machine.tell(`hint: ${hint}`);
   for (const line of next) machine.tell(`next: ${line}`);
   if (newKey !== undefined) machine.tell(`hint: ${newKey}`);
 }

@@ -1,6 +1,7 @@
 import { assistantFile } from '#assistants/assistant-file';
 import { checkRegistered, installLaunch } from '#assistants/install-launch';
 import { launchEnvironment } from '#assistants/launch-environment';
+import { npxHint } from '#config/own-package';
 import type { CommandInput } from './command.ts';
 import type { Machine } from './machine.ts';
 
@@ -26,7 +27,7 @@ export async function install(input: CommandInput, machine: Machine): Promise<vo
       : `${target.title} starts ${name} already: ${file}`,
   );
   if (backup !== undefined) machine.tell(`the file as it was: ${backup}`);
-  if ('script' in machine.launcher && /[\\/]_npx[\\/]/.test(machine.launcher.script))
-    machine.tell('hint: npx may throw this program away; npm install --global latchkey keeps it');
+  const hint = npxHint(machine.launcher, machine);
+  if (hint !== undefined) machine.tell(`hint: ${hint}`);
   if (changed) machine.tell(`next: restart ${target.title}`);
 }

@@ -56,10 +56,10 @@ export function isLaunch(value: unknown, name?: string): boolean {
   return startsLatchkey(words) && (name === undefined || words.slice(1).includes(name));
 }
 
-/** `latchkey`, `npx latchkey`, Node with the path of our launcher, or the app in its one file. */
+/** `latchkey`, npx with the URL of our package, Node with the path of our launcher, or the app in its one file. */
 export function startsLatchkey(words: readonly string[]): boolean {
   return words.some((word) =>
-    /^latchkey((@[\w.-]+)?(\.(js|cmd|exe|ts))?|[\w.-]*\.appimage)$/i.test(
+    /^latchkey((@[\w.-]+)?(\.(js|cmd|exe|ts))?|-\d[\w.+-]*\.tgz(\?.*)?|[\w.-]*\.appimage)$/i.test(
       basename(word.replaceAll('\\', '/')),
     ),
   );

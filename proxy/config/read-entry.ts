@@ -44,7 +44,9 @@ export function readEntry(
   const tools = { allowTools, denyTools, changedTools };
   if (value['command'] !== undefined) {
     const args = Array.isArray(value['args']) ? value['args'].filter(isString) : [];
-    if (!startsLatchkey([value['command'], ...args].filter(isString))) {
+    const words = [value['command'], ...args].filter(isString);
+    const program = words.findIndex((word) => startsLatchkey([word]));
+    if (program < 0) {
       problems.push({
         source,
         key,
@@ -52,10 +54,11 @@ export function readEntry(
       });
       return undefined;
     }
-    const url = args.find((arg) => /^https?:\/\//i.test(arg));
+    // What comes before it is npx's, which starts us from a URL itself.
+    const own = words.slice(program + 1);
+    const url = own.find((word) => /^https?:\/\//i.test(word));
     if (url === undefined) return undefined;
-    const words = [value['command'], ...args].filter(isString);
-    const flags = args.some((arg) => /^(?:--|\d+$)/.test(arg));
+    const flags = own.some((arg) => /^(?:--|\d+$)/.test(arg));
     return { source, key, url, oauthKey: `${key}.oauth`, env, ...tools, ...(flags && { words }) };
   }
   const urlKey = ['url', 'httpUrl', 'serverUrl'].find((name) => value[name] !== undefined) ?? 'url';

@@ -66,6 +66,19 @@ test.each([
     },
   ],
   [
+    'latchkey from the URL of a server',
+    {
+      command: 'npx',
+      args: [
+        '-y',
+        '--prefer-offline',
+        'https://cloud.example.com/download/latchkey-0.1.0.tgz?v=0123456789abcdef',
+        url,
+      ],
+      env: { LATCHKEY_OAUTH: JSON.stringify(oauth) },
+    },
+  ],
+  [
     'latchkey by path',
     {
       command: 'node',
