@@ -1,10 +1,10 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { join } from 'node:path';
+import { join, resolve as absolute } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { commandHelpText, helpText, nounHelpText, startHelpText } from '#cli/help';
-import { demoBanner } from '#cli/demo-banner';
+import { demoBanner, type DemoPlace } from '#cli/demo-banner';
 import { checkPositionals, findCommand } from '#cli/find-command';
 import { readHidden } from '#cli/read-hidden';
 import { readPassword } from '#cli/read-password';
@@ -16,6 +16,8 @@ import { readOptions } from '#config/read-options';
 import { readSkillFolders } from '#config/skill-folders';
 import { readStdioServers } from '#config/stdio-servers';
 import { CommandError, UsageError } from '#config/usage-error';
+import type { ProxySource } from '#download/proxy-download';
+import { startWords, typedStart } from '#download/proxy-reference';
 import { batchedSink } from '#log/batched-sink';
 import { jsonLog, logLevels } from '#log/log';
 import { redact } from '#log/redact';
@@ -24,10 +26,12 @@ import { passwordHashing } from '#people/password-hashing';
 import { commandSetup } from './command-setup.ts';
 import { databaseName, openStores } from './stores.ts';
 import manifest from './package.json' with { type: 'json' };
-import { serve } from './serve.ts';
+import { serve, type RunningServer } from './serve.ts';
 import { isInUse, stageBackup } from './stage-backup.ts';
 
 const here = new URL('.', import.meta.url);
+/** Whether this is the one file of a build, and not its sources. */
+const isBuilt = import.meta.filename.endsWith('.js');
 const clock = systemClock();
 const out = (line: string) => void process.stdout.write(`${line}\n`);
 
@@ -127,6 +131,7 @@ async function start(argv: readonly string[]): Promise<void> {
     env: process.env,
     platform: process.platform,
     maxBodyBytes: wholeNumber('max-body-bytes', input.must('max-body-bytes'), 1024 ** 3),
+    proxy: { version: manifest.version, source: proxySource() },
     nodePath: process.execPath,
     clock,
     log: jsonLog(level, logSink),
@@ -139,7 +144,7 @@ async function start(argv: readonly string[]): Promise<void> {
   };
   process.once('SIGTERM', stop).once('SIGINT', stop);
   if (input.flag('demo')) {
-    const place = { base, proxyCommand: proxyCommand() };
+    const place = await demoPlace(base, server, input.must('data-dir'));
     for (const line of await demoBanner(place, { stores: server.stores, clock })) out(line);
   }
   const path = await firstLink({ ...server.stores, clock });
@@ -170,10 +175,34 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** How an assistant on this machine starts the proxy: by absolute paths, as it has no working folder. */
-function proxyCommand(): readonly [string, ...string[]] {
+/** The proxy's package lies beside the one file of a build; among the sources it is packed. */
+function proxySource(): ProxySource {
+  return isBuilt
+    ? { file: fileURLToPath(new URL(`latchkey-${manifest.version}.tgz`, here)) }
+    : { script: fileURLToPath(new URL('../pack-proxy.ts', here)) };
+}
+
+/** How the proxy and this program are started on this machine: an assistant needs absolute paths, as it has no working folder. */
+async function demoPlace(base: string, server: RunningServer, folder: string): Promise<DemoPlace> {
+  const path = absolute(folder);
+  const isUsual = path === absolute(dataDir.fallback ?? '');
+  const data = isUsual ? '' : ` --data-dir ${/\s/.test(path) ? `"${path}"` : path}`;
   const launcher = fileURLToPath(new URL('../proxy/bin/latchkey.js', here));
-  return existsSync(launcher) ? [process.execPath, launcher] : ['npx', '-y', 'latchkey'];
+  if (!isBuilt && existsSync(launcher)) {
+    return {
+      base,
+      proxyCommand: [process.execPath, launcher],
+      typedProxy: 'npx --no latchkey',
+      typedServer: (typed) => `npx --no latchkey-server ${typed}${data}`,
+    };
+  }
+  const proxy = await server.proxy();
+  return {
+    base,
+    proxyCommand: startWords(proxy),
+    typedProxy: typedStart(proxy),
+    typedServer: (typed) => `latchkey-server ${typed}${data}`,
+  };
 }
 
 /** The port itself, or a free one for 0: the public URL must be known before anything listens. */

@@ -13,6 +13,8 @@ import { Gateway } from '#gateway/gateway';
 import type { OidcOptions } from '#config/oidc-options';
 import { changesWithAgents } from '#dashboard/changes-with-agents';
 import { dashboardRoutes } from '#dashboard/dashboard-routes';
+import { ProxyDownload, type ProxySource } from '#download/proxy-download';
+import type { ProxyReference } from '#download/proxy-reference';
 import { accountGrantsOf } from '#http/account-grants';
 import { consoleCalls } from '#console/call-server';
 import { createApp } from '#http/app';
@@ -53,6 +55,8 @@ export interface ServeOptions extends UpstreamOptions {
   /** Single sign-on, where it is configured. */
   readonly oidc: OidcOptions | undefined;
   readonly maxBodyBytes: number;
+  /** The proxy that this server hands out. */
+  readonly proxy: { readonly version: string; readonly source: ProxySource };
   /** Whether anybody may register an OAuth client. */
   readonly dynamicRegistration?: boolean;
   /** Hosts inside this network that client metadata may be fetched from. */
@@ -65,6 +69,8 @@ export interface ServeOptions extends UpstreamOptions {
 /** A server that listens. */
 export interface RunningServer {
   readonly stores: OpenStores & Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup'>;
+  /** Where the proxy comes from; packs it where that was not done yet. */
+  proxy(): Promise<ProxyReference>;
   /** Stops listening, lets calls finish for up to ten seconds, ends the rest. */
   close(): Promise<void>;
 }
@@ -166,6 +172,14 @@ async function open(
   });
   closers.push(() => gateway.close());
 
+  const proxyDownload = new ProxyDownload(options.proxy.version, options.proxy.source, {
+    nodePath: options.nodePath,
+    env: options.env ?? {},
+    clock,
+    failed: (err) => log.error({ err }, 'no copy of the proxy to hand out'),
+  });
+  closers.push(async () => proxyDownload.close());
+  const proxy = () => proxyDownload.reference(base);
   const fetchDocument =
     options.fetchDocument ?? ((url: string) => fetchText(url, { ...clientDocument, ...guard }));
   const app = createApp({
@@ -184,6 +198,7 @@ async function open(
       clock,
     },
     administration,
+    proxyDownload,
     agents: {
       directory,
       clock,
@@ -228,6 +243,7 @@ async function open(
             changes: changesWithAgents(changes, tunnels),
             presenceOf: (agentId) => tunnels.presenceOf(agentId),
             callServer: consoleCalls(gateway),
+            proxy,
           },
         }),
     ],
@@ -242,6 +258,7 @@ async function open(
       upstreamSetup: administration.upstreamSetup,
       webhookSetup: administration.webhookSetup,
     },
+    proxy,
     async close() {
       const late = setTimeout(() => {
         gateway.endAll();

@@ -14,6 +14,10 @@ export interface DemoPlace {
   readonly base: string;
   /** What starts the proxy on this machine: a program and its arguments. */
   readonly proxyCommand: readonly [string, ...string[]];
+  /** The same for a person to type, in the folder that this was started in. */
+  readonly typedProxy: string;
+  /** What a person types for an administrative command of these words. */
+  readonly typedServer: (words: string) => string;
 }
 
 /**
@@ -41,7 +45,7 @@ export async function demoBanner(
 }
 
 function firstLines(
-  { base, proxyCommand }: DemoPlace,
+  { base, proxyCommand, typedProxy }: DemoPlace,
   client: { id: string; secret: string },
   key: string,
 ): string[] {
@@ -57,7 +61,7 @@ function firstLines(
     '',
     JSON.stringify({ mcpServers: { demo: entry } }, null, 2),
     '',
-    'Or keep it in a file, say demo.json, for npx latchkey demo --config demo.json:',
+    `Or keep it in a file, say demo.json, for ${typedProxy} demo --config demo.json:`,
     '',
     JSON.stringify({ mcpServers: { demo: { url, oauth } } }, null, 2),
     '',
@@ -71,14 +75,15 @@ function firstLines(
   ];
 }
 
-function knownLines({ base }: DemoPlace): string[] {
+function knownLines({ base, typedServer }: DemoPlace): string[] {
+  const at = `${organization}/${name}`;
+  const scopes = ordinaryScopes.map((scope) => `--scope ${scope}`).join(' ');
   return [
     `The MCP endpoint is ${base}/mcp/${organization}/${name}; its secrets were shown at the first start.`,
     'To make new ones:',
     '',
-    `  npx latchkey-server client create ${organization}/${name} --name "my assistant" \\`,
-    `    ${ordinaryScopes.map((scope) => `--scope ${scope}`).join(' ')}`,
-    `  npx latchkey-server key create ${organization}/${name} --name "my key"`,
+    `  ${typedServer(`client create ${at} --name "my assistant" ${scopes}`)}`,
+    `  ${typedServer(`key create ${at} --name "my key"`)}`,
     '',
   ];
 }

@@ -108,6 +108,7 @@ export function agentListRoutes(door: DashboardDoor, { base, ports }: DashboardO
     const { organization, actor } = visit;
     const name = sent.get('name')?.trim() ?? '';
     try {
+      const proxy = await ports.proxy();
       const made = await perform(agentCreate, { organization, name }, actor, ports);
       const data = {
         heading: `Agent ${made.name}`,
@@ -117,7 +118,8 @@ export function agentListRoutes(door: DashboardDoor, { base, ports }: DashboardO
           secret: made.key,
           beside: [],
           configurations: [],
-          steps: agentSteps(base),
+          steps: agentSteps(base, proxy),
+          proxy,
           keep: 'With the agent program, or in a password manager.',
           done: `${agentPath(organization, made.name)}?done=made`,
         },

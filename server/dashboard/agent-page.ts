@@ -1,4 +1,5 @@
 import type { EpochSeconds } from '#clock/clock';
+import type { ProxyReference } from '#download/proxy-reference';
 import type { AgentStep } from '#pages/agent-steps';
 import type { Fact } from '#pages/fact';
 import type { Page } from '#pages/page';
@@ -15,6 +16,8 @@ export interface AgentPageData {
   readonly servers: Table;
   /** How it comes to run, while it does not, for who looks after it. */
   readonly steps: readonly AgentStep[] | undefined;
+  /** Where the proxy comes from that they run. */
+  readonly proxy: ProxyReference;
   readonly manage: { readonly rotate: string; readonly revoke: string } | undefined;
   readonly here: string;
   readonly now: EpochSeconds;
@@ -34,7 +37,8 @@ ${renewedPart}
 <%~ include('@table', it.servers) %>
 <% if (it.steps) { %>
 <section class="section" aria-labelledby="steps-heading"><h2 id="steps-heading">Run it</h2>
-<%~ include('@agent-steps', { steps: it.steps }) %></section>
+<%~ include('@agent-steps', { steps: it.steps }) %>
+<%~ include('@proxy', { proxy: it.proxy }) %></section>
 <% } %>
 </div>
 <% if (it.manage) { %><div class="actions"><a class="button danger" href="<%= it.manage.revoke %>" data-question>Revoke the agent</a></div><% } %>`,

@@ -36,6 +36,7 @@ export function agentRoutes(door: DashboardDoor, { base, ports }: DashboardOptio
     const active = agent.keys.filter(({ status }) => status === 'active').length;
     const now = clock.now();
     const presence = ports.presenceOf(agent.id);
+    const proxy = await ports.proxy();
     const bound = agent.servers.map(({ name }) => name);
     const data = {
       heading: agent.name,
@@ -84,7 +85,8 @@ export function agentRoutes(door: DashboardDoor, { base, ports }: DashboardOptio
         },
         now,
       },
-      steps: may && !presence.isOnline ? agentSteps(base, bound) : undefined,
+      steps: may && !presence.isOnline ? agentSteps(base, proxy, bound) : undefined,
+      proxy,
       manage: may ? { rotate: `${path}/rotate`, revoke: `${path}/revoke` } : undefined,
       here: request.url,
       now,

@@ -83,6 +83,7 @@ export function clientFormRoutes(door: DashboardDoor, { base, ports }: Dashboard
     try {
       const jwks = typed.proof === 'keys' ? { jwks: jwksOf(typed.jwks) } : {};
       const wanted = { ...input, ...jwks, organization, server: server.name };
+      const proxy = await ports.proxy();
       const made = await perform(clientCreate, wanted, actor, ports);
       const { clientId, clientSecret, scopes } = made;
       if (clientSecret === null) {
@@ -101,7 +102,8 @@ export function clientFormRoutes(door: DashboardDoor, { base, ports }: Dashboard
             { label: 'Client id', text: clientId },
             { label: 'Endpoint', text: url },
           ],
-          configurations: assistantConfigurations({ name: server.name, url, credential }),
+          configurations: assistantConfigurations({ name: server.name, url, credential }, proxy),
+          proxy,
           done: `${home}/${clientId}?done=made`,
         },
       };

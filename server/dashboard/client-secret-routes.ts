@@ -93,6 +93,7 @@ export function clientSecretRoutes(door: DashboardDoor, { base, ports }: Dashboa
     const shown = await clientOf(visit, request, ports);
     const { organization, actor } = visit;
     const { clientId, server, scopes } = shown;
+    const proxy = await ports.proxy();
     const made = await perform(clientRotate, { organization, clientId }, actor, ports);
     const { clientSecret } = made;
     const url = `${base}/mcp/${organization}/${server}`;
@@ -101,7 +102,8 @@ export function clientSecretRoutes(door: DashboardDoor, { base, ports }: Dashboa
       label: 'New client secret',
       secret: clientSecret,
       beside: [{ label: 'Client id', text: clientId }],
-      configurations: assistantConfigurations({ name: server, url, credential }),
+      configurations: assistantConfigurations({ name: server, url, credential }, proxy),
+      proxy,
       done: `${pathOf(visit, shown)}/rotation/${made.id}`,
     });
   });

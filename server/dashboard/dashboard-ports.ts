@@ -1,5 +1,6 @@
 import type { AdministrationPorts } from '#administration/administration-ports';
 import type { AuditLog, AuditReader } from '#audit/audit-log';
+import type { ProxyReference } from '#download/proxy-reference';
 import type { AgentPresence } from '#tunnel/agent-presence';
 import type { ChallengeStore } from '#people/challenge-store';
 import type { ServerGroupStore } from '#people/group-store';
@@ -19,6 +20,8 @@ export interface DashboardPorts extends AdministrationPorts, UsageRoutesPorts, T
   readonly audit: Pick<AuditLog, 'append'>;
   readonly auditReader: AuditReader;
   readonly changes: ChangeStore;
+  /** Where the proxy comes from that configurations and steps run; never rejects. */
+  readonly proxy: () => Promise<ProxyReference>;
   /** How an agent stands now, by its id. */
   readonly presenceOf: (agentId: string) => AgentPresence;
   readonly clientUse: ClientUseStore;

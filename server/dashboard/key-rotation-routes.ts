@@ -85,6 +85,7 @@ export function keyRotationRoutes(door: DashboardDoor, { base, ports }: Dashboar
       scopes: old.scopes,
       ...(days && { expiresInDays: days }),
     };
+    const proxy = await ports.proxy();
     const made = await perform(keyCreate, input, actor, ports);
     const url = base + server.endpoint;
     const credential = { kind: 'key', apiKey: made.key } as const;
@@ -93,7 +94,8 @@ export function keyRotationRoutes(door: DashboardDoor, { base, ports }: Dashboar
       label: 'New API key',
       secret: made.key,
       beside: [],
-      configurations: assistantConfigurations({ name: server.name, url, credential }),
+      configurations: assistantConfigurations({ name: server.name, url, credential }, proxy),
+      proxy,
       done: `${keys}/${old.id}/rotation/${made.id}`,
     };
     return show(visit, reply, { server, old, made, secret });

@@ -81,6 +81,7 @@ export function keyRoutes(door: DashboardDoor, { base, ports }: DashboardOptions
         scopes,
         ...(expiry && { expiresInDays: expiry }),
       };
+      const proxy = await ports.proxy();
       const made = await perform(keyCreate, input, actor, ports);
       const url = base + server.endpoint;
       const credential = { kind: 'key', apiKey: made.key } as const;
@@ -91,7 +92,8 @@ export function keyRoutes(door: DashboardDoor, { base, ports }: DashboardOptions
           label: 'API key',
           secret: made.key,
           beside: [{ label: 'Endpoint', text: url }],
-          configurations: assistantConfigurations({ name: server.name, url, credential }),
+          configurations: assistantConfigurations({ name: server.name, url, credential }, proxy),
+          proxy,
           done: `${serverPath(organization, server.name)}/keys?done=made`,
         },
       };

@@ -1,4 +1,5 @@
 import type { EpochSeconds } from '#clock/clock';
+import type { ProxyReference } from '#download/proxy-reference';
 import type { AssistantConfiguration } from '#pages/assistant-configurations';
 import type { Fact } from '#pages/fact';
 import type { Page } from '#pages/page';
@@ -19,6 +20,8 @@ export interface ServerPageData {
   readonly facts: readonly Fact[];
   /** Connecting by sign-in: no secret is in them. */
   readonly configurations: readonly AssistantConfiguration[];
+  /** Where the proxy comes from that they run. */
+  readonly proxy: ProxyReference;
   /** What can be made to connect by, for who may. */
   readonly makes: readonly {
     readonly text: string;
@@ -45,6 +48,7 @@ export const serverPage: Page<ServerPageData> = {
 <h2 id="connect-heading">Connect an assistant as yourself</h2>
 <p class="help">Without any secret: the assistant opens the browser, you sign in and allow it. What it may do ends with your role here.</p>
 <%~ include('@tabs', { configurations: it.configurations }) %>
+<%~ include('@proxy', { proxy: it.proxy }) %>
 </section>
 <% if (it.makes.length > 0) { %>
 <section class="section" aria-labelledby="make-heading">

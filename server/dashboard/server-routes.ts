@@ -32,6 +32,7 @@ export function serverRoutes(door: DashboardDoor, { base, ports }: DashboardOpti
     const home = serverPath(organization, name);
     const endpoint = base + server.endpoint;
     const credential = { kind: 'person' } as const;
+    const proxy = await ports.proxy();
     const data = {
       heading: server.title || server.name,
       badges: disabledBadges(server),
@@ -50,7 +51,8 @@ export function serverRoutes(door: DashboardDoor, { base, ports }: DashboardOpti
         { label: 'Hidden tools', text: server.hiddenTools.join(', ') || 'none' },
         { label: 'Created', cell: { kind: 'time', at: server.createdAt, otherwise: '' } as const },
       ],
-      configurations: assistantConfigurations({ name, url: endpoint, credential }),
+      configurations: assistantConfigurations({ name, url: endpoint, credential }, proxy),
+      proxy,
       makes: [
         {
           permission: 'client.manage',

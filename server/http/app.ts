@@ -19,6 +19,7 @@ import { agentRoute, type AgentRouteOptions } from './agent-route.ts';
 import { accountGrantRoutes, type AccountGrantRoutesOptions } from './account-grants.ts';
 import { CallFront } from './call-front.ts';
 import { assetRoutes } from './asset-routes.ts';
+import { downloadRoutes, type DownloadRoutesOptions } from './download-routes.ts';
 import { consentRoutes, type ConsentRoutesOptions } from './consent-routes.ts';
 import { nowherePage } from './nowhere-page.ts';
 import { healthRoutes, type HealthOptions } from './health-routes.ts';
@@ -44,7 +45,8 @@ export interface AppOptions
     HealthOptions,
     PeopleRoutesOptions,
     AdminApiRoutesOptions,
-    AgentRouteOptions {
+    AgentRouteOptions,
+    DownloadRoutesOptions {
   readonly log: Logger;
   readonly ports: OAuthRoutesOptions['ports'] &
     ConsentRoutesOptions['ports'] &
@@ -136,6 +138,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
 
   void app.register(async (routes) => assetRoutes(routes));
+  void app.register(async (routes) => downloadRoutes(routes, options));
   void app.register(async (routes) => peopleRoutes(routes, options));
   void app.register(async (routes) => accountGrantRoutes(routes, options));
   void app.register(async (routes) => consentRoutes(routes, options));

@@ -1,3 +1,5 @@
+import { typedInstallation, typedStart, type ProxyReference } from '#download/proxy-reference';
+
 /** One thing to do where an agent is to run. */
 export interface AgentStep {
   readonly heading: string;
@@ -10,7 +12,11 @@ export interface AgentStep {
 const exampleUrl = 'http://127.0.0.1:3000/mcp';
 
 /** How an agent comes to run: its file, its key, itself, its service. `servers` are bound to it already. */
-export function agentSteps(base: string, servers: readonly string[] = []): readonly AgentStep[] {
+export function agentSteps(
+  base: string,
+  proxy: ProxyReference,
+  servers: readonly string[] = [],
+): readonly AgentStep[] {
   const at = `--server-url ${base}`;
   const names = servers.length > 0 ? servers : ['crm'];
   const served = Object.fromEntries(names.map((name) => [name, { url: exampleUrl }]));
@@ -23,17 +29,17 @@ export function agentSteps(base: string, servers: readonly string[] = []): reado
     {
       heading: 'Give it the key',
       help: 'It asks for the key and keeps it in the keychain of that user. On a machine without one, keep the key in a file that only its owner can read, and add --key-file FILE to what follows instead.',
-      text: `npx latchkey agent login ${at}`,
+      text: `${typedStart(proxy)} agent login ${at}`,
     },
     {
       heading: 'Start it',
       help: 'It says what it serves, and its page here says Online.',
-      text: `npx latchkey agent ${at} --config agent.json`,
+      text: `${typedStart(proxy)} agent ${at} --config agent.json`,
     },
     {
       heading: 'Keep it running',
       help: 'As a service of yours by systemd or launchd. One of the machine, without --user, takes its key from --key-file.',
-      text: `npm install --global latchkey\nlatchkey agent install --user ${at} --config agent.json`,
+      text: `${typedInstallation(proxy)}\nlatchkey agent install --user ${at} --config agent.json`,
     },
   ];
 }

@@ -1,4 +1,5 @@
 import type { Scope } from '#credentials/scope';
+import { startWords, typedStart, type ProxyReference } from '#download/proxy-reference';
 
 /** What an assistant needs to reach a server: the endpoint, and the credential just made. */
 export interface ConnectionMade {
@@ -30,10 +31,14 @@ export interface AssistantConfiguration {
 }
 
 /** The same connection, ready to paste, for every assistant that we know and for those that we do not. */
-export function assistantConfigurations(made: ConnectionMade): readonly AssistantConfiguration[] {
+export function assistantConfigurations(
+  made: ConnectionMade,
+  proxy: ProxyReference,
+): readonly AssistantConfiguration[] {
   const { name, url } = made;
   const env = environment(made);
-  const entry = { command: 'npx', args: ['-y', 'latchkey', url], ...(env && { env }) };
+  const [command, ...words] = startWords(proxy);
+  const entry = { command, args: [...words, url], ...(env && { env }) };
   const servers = pretty({ mcpServers: { [name]: entry } });
   return [
     {
@@ -67,7 +72,7 @@ export function assistantConfigurations(made: ConnectionMade): readonly Assistan
       where: 'In ~/.gemini/settings.json.',
       text: servers,
     },
-    plain(made),
+    plain(made, proxy),
   ];
 }
 
@@ -78,7 +83,10 @@ function environment({ credential }: ConnectionMade): Record<string, string> | u
   return { LATCHKEY_OAUTH: JSON.stringify({ clientId, clientSecret, scopes }) };
 }
 
-function plain({ name, url, credential }: ConnectionMade): AssistantConfiguration {
+function plain(
+  { name, url, credential }: ConnectionMade,
+  proxy: ProxyReference,
+): AssistantConfiguration {
   if (credential.kind === 'person') {
     const where = 'Assistants that speak Streamable HTTP and OAuth take the address alone.';
     return { id: 'plain', assistant: 'Other', where, text: url };
@@ -99,7 +107,7 @@ function plain({ name, url, credential }: ConnectionMade): AssistantConfiguratio
   return {
     id: 'plain',
     assistant: 'Other',
-    where: `For assistants that take an oauth object, and for npx latchkey ${name} --config FILE.`,
+    where: `For assistants that take an oauth object. The proxy reads it too: ${typedStart(proxy)} ${name} --config FILE`,
     text: pretty({ mcpServers: { [name]: { url, oauth } } }),
   };
 }

@@ -1,3 +1,4 @@
+import type { ProxyReference } from '#download/proxy-reference';
 import type { AgentStep } from './agent-steps.ts';
 import type { AssistantConfiguration } from './assistant-configurations.ts';
 
@@ -9,6 +10,8 @@ export interface ShownSecret {
   /** What belongs to it and is no secret, as the client id. */
   readonly beside: readonly { readonly label: string; readonly text: string }[];
   readonly configurations: readonly AssistantConfiguration[];
+  /** Where the proxy comes from that configurations and steps run. */
+  readonly proxy?: ProxyReference;
   /** What to do with that of an agent. */
   readonly steps?: readonly AgentStep[];
   /** What this server keeps of it; a fingerprint unless said. */
@@ -23,7 +26,7 @@ export interface ShownSecret {
 
 /**
  * `@secret`: `secret`, a `ShownSecret`. The tabs are radio buttons, so that they work by keyboard and
- * without scripts. `@tabs`: `configurations`. `@code`: `text`, and what it is: to copy (`of`), to look at (`label`).
+ * without scripts. `@tabs`: `configurations`. `@proxy`: `proxy`, where it comes from. `@code`: `text`, and what it is: to copy (`of`), to look at (`label`).
  */
 export const secretPieces: Readonly<Record<string, string>> = {
   '@secret': `<section class="secret" aria-labelledby="secret-heading" data-secret="<%= it.secret.done %>">
@@ -37,6 +40,7 @@ export const secretPieces: Readonly<Record<string, string>> = {
 </dl>
 <% if (it.secret.configurations.length > 0) { %><%~ include('@tabs', { configurations: it.secret.configurations }) %><% } %>
 <% if (it.secret.steps) { %><%~ include('@agent-steps', { steps: it.secret.steps }) %><% } %>
+<% if (it.secret.proxy) { %><%~ include('@proxy', { proxy: it.secret.proxy }) %><% } %>
 <form class="stored" method="get" action="<%= it.secret.done.split('?')[0] %>">
 <% for (const [name, value] of new URLSearchParams(it.secret.done.split('?')[1] || '')) { %><input type="hidden" name="<%= name %>" value="<%= value %>"><% } %>
 <div class="option"><input type="checkbox" id="stored" required><div><label for="stored">I have stored it</label>
@@ -55,6 +59,8 @@ export const secretPieces: Readonly<Record<string, string>> = {
 <%~ include('@code', { text, of: 'the configuration for ' + assistant, label: 'Configuration for ' + assistant }) %></div>
 <% } %>
 </fieldset>`,
+
+  '@proxy': `<p class="help">The proxy comes from this server: <a href="/download/"><%= it.proxy.fileName %></a><% if (it.proxy.sha256) { %>, SHA-256 <code class="digest"><%= it.proxy.sha256 %></code>.<% } else { %>. There is no copy of it at the moment; this server’s administrator finds the reason in the log.<% } %></p>`,
 
   '@code': `<div class="code"><button type="button" data-copy="<%= it.text %>" aria-label="Copy <%= it.of %>" hidden>Copy</button><pre tabindex="0" role="region" aria-label="<%= it.label %>"><code><%= it.text %></code></pre></div>`,
 };

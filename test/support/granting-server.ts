@@ -259,6 +259,7 @@ async function started(
     ...(fetchDocument && { fetchDocument }),
     ...(outboundHosts && { outboundHosts }),
     maxBodyBytes: 65_536,
+    proxy: { version: '0.0.0', source: { file: 'nobody downloads it here' } },
     nodePath: process.execPath,
     clock,
     log: jsonLog('silent', { write: () => true }),

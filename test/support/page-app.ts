@@ -1,9 +1,10 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
 
 import { everyRefusal } from '#server/audit/every-refusal';
 import { dashboardRoutes } from '#server/dashboard/dashboard-routes';
 import { consoleCalls } from '#server/console/call-server';
+import { proxyReference } from '#server/download/proxy-reference';
 import { TranslatedEras } from '#server/eras/translated-eras';
 import { Gateway } from '#server/gateway/gateway';
 import { accountGrantsOf } from '#server/http/account-grants';
@@ -27,6 +28,13 @@ import { fakeMac } from './fake-mac.ts';
 import { loopbackSetup } from './upstream-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
 import { memorySigningKeyStore } from './memory-signing-keys.ts';
+
+/** What stands for the proxy's package. */
+export const handedOut = {
+  fileName: 'latchkey-1.2.3.tgz',
+  bytes: Buffer.from('the proxy'),
+  sha256: createHash('sha256').update('the proxy').digest('hex'),
+};
 
 /** A browser that somebody is signed in with, and what the forms of its pages carry. */
 export interface SignedInBrowser {
@@ -162,6 +170,7 @@ export async function pageApp(): Promise<PageApp> {
     trustedProxies: [],
     allowedOrigins: [],
     maxBodyBytes: 65_536,
+    proxyDownload: { fileName: handedOut.fileName, copy: async () => handedOut },
     others: [
       (routes) =>
         dashboardRoutes(routes, {
@@ -180,6 +189,7 @@ export async function pageApp(): Promise<PageApp> {
             presenceOf: () => absent,
             changes: sqliteChanges(stores.connection),
             callServer: consoleCalls(gateway),
+            proxy: async () => proxyReference(base, handedOut),
           },
         }),
     ],

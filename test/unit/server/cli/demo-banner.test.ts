@@ -4,7 +4,12 @@ import { hashSecret } from '#server/credentials/secret-format';
 import { administration } from '#support/administration';
 
 const base = 'http://127.0.0.1:8787';
-const place = { base, proxyCommand: ['/usr/bin/node', '/opt/latchkey.js'] } as const;
+const place = {
+  base,
+  proxyCommand: ['/usr/bin/node', '/opt/latchkey.js'],
+  typedProxy: 'the proxy',
+  typedServer: (words: string) => `the-server ${words} --data-dir /srv/data`,
+} as const;
 const secretPattern = /(secret|mcp)_[0-9A-Za-z]{36}/g;
 
 test('the first start makes the demo endpoint and shows what to paste where', async () => {
@@ -40,6 +45,7 @@ test('the first start makes the demo endpoint and shows what to paste where', as
   expect(key?.scopes).toHaveLength(4);
   expect(key?.hint.slice(-4)).toBe(shownKey.slice(-4));
   expect(lines).toContain(`curl ${base}/mcp/demo/library \\`);
+  expect(lines.join('\n')).toContain('for the proxy demo --config demo.json:');
 });
 
 test('the second start shows no secret, makes nothing, and says how to make new ones', async () => {
@@ -49,8 +55,8 @@ test('the second start shows no secret, makes nothing, and says how to make new 
 
   expect(text).not.toMatch(secretPattern);
   expect(text).toContain(`${base}/mcp/demo/library`);
-  expect(text).toContain('npx latchkey-server client create demo/library');
-  expect(text).toContain('npx latchkey-server key create demo/library');
+  expect(text).toContain('the-server client create demo/library');
+  expect(text).toContain('the-server key create demo/library');
   expect(await admin.stores.clients.list('demo')).toHaveLength(1);
   expect(await admin.stores.keys.list('demo')).toHaveLength(1);
 });
@@ -58,9 +64,9 @@ test('the second start shows no secret, makes nothing, and says how to make new 
 test('the commands that the second start names are commands that work', async () => {
   await using admin = await administration();
   await demoBanner(place, admin);
-  const text = (await demoBanner(place, admin)).join('\n').replaceAll('\\\n', ' ');
-  const shown = [...text.matchAll(/npx latchkey-server (.*)/g)].map(([, line = '']) =>
-    [...line.matchAll(/"([^"]*)"|\S+/g)].map(([word, quoted]) => quoted ?? word),
+  const text = (await demoBanner(place, admin)).join('\n');
+  const shown = [...text.matchAll(/the-server (.*) --data-dir \/srv\/data$/gm)].map(
+    ([, line = '']) => [...line.matchAll(/"([^"]*)"|\S+/g)].map(([word, quoted]) => quoted ?? word),
   );
   for (const argv of shown) await admin.run(...argv);
 

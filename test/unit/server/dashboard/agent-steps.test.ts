@@ -5,7 +5,7 @@ import { agentCreate } from '#server/administration/agent-operations';
 import { perform } from '#server/administration/perform';
 import { serverCreate } from '#server/administration/server-operations';
 import { everyRefusal } from '#server/audit/every-refusal';
-import { pageApp, type PageApp } from '#support/page-app';
+import { handedOut, pageApp, type PageApp } from '#support/page-app';
 import { loopbackSetup } from '#support/upstream-setup';
 import { loopbackWebhooks } from '#support/webhook-setup';
 
@@ -27,8 +27,11 @@ test('the page that shows the key of a new agent says how it comes to run, at th
   const { text } = await app.post({ path: '/dashboard/acme/new-agent', cookie, body });
 
   const at = `--server-url ${app.server.base}`;
-  expect(text).toContain(`npx latchkey agent login ${at}`);
-  expect(text).toContain(`npx latchkey agent ${at} --config agent.json`);
+  const copy = `"${app.server.base}/download/${handedOut.fileName}?v=${handedOut.sha256.slice(0, 16)}"`;
+  const shown = plain(text);
+  expect(shown).toContain(`npx -y ${copy} agent login ${at}`);
+  expect(shown).toContain(`npx -y ${copy} agent ${at} --config agent.json`);
+  expect(shown).toContain(`npm install --global ${copy}\nlatchkey agent install --user ${at}`);
   expect(plain(text)).toContain('"url": "http://127.0.0.1:3000/mcp"');
 });
 

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 
+import { proxyReference } from '#server/download/proxy-reference';
 import { assistantConfigurations } from '#server/pages/assistant-configurations';
 import type { Page } from '#server/pages/page';
 import { questionPage } from '#server/pages/question-page';
@@ -114,16 +115,23 @@ test('a question names its verb, counts what it costs, and guards its form', () 
   expect(html).toContain('name="csrf_token" value="guard"');
 });
 
-const configurations = assistantConfigurations({
-  name: 'sales',
-  url: 'https://cloud.example.com/mcp/acme/sales',
-  credential: {
-    kind: 'client',
-    clientId: 'client_1',
-    clientSecret: 'secret_1',
-    scopes: ['mcp:tools:read'],
-  },
+const proxy = proxyReference('https://cloud.example.com', {
+  fileName: 'latchkey-1.2.3.tgz',
+  sha256: '0123456789abcdef'.repeat(4),
 });
+const configurations = assistantConfigurations(
+  {
+    name: 'sales',
+    url: 'https://cloud.example.com/mcp/acme/sales',
+    credential: {
+      kind: 'client',
+      clientId: 'client_1',
+      clientSecret: 'secret_1',
+      scopes: ['mcp:tools:read'],
+    },
+  },
+  proxy,
+);
 
 test('a secret stands in its page with a configuration for each assistant, and in no address', () => {
   const secret: ShownSecret = {
@@ -131,6 +139,7 @@ test('a secret stands in its page with a configuration for each assistant, and i
     secret: 'secret_1',
     beside: [{ label: 'Client id', text: 'client_1' }],
     configurations,
+    proxy,
     done: '/dashboard/acme/servers/sales/clients?done=made',
   };
   const page: Page<{ secret: ShownSecret }> = {
@@ -142,6 +151,7 @@ test('a secret stands in its page with a configuration for each assistant, and i
   const html = renderPage(page, { secret }, frame);
 
   expect(count(html, 'type="radio"')).toBe(6);
+  expect(html).toContain(`SHA-256 <code class="digest">${proxy.sha256}</code>`);
   expect(html).toContain('action="/dashboard/acme/servers/sales/clients"');
   expect(html).toContain('<input type="hidden" name="done" value="made">');
   expect(html).toContain('id="stored" required');
@@ -154,7 +164,12 @@ test('what an assistant is told to start reads the secret from its environment, 
 
   expect(mcpServers.sales).toEqual({
     command: 'npx',
-    args: ['-y', 'latchkey', 'https://cloud.example.com/mcp/acme/sales'],
+    args: [
+      '-y',
+      '--prefer-offline',
+      'https://cloud.example.com/download/latchkey-1.2.3.tgz?v=0123456789abcdef',
+      'https://cloud.example.com/mcp/acme/sales',
+    ],
     env: {
       LATCHKEY_OAUTH:
         '{"clientId":"client_1","clientSecret":"secret_1","scopes":["mcp:tools:read"]}',

@@ -1,0 +1,252 @@
+import { request } from 'node:http';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+
+import { authority } from '#support/certificates';
+import { printedConfiguration } from '#support/printed-configuration';
+import { runProgram, startProgram } from '#support/processes';
+import { runningServer } from '#support/running-server';
+import { suite } from '#support/suite';
+import { temporaryFolder } from '#support/temporary-folder';
+import { tlsServer } from '#support/tls-server';
+
+const root = join(import.meta.dirname, '../..');
+const timeoutMs = 120_000;
+const made = z.object({ key: z.string() });
+
+async function done(
+  command: string,
+  args: readonly string[],
+  options: { cwd: string; env?: Record<string, string> },
+): Promise<string> {
+  const { code, stdout, stderr } = await runProgram(command, { args, ...options, timeoutMs });
+  if (code !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${code}: ${stderr}`);
+  return stdout;
+}
+
+/** An empty folder, an empty cache of npm, and no keychain. */
+async function emptyPlace() {
+  const folder = await temporaryFolder('somebody');
+  const home = folder.path;
+  const cwd = join(home, 'empty');
+  await mkdir(cwd);
+  const env = {
+    // How npm reaches its registry from this machine is in it.
+    ...Object.fromEntries(
+      Object.entries(process.env).flatMap(([name, value]) =>
+        value === undefined ? [] : [[name, value]],
+      ),
+    ),
+    HOME: folder.path,
+    npm_config_cache: join(folder.path, 'npm-cache'),
+    LATCHKEY_SECRET_STORE: 'memory',
+  };
+  return { home, cwd, env, [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose]() };
+}
+
+/** The URL that the page shows. */
+async function shownUrl(base: string): Promise<string> {
+  const page = await (await fetch(`${base}/download/`)).text();
+  const [, url = ''] = /npx -y &quot;([^&]+)&quot;/.exec(page) ?? [];
+  return url;
+}
+
+/** What a client of the official SDK, which is not ours, finds through the program it starts. */
+async function toolsThrough(
+  command: string,
+  args: readonly string[],
+  { cwd, env }: { cwd: string; env: Record<string, string> },
+) {
+  const client = new Client({ name: 'somebody', version: '1' });
+  await client.connect(new StdioClientTransport({ command, args: [...args], cwd, env }), {
+    timeout: timeoutMs,
+  });
+  const { tools } = await client.listTools();
+  const { content } = await client.callTool({
+    name: 'query',
+    arguments: { sql: 'select count(*) as n from books' },
+  });
+  await client.close();
+  return { names: tools.map(({ name }) => name), answer: JSON.stringify(content) };
+}
+
+await suite('registry', 'the proxy that a server hands out', () => {
+  describe('by a server that runs from the sources', () => {
+    test(
+      'is packed, runs by its URL alone, and serves a client that is not ours',
+      { timeout: 300_000 },
+      async () => {
+        await using place = await emptyPlace();
+        await using server = await runningServer({ args: ['--demo'] });
+        const { key } = made.parse(
+          await server.command('key', 'create', 'demo/library', '--name', 'k'),
+        );
+
+        const url = await shownUrl(server.base);
+        const file = await fetch(url);
+        const bytes = Buffer.from(await file.arrayBuffer());
+        const sum = await (await fetch(`${url.split('?')[0]}.sha256`)).text();
+        const env = { ...place.env, LATCHKEY_API_KEY: key };
+        const endpoint = `${server.base}/mcp/demo/library`;
+        const words = ['-y', '--prefer-offline', url, endpoint];
+        const first = await toolsThrough('npx', words, { ...place, env });
+        const second = await toolsThrough('npx', words, { ...place, env });
+
+        expect(url).toMatch(
+          new RegExp(`^${server.base}/download/latchkey-[\\d.]+\\.tgz\\?v=[0-9a-f]{16}$`),
+        );
+        expect(sum).toBe(
+          `${createHash('sha256').update(bytes).digest('hex')}  ${new URL(url).pathname.split('/').pop()}\n`,
+        );
+        expect(first.names).toContain('query');
+        expect(first.answer).toMatch(/\d{3,}/);
+        expect(second).toEqual(first);
+        // npm's copy served the second start: an assistant starts although the server is away for a while.
+        expect(downloads(server.program.stderr)).toBe(3);
+        expect(await readdir(place.cwd)).toEqual([]);
+      },
+    );
+
+    test(
+      'installs by its URL into an empty folder, and is a command there',
+      { timeout: 300_000 },
+      async () => {
+        await using place = await emptyPlace();
+        await using server = await runningServer();
+        const url = await shownUrl(server.base);
+
+        await done('npm', ['install', '--no-audit', '--no-fund', url], place);
+        const version = await done(
+          join(place.cwd, 'node_modules/.bin/latchkey'),
+          ['--version'],
+          place,
+        );
+
+        expect(version).toBe(`${/latchkey-([\d.]+)\.tgz/.exec(url)?.[1]}\n`);
+      },
+    );
+  });
+
+  describe('by a server that was installed from its own package', () => {
+    let packed: string;
+    beforeAll(async () => {
+      await done(process.execPath, [join(root, 'build.ts')], { cwd: root });
+    }, timeoutMs);
+
+    test(
+      'is what its printed configuration runs, for a client that is not ours',
+      { timeout: 300_000 },
+      async () => {
+        await using place = await emptyPlace();
+        await using elsewhere = await emptyPlace();
+        const destination = join(place.home, 'packed');
+        await mkdir(destination);
+        const pack = ['pack', '--json', '--ignore-scripts', '--pack-destination', destination];
+        const [{ filename, files }] = z
+          .tuple([
+            z.object({ filename: z.string(), files: z.array(z.object({ path: z.string() })) }),
+          ])
+          .parse(JSON.parse(await done('npm', pack, { cwd: join(root, 'server') })));
+        packed = join(destination, filename);
+        await done(
+          'npm',
+          ['install', '--ignore-scripts', '--no-audit', '--no-fund', packed],
+          place,
+        );
+        await using server = startProgram(join(place.cwd, 'node_modules/.bin/latchkey-server'), {
+          args: ['start', '--demo', '--port', '0', '--data-dir', join(place.home, 'data')],
+          cwd: place.cwd,
+          env: place.env,
+        });
+        await server.line(/^listening on (http:\S+)$/m, { timeoutMs: 30_000 });
+        const { started } = printedConfiguration(server.stdout);
+
+        const { names, answer } = await toolsThrough(started.command, started.args, {
+          cwd: elsewhere.cwd,
+          env: { ...elsewhere.env, ...started.env },
+        });
+
+        expect(files.map(({ path }) => path).sort()).toEqual([
+          'bin/latchkey-server.js',
+          expect.stringMatching(/^dist\/latchkey-[\d.]+\.tgz$/),
+          'dist/main.js',
+          'dist/sbom.cdx.json',
+          'package.json',
+        ]);
+        expect(started.command).toBe('npx');
+        expect(started.args[2]).toMatch(
+          /^http:\/\/127\.0\.0\.1:\d+\/download\/latchkey-[\d.]+\.tgz\?v=/,
+        );
+        expect(names).toContain('query');
+        expect(answer).toMatch(/\d{3,}/);
+        expect(server.stdout).toContain('for npx -y "http://127.0.0.1:');
+      },
+    );
+  });
+
+  test(
+    'comes from a server whose certificate a company signed itself, where npm is told of its authority',
+    { timeout: 300_000 },
+    async () => {
+      await using place = await emptyPlace();
+      const company = await authority('Company');
+      const authorityFile = join(place.home, 'company.pem');
+      // The registry may itself be behind an authority that this machine names.
+      const known = process.env['NODE_EXTRA_CA_CERTS'];
+      const others = known === undefined ? '' : await readFile(known, 'utf8');
+      await writeFile(authorityFile, `${others}\n${company.cert}`);
+      const target = { port: 0 };
+      await using front = await tlsServer(await company.issue('latchkey'), (asked, response) => {
+        const { method, url, headers } = asked;
+        request({ host: '127.0.0.1', port: target.port, method, path: url, headers }, (answer) => {
+          response.writeHead(answer.statusCode ?? 502, answer.headers);
+          answer.pipe(response);
+        }).end();
+      });
+      const base = `https://127.0.0.1:${front.port}`;
+      await using server = await runningServer({ args: ['--base-url', base] });
+      target.port = server.port;
+      const host = { Host: `127.0.0.1:${front.port}` };
+      const page = await text(server.port, '/download/', host);
+      const [, url = ''] = /npx -y &quot;([^&]+)&quot;/.exec(page) ?? [];
+      const install = ['-y', url, '--version'];
+
+      const refused = await runProgram('npx', {
+        args: [...install, '--fetch-retries=0'],
+        ...place,
+        env: { ...place.env, npm_config_fetch_retries: '0' },
+        timeoutMs,
+      });
+      const env = { ...place.env, NODE_EXTRA_CA_CERTS: authorityFile };
+      const version = await done('npx', install, { cwd: place.cwd, env });
+
+      expect(url).toContain(`${base}/download/latchkey-`);
+      expect(refused.code).not.toBe(0);
+      expect(refused.stderr).toContain('certificate');
+      expect(version).toMatch(/^\d+\.\d+\.\d+\n$/);
+    },
+  );
+});
+
+/** How often the file was sent, of what the log of a server says. */
+function downloads(log: string): number {
+  return log.split('\n').filter((line) => line.includes('"route":"/download/:file"')).length;
+}
+
+function text(port: number, path: string, headers: Record<string, string>): Promise<string> {
+  return new Promise((resolve, reject) => {
+    request({ host: '127.0.0.1', port, path, headers }, (answer) => {
+      let body = '';
+      answer.setEncoding('utf8').on('data', (part: string) => (body += part));
+      answer.on('end', () => resolve(body));
+    })
+      .on('error', reject)
+      .end();
+  });
+}
