@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { join, resolve as absolute } from 'node:path';
+import { resolve as absolute } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { commandHelpText, helpText, nounHelpText, startHelpText } from '#cli/help';
@@ -24,7 +24,7 @@ import { redact } from '#log/redact';
 import { firstLink } from '#people/first-link';
 import { passwordHashing } from '#people/password-hashing';
 import { commandSetup } from './command-setup.ts';
-import { databaseName, openStores } from './stores.ts';
+import { openStores } from './stores.ts';
 import manifest from './package.json' with { type: 'json' };
 import { serve, type RunningServer } from './serve.ts';
 import { isInUse, stageBackup } from './stage-backup.ts';
@@ -34,6 +34,8 @@ const here = new URL('.', import.meta.url);
 const isBuilt = import.meta.filename.endsWith('.js');
 const clock = systemClock();
 const out = (line: string) => void process.stdout.write(`${line}\n`);
+/** Beside what a program reads of stdout. */
+const tell = (line: string) => void process.stderr.write(`${line}\n`);
 
 // A reader that went away, as `head` does, is no reason to stop serving or to print a stack.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -69,25 +71,27 @@ async function run(argv: readonly string[]): Promise<void> {
     input: process.stdin,
     prompt: (text: string) => void process.stderr.write(text),
   };
+  const folder = absolute(input.must('data-dir'));
   if ('runOnFolder' in command) {
     const readSecret = async (prompt: string, what: string) =>
       (await readHidden([prompt], what, terminal))[0] ?? '';
     return command.runOnFolder(input, { stage: stageBackup, isInUse, clock, out, readSecret });
   }
-  const folder = input.must('data-dir');
-  // A folder that was mistyped is not to look like a server where nothing is.
-  if (command.words !== 'organization create' && !existsSync(join(folder, databaseName))) {
+  const isNew = !isInUse(folder);
+  // The server may use another folder, where nobody would ever see what is made in this one.
+  if (isNew && !(command.words === 'organization create' && input.isGiven('data-dir'))) {
     throw new CommandError(
       `there is no database in ${folder}`,
-      'name the folder that the server was started with by --data-dir, or begin with: latchkey-server organization create ORG',
+      'name the data folder of the server by --data-dir or LATCHKEY_DATA_DIR; to begin a new one: latchkey-server start, or organization create ORG --data-dir DIR',
     );
   }
   const stores = await openStores(folder);
+  tell(isNew ? `created a new database in ${folder}` : `data folder: ${folder}`);
   try {
     const hashing = passwordHashing();
     const password = () => readPassword(terminal);
     const place = {
-      dataDir: input.must('data-dir'),
+      dataDir: folder,
       masterKeyFile: command.options.includes(masterKeyFile)
         ? input.text('master-key-file')
         : undefined,
@@ -113,9 +117,11 @@ async function start(argv: readonly string[]): Promise<void> {
   const base = checkBaseUrl(input.text('base-url') ?? listeningUrl(host, port));
 
   const stdioFile = input.text('stdio-servers');
+  const folder = absolute(input.must('data-dir'));
+  const isNew = !isInUse(folder);
 
   const server = await serve({
-    dataDir: input.must('data-dir'),
+    dataDir: folder,
     masterKeyFile: input.text('master-key-file'),
     host,
     port,
@@ -144,7 +150,7 @@ async function start(argv: readonly string[]): Promise<void> {
   };
   process.once('SIGTERM', stop).once('SIGINT', stop);
   if (input.flag('demo')) {
-    const place = await demoPlace(base, server, input.must('data-dir'));
+    const place = await demoPlace(base, server, folder);
     for (const line of await demoBanner(place, { stores: server.stores, clock })) out(line);
   }
   const path = await firstLink({ ...server.stores, clock });
@@ -154,6 +160,7 @@ async function start(argv: readonly string[]): Promise<void> {
     out(`  ${base}${path}`);
     out('');
   }
+  out(`data folder: ${folder}${isNew ? ' (new)' : ''}`);
   out(`listening on ${listeningUrl(host, port)}`);
 }
 
@@ -183,8 +190,7 @@ function proxySource(): ProxySource {
 }
 
 /** How the proxy and this program are started on this machine: an assistant needs absolute paths, as it has no working folder. */
-async function demoPlace(base: string, server: RunningServer, folder: string): Promise<DemoPlace> {
-  const path = absolute(folder);
+async function demoPlace(base: string, server: RunningServer, path: string): Promise<DemoPlace> {
   const isUsual = path === absolute(dataDir.fallback ?? '');
   const data = isUsual ? '' : ` --data-dir ${/\s/.test(path) ? `"${path}"` : path}`;
   const launcher = fileURLToPath(new URL('../proxy/bin/latchkey.js', here));

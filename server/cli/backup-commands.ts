@@ -43,7 +43,7 @@ export const restore: FolderCommand = {
   doc: 'bring back what a backup holds; asks for its master key unless that is in its file',
   async runOnFolder(input, { stage, isInUse, clock, out, readSecret }) {
     const file = resolve(input.positionals[0] ?? '');
-    const dataDir = input.must('data-dir');
+    const dataDir = resolve(input.must('data-dir'));
     if (isInUse(dataDir) && !input.flag('force')) {
       throw new CommandError(
         `${dataDir} holds data already`,

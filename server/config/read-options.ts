@@ -12,6 +12,8 @@ export interface Input {
   must(name: string): string;
   list(name: string): readonly string[];
   flag(name: string): boolean;
+  /** Whether somebody chose the value, by the option or its variable. */
+  isGiven(name: string): boolean;
 }
 
 /**
@@ -27,16 +29,22 @@ export function readOptions(
   help?: string,
 ): Input {
   const { values, positionals } = parse(options, argv, help);
-  const given = (name: string): string[] => {
+  const optionOf = (name: string): Option => {
     const option = options.find((candidate) => candidate.name === name);
     if (!option) throw new TypeError(`--${name} is not an option of this command`);
+    return option;
+  };
+  const chosen = (name: string): string[] | undefined => {
+    const option = optionOf(name);
     const value = values[name];
     if (value !== undefined) return [value].flat().map(String);
     const variable = env[variableOf(option)];
-    if (variable !== undefined && variable !== '') {
-      return option.repeated ? variable.split(/[\s,]+/).filter(Boolean) : [variable];
-    }
-    return option.fallback === undefined ? [] : [option.fallback];
+    if (variable === undefined || variable === '') return undefined;
+    return option.repeated ? variable.split(/[\s,]+/).filter(Boolean) : [variable];
+  };
+  const given = (name: string): string[] => {
+    const { fallback } = optionOf(name);
+    return chosen(name) ?? (fallback === undefined ? [] : [fallback]);
   };
   const missing = options.find((option) => option.required && !given(option.name).some(Boolean));
   if (missing) throw new UsageError(`--${missing.name} ${missing.value ?? ''} is missing`, help);
@@ -45,6 +53,7 @@ export function readOptions(
     text: (name) => given(name)[0],
     must: (name) => given(name)[0] ?? '',
     list: given,
+    isGiven: (name) => chosen(name) !== undefined,
     flag: (name) => ['true', '1', 'yes'].includes(given(name)[0] ?? 'false'),
   };
 }

@@ -1,13 +1,21 @@
 import { existsSync } from 'node:fs';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { runProgram } from '#support/processes';
+import { runProgram, startProgram } from '#support/processes';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
 
 const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js');
 const run = (...args: string[]) => runProgram(process.execPath, { args: [launcher, ...args] });
+/** The same in `cwd`, whose environment names no data folder unless `env` does. */
+const runIn = (cwd: string, args: string[], env: Record<string, string> = {}) =>
+  runProgram(process.execPath, {
+    args: [launcher, ...args],
+    cwd,
+    env: { LATCHKEY_DATA_DIR: undefined, ...env },
+  });
 
 let folder: TemporaryFolder;
 beforeAll(async () => {
@@ -22,7 +30,7 @@ test('a mistyped data folder is said to be none, and stays none', async () => {
 
   expect(code).toBe(1);
   expect(stderr).toContain(`there is no database in ${dataDir}`);
-  expect(stderr).toMatch(/^hint: .*--data-dir.*organization create ORG$/m);
+  expect(stderr).toMatch(/^hint: .*--data-dir or LATCHKEY_DATA_DIR.*latchkey-server start/m);
   expect(existsSync(dataDir)).toBe(false);
 });
 
@@ -33,7 +41,66 @@ test('the first organization begins a data folder, and every other command works
   const listed = await run('key', 'list', 'acme', '--data-dir', dataDir);
 
   expect([made.code, listed.code]).toEqual([0, 0]);
+  expect(made.stderr).toBe(`created a new database in ${dataDir}\n`);
+  expect(listed.stderr).toBe(`data folder: ${dataDir}\n`);
   expect(listed.stdout).toContain('no MCP keys yet');
+});
+
+test.each([
+  'organization create acme',
+  'user create dana@example.com --organization acme --role owner',
+  'signing-key rotate',
+  'backup latchkey.backup',
+])('%s makes no database where no folder was named', async (line) => {
+  await using place = await temporaryFolder('elsewhere');
+
+  const { code, stdout, stderr } = await runIn(place.path, line.split(' '));
+
+  expect([code, stdout]).toEqual([1, '']);
+  expect(stderr).toContain(`there is no database in ${join(place.path, 'data')}`);
+  expect(stderr).toMatch(/^hint: .*--data-dir or LATCHKEY_DATA_DIR/m);
+  expect(await readdir(place.path)).toEqual([]);
+});
+
+test('an empty file is no database', async () => {
+  await using place = await temporaryFolder('hollow');
+  await mkdir(join(place.path, 'data'));
+  await writeFile(join(place.path, 'data', 'latchkey.db'), '');
+
+  const { code, stderr } = await runIn(place.path, ['organization', 'list']);
+
+  expect(code).toBe(1);
+  expect(stderr).toContain('there is no database');
+});
+
+test('the first organization begins a folder that the environment names, and says so beside the document', async () => {
+  await using place = await temporaryFolder('named');
+  const env = { LATCHKEY_DATA_DIR: 'kept' };
+  const words = ['organization', 'create', 'acme', '--json'];
+
+  const first = await runIn(place.path, words, env);
+  const second = await runIn(place.path, ['organization', 'list', '--json'], env);
+
+  expect(first.stderr).toBe(`created a new database in ${join(place.path, 'kept')}\n`);
+  expect(JSON.parse(first.stdout)).toMatchObject({ name: 'acme' });
+  expect(second.stderr).toBe(`data folder: ${join(place.path, 'kept')}\n`);
+  expect(JSON.parse(second.stdout)).toMatchObject([{ name: 'acme' }]);
+});
+
+test('commands without a folder reach the database of a server that was started without one', async () => {
+  await using place = await temporaryFolder('usual');
+  const env = { LATCHKEY_DATA_DIR: undefined };
+  await using server = startProgram(process.execPath, {
+    args: [launcher, 'start', '--port', '0'],
+    cwd: place.path,
+    env,
+  });
+  await server.line(/^listening on /m, { timeoutMs: 30_000 });
+
+  const made = await runIn(place.path, ['organization', 'create', 'acme']);
+
+  expect(server.stdout).toContain(`data folder: ${join(place.path, 'data')} (new)\n`);
+  expect([made.code, made.stderr]).toEqual([0, `data folder: ${join(place.path, 'data')}\n`]);
 });
 
 test.each([

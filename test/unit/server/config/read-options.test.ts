@@ -36,6 +36,15 @@ test('an option without fallback that nobody gave is absent', () => {
   expect(read([]).flag('json')).toBe(false);
 });
 
+test.each([
+  ['the option', ['--port', '8787'], {}, true],
+  ['its variable', [], { LATCHKEY_PORT: '8787' }, true],
+  ['an empty variable', [], { LATCHKEY_PORT: '' }, false],
+  ['nobody', [], {}, false],
+] as const)('a value is given by %s: %#', (_, argv, env, isGiven) => {
+  expect(read([...argv], env).isGiven('port')).toBe(isGiven);
+});
+
 test('a repeated option takes one value each time', () => {
   expect(read(['--scope', 'a', '--scope', 'b,c']).list('scope')).toEqual(['a', 'b,c']);
 });
