@@ -1,0 +1,18 @@
+/** What fetches a package from a registry when it is not there. */
+const runners =
+  /\b(npx|bunx|pnpx|npm (?:exec|x|install|i|add)|(?:pnpm|yarn|bun) (?:dlx|add|x))((?: (?:args|:|--?[\w=-]*))*) (latchkey(?:-server)?(?:@[\w.^~-]+)?)(?![\w/.-])/g;
+
+/**
+ * The commands in `text` that would run or install a package of ours from a registry, where its name is not ours. Read are
+ * shell commands, configurations as JSON, HTML and code alike. `npx --no` runs only what is installed.
+ */
+export function registryCommands(text: string): string[] {
+  const plain = text
+    .replaceAll(/&quot;|&#3[49];|&#x2[27];|[\\"'`[\],]/g, ' ')
+    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll(':', ' : ')
+    .replaceAll(/\s+/g, ' ');
+  return [...plain.matchAll(runners)]
+    .filter(([, , flags = '']) => !/ --no(?= |$)/.test(flags))
+    .map(([command]) => command);
+}
