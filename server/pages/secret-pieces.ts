@@ -60,7 +60,7 @@ export const secretPieces: Readonly<Record<string, string>> = {
 <% } %>
 </fieldset>`,
 
-  '@proxy': `<p class="help">The proxy comes from this server: <a href="/download/"><%= it.proxy.fileName %></a><% if (it.proxy.sha256) { %>, SHA-256 <code class="digest"><%= it.proxy.sha256 %></code>.<% } else { %>. There is no copy of it at the moment; this server’s administrator finds the reason in the log.<% } %></p>`,
+  '@proxy': `<p class="help">The proxy comes from this server: <a href="/download/"><%= it.proxy.fileName %></a><% if (it.proxy.sha256) { %>, SHA-256 <code><%= it.proxy.sha256 %></code>.<% } else { %>. There is no copy of it at the moment; this server’s administrator finds the reason in the log.<% } %></p>`,
 
   '@code': `<div class="code"><button type="button" data-copy="<%= it.text %>" aria-label="Copy <%= it.of %>" hidden>Copy</button><pre tabindex="0" role="region" aria-label="<%= it.label %>"><code><%= it.text %></code></pre></div>`,
 };

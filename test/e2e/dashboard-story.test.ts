@@ -102,8 +102,10 @@ await suite('browser', 'the dashboard in a real browser', () => {
     await inspect(page, 'client-secret');
     const desktop = (await configuration(dana, 'Claude Desktop')).mcpServers.sales;
     const plain = await configuration(dana, 'Other');
+    // The program itself is what npx runs from the server's own copy, which another test installs.
+    const [, , copy, ...words] = desktop.args;
     await using started = proxyProcess({
-      args: desktop.args.slice(2),
+      args: words,
       env: { ...desktop.env, ...memory },
     });
     const file = join(folder.path, 'assistant.json');
@@ -116,6 +118,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     expect(JSON.stringify((await started.request('tools/list')).result)).toContain('list_tables');
     expect(JSON.stringify((await named.request('tools/list')).result)).toContain('list_tables');
     expect(desktop.args.join(' ')).not.toContain('secret_');
+    expect(copy).toContain('/download/latchkey-');
   });
 
   test('a secret is shown once: a reload shows the client, and only a hint of it', async () => {

@@ -22,6 +22,8 @@ export const arrivalScenes: Scene = async ({ browser, album }) => {
   };
   const owner = await dashboardVisitor(browser, server);
   const { fill: typeAsOwner } = owner;
+  await owner.page.goto(`${server.base}/download/`);
+  await album.take(owner.page, 'download');
   await owner.page.goto(/http:\S+\/set-up\/\S+/.exec(server.program.stdout)?.[0] ?? '');
   await album.take(owner.page, 'set-up');
   await typeAsOwner({ Organization: 'Not a Name', 'E-mail': 'dana', 'New password': 'short' });

@@ -151,7 +151,7 @@ test('a secret stands in its page with a configuration for each assistant, and i
   const html = renderPage(page, { secret }, frame);
 
   expect(count(html, 'type="radio"')).toBe(6);
-  expect(html).toContain(`SHA-256 <code class="digest">${proxy.sha256}</code>`);
+  expect(html).toContain(`SHA-256 <code>${proxy.sha256}</code>`);
   expect(html).toContain('action="/dashboard/acme/servers/sales/clients"');
   expect(html).toContain('<input type="hidden" name="done" value="made">');
   expect(html).toContain('id="stored" required');
