@@ -3,22 +3,23 @@ import { z } from 'zod';
 import { allScopes, type Scope } from '#credentials/scope';
 import type { Admission } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
+import { mirroredMember } from './era.ts';
 import type { Envelope } from './json-scan.ts';
 import { methodScope } from './method-scope.ts';
 
 /**
- * Refuses what the caller's scopes do not cover. Only the body decides.
+ * Refuses what the caller's scopes do not cover, and what an upstream could read as another request than the one that was
+ * checked. Only the body decides.
  *
- * @throws {GatewayRefusal} `unknown_method`, `insufficient_scope`, `unknown_tool`, `bad_params`
+ * @throws {GatewayRefusal} `unknown_method`, `insufficient_scope`, `unknown_tool`, `bad_params`, `not_a_message`
  */
-export function authorise(
-  { method = '', name, params }: Envelope,
-  body: Buffer,
-  { scopes, server }: Admission,
-): void {
+export function authorise(envelope: Envelope, body: Buffer, { scopes, server }: Admission): void {
+  const { method = '', name, params } = envelope;
   const needed = methodScope(method);
   if (needed === undefined) throw new GatewayRefusal('unknown_method', { detail: method });
   require(needed === 'any' ? [] : [needed], scopes);
+  checkId(envelope);
+  checkParams(envelope, body);
   if (method === 'subscriptions/listen') {
     require(listenedScopes(params && body.subarray(params.start, params.end)), scopes);
   }
@@ -35,6 +36,28 @@ function require(needed: readonly Scope[], granted: readonly Scope[]): void {
   throw new GatewayRefusal('insufficient_scope', { scopes: union, detail: needed.join(' ') });
 }
 
+/** A request without an id gets no answer, but an upstream may run it. MCP basic, "Notifications" */
+function checkId({ kind, method = '' }: Envelope): void {
+  if (kind !== 'notification' || method.startsWith('notifications/')) return;
+  throw new GatewayRefusal('not_a_message', { detail: `${method} is a request and needs an id` });
+}
+
+/**
+ * Members that decisions are made on must be what they are compared as: an upstream that looks a tool up by `["drop"]`
+ * finds the one that is called `drop`.
+ */
+function checkParams(envelope: Envelope, body: Buffer): void {
+  const { method, params, notAString } = envelope;
+  if (params && body[params.start] !== 0x7b) throw badParams('params must be an object');
+  if (notAString) throw badParams(`params.${notAString} must be a string`);
+  const needed = mirroredMember(method);
+  if (needed && envelope[needed] === undefined) throw badParams(`params.${needed} is missing`);
+}
+
+function badParams(detail: string): GatewayRefusal {
+  return new GatewayRefusal('bad_params', { detail });
+}
+
 const kindScopes: Readonly<Record<string, Scope>> = {
   toolsListChanged: 'mcp:tools:read',
   promptsListChanged: 'mcp:resources:read',
@@ -48,13 +71,11 @@ const listenSchema = z.object({ notifications: z.record(z.string(), z.unknown())
 function listenedScopes(params: Buffer | undefined): Scope[] {
   const read = listenSchema.safeParse(JSON.parse(params?.toString('utf8') ?? '{}'));
   if (!read.success) {
-    throw new GatewayRefusal('bad_params', { detail: 'params.notifications must be an object' });
+    throw badParams('params.notifications must be an object');
   }
   return Object.keys(read.data.notifications ?? {}).map((kind) => {
     const scope = Object.hasOwn(kindScopes, kind) ? kindScopes[kind] : undefined;
     if (scope) return scope;
-    throw new GatewayRefusal('bad_params', {
-      detail: `notifications.${kind.slice(0, 40)} is not known here`,
-    });
+    throw badParams(`notifications.${kind.slice(0, 40)} is not known here`);
   });
 }

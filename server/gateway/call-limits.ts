@@ -55,7 +55,7 @@ export class CallLimits {
     if (envelope.kind === 'response') return nothing;
     if (envelope.method === 'subscriptions/listen') return this.listen(admission, limits);
     const { callsPerMinute, concurrentCalls: atOnce } = limits;
-    if (!isCounted(envelope)) {
+    if (!isCall(envelope)) {
       const perMinute = callsPerMinute && callsPerMinute * noticesACall;
       const over = this.#count(admission, { kind: 'notifications', perMinute, atOnce: undefined });
       return { over };
@@ -116,12 +116,6 @@ export class CallLimits {
     this.#rates.set(caller, made);
     return made;
   }
-}
-
-/** A call without an id is a notification to us, and may be run by an upstream all the same. */
-function isCounted(envelope: Envelope): boolean {
-  const { kind, method = '' } = envelope;
-  return isCall(envelope) || (kind === 'notification' && !method.startsWith('notifications/'));
 }
 
 const nothing: CountedCall = { over: () => undefined };

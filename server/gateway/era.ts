@@ -31,10 +31,15 @@ const mirrored: Readonly<Record<string, 'name' | 'uri' | 'taskId'>> = {
   'tasks/cancel': 'taskId',
 };
 
+/** The member of `params` that a method cannot do without and `Mcp-Name` repeats. */
+export function mirroredMember(method = ''): 'name' | 'uri' | 'taskId' | undefined {
+  return Object.hasOwn(mirrored, method) ? mirrored[method] : undefined;
+}
+
 /** What `Mcp-Name` must say for this message; `undefined` when it says nothing. */
 export function mirroredName(envelope: Envelope): string | undefined {
-  const { method = '' } = envelope;
-  return Object.hasOwn(mirrored, method) ? envelope[mirrored[method] ?? 'name'] : undefined;
+  const member = mirroredMember(envelope.method);
+  return member && envelope[member];
 }
 
 /**

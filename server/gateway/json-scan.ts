@@ -3,6 +3,9 @@ import type { Span, StrictJson } from './strict-json.ts';
 import { messageShape } from './message-shape.ts';
 import type { Place } from './message-shape.ts';
 
+/** Members of `params` that are strings wherever they are. */
+const strings = ['name', 'uri', 'taskId', 'requestState', 'cursor'] as const;
+
 /** What a strict look at one JSON-RPC message gives; all the gateway decides on. */
 export type Scan =
   | { outcome: 'message'; envelope: Envelope }
@@ -19,8 +22,10 @@ export interface Envelope {
   /** The id's own JSON text: `7`, `"a"`, `1.50`, `12345678901234567890`. */
   id?: string;
   idSpan?: Span;
-  /** An object or, as JSON-RPC allows and MCP never does, an array. */
+  /** An object in what was authorised; a peer may send any JSON value here. */
   params?: Span;
+  /** A member of `params` that is there and is not the string it has to be. */
+  notAString?: (typeof strings)[number];
   name?: string;
   uri?: string;
   /** JSON text of what `notifications/cancelled` is about. */
@@ -86,7 +91,6 @@ function readEnvelope({
     if (id === undefined) return 'an answer has an id';
     if (found.params) return 'an answer has no params';
   }
-  if (found.params && !'{['.includes(first(found.params))) return 'params is an object';
   if (found.meta && first(found.meta) !== '{') return 'params._meta is an object';
 
   const envelope: Envelope = {
@@ -105,6 +109,10 @@ function readEnvelope({
   set('requestId', idText(found.requestId));
   set('taskId', string(found.taskId));
   set('requestState', found.requestState);
+  set(
+    'notAString',
+    strings.find((name) => found[name] && first(found[name]) !== '"'),
+  );
   set('meta', found.meta);
   set('progressToken', idText(found.progressToken));
   set('protocolVersion', string(found.protocolVersion));

@@ -10,14 +10,20 @@ type ParamsPlace =
   | 'requestId'
   | 'taskId'
   | 'requestState'
+  | 'cursor'
   | 'initializeVersion'
   | 'meta'
+  | 'relatedTask'
+  | 'relatedTaskId'
   | 'progressToken'
   | 'protocolVersion';
+
+const relatedTask = wanted<Place>({ taskId: { place: 'relatedTaskId' } });
 
 const meta = wanted<Place>({
   progressToken: { place: 'progressToken' },
   'io.modelcontextprotocol/protocolVersion': { place: 'protocolVersion' },
+  'io.modelcontextprotocol/related-task': { place: 'relatedTask', inside: relatedTask },
 });
 
 const params = wanted<Place>({
@@ -26,6 +32,7 @@ const params = wanted<Place>({
   requestId: { place: 'requestId' },
   taskId: { place: 'taskId' },
   requestState: { place: 'requestState' },
+  cursor: { place: 'cursor' },
   protocolVersion: { place: 'initializeVersion' },
   _meta: { place: 'meta', inside: meta },
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Scope } from '#server/credentials/scope';
+import { allScopes, type Scope } from '#server/credentials/scope';
 import { authorise } from '#server/gateway/authorise';
 import { scannedMessage, scannedRequest, type ScannedMessage } from '#support/scanned-message';
 import { someAdmission, someServer } from '#support/some-admission';
@@ -20,13 +20,15 @@ describe('a method is refused without its scope, and allowed with it alone', () 
     ['resources/read', 'mcp:resources:read'],
     ['prompts/get', 'mcp:resources:read'],
   ])('%s: %s', (method, scope) => {
-    expect(() => allow(scannedRequest(method), [])).toThrow(
+    const asked = scannedRequest(method, { name: 'a', uri: 'file:///a', taskId: 'a' });
+
+    expect(() => allow(asked, [])).toThrow(
       expect.objectContaining({
         code: 'insufficient_scope',
         details: { scopes: [scope], detail: scope },
       }),
     );
-    expect(() => allow(scannedRequest(method), [scope])).not.toThrow();
+    expect(() => allow(asked, [scope])).not.toThrow();
   });
 });
 
@@ -48,6 +50,49 @@ test('a notification needs what its method needs, like a request', () => {
   const message = scannedMessage({ jsonrpc: '2.0', method: 'tools/call' });
 
   expect(() => allow(message, [])).toThrow(expect.objectContaining({ code: 'insufficient_scope' }));
+});
+
+test('a request without an id is refused with every scope there is, and a notification is not', () => {
+  const of = (method: string) => scannedMessage({ jsonrpc: '2.0', method });
+
+  for (const method of ['tools/call', 'tools/list', 'initialize', 'tasks/cancel', 'ping']) {
+    expect(() => allow(of(method), [...allScopes])).toThrow(
+      expect.objectContaining({ code: 'not_a_message' }),
+    );
+  }
+  expect(() => allow(of('notifications/cancelled'), [])).not.toThrow();
+});
+
+describe('what an upstream could read as something else than was checked is refused', () => {
+  test.each([
+    ['params that are a list', 'tools/call', '["drop"]', 'params must be an object'],
+    ['params that are a string', 'ping', '"drop"', 'params must be an object'],
+    ['params that are null', 'ping', 'null', 'params must be an object'],
+    ['a name that is a list', 'tools/call', '{"name":["drop"]}', 'params.name must be a string'],
+    [
+      'a name that is an object',
+      'tools/call',
+      '{"name":{"toString":"drop"}}',
+      'params.name must be a string',
+    ],
+    ['a URI that is a number', 'resources/read', '{"uri":1}', 'params.uri must be a string'],
+    ['a task id that is null', 'tasks/get', '{"taskId":null}', 'params.taskId must be a string'],
+    [
+      'a state that is a list',
+      'tools/call',
+      '{"name":"a","requestState":[]}',
+      'params.requestState must be a string',
+    ],
+    ['a cursor that is true', 'tools/list', '{"cursor":true}', 'params.cursor must be a string'],
+    ['a call of no tool', 'tools/call', '{}', 'params.name is missing'],
+    ['a task id of no task', 'tasks/cancel', '{}', 'params.taskId is missing'],
+  ])('%s', (_, method, params, detail) => {
+    const text = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`;
+
+    expect(() => allow(scannedMessage(text), [...allScopes], ['drop'])).toThrow(
+      expect.objectContaining({ code: 'bad_params', details: { detail } }),
+    );
+  });
 });
 
 test('a method that nobody knows is refused with every scope there is', () => {

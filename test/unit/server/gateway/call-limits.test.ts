@@ -48,11 +48,11 @@ test('who calls too often is told when to come back, and nobody else is', () => 
   begin(limits);
 });
 
-test('a call without an id counts as one, and what only notifies counts apart', () => {
+test('what only notifies counts apart from calls', () => {
   const { begin } = limiter();
   const limits = { callsPerMinute: 1 };
   const notice = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}';
-  const call = '{"jsonrpc":"2.0","method":"tools/call","params":{"name":"t"}}';
+  const call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}';
   begin(limits, { text: notice });
   begin(limits, { text: call });
   begin(limits, { text: notice });

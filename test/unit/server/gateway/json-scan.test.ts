@@ -100,8 +100,6 @@ describe('JSON that is no single JSON-RPC message to every reader is refused wit
     ['an id that is an array', '{"jsonrpc":"2.0","id":[1],"method":"m"}'],
     ['a method that is a number', '{"jsonrpc":"2.0","id":1,"method":7}'],
     ['a method that is null', '{"jsonrpc":"2.0","id":1,"method":null}'],
-    ['params that are a string', message(',"params":"a"')],
-    ['params that are null', message(',"params":null')],
     ['_meta that is a string', message(',"params":{"_meta":"a"}')],
     ['_meta that is null', message(',"params":{"_meta":null}')],
     ['an answer without an id', '{"jsonrpc":"2.0","result":{}}'],
@@ -189,13 +187,31 @@ test('the version an initialize asks for is told apart from the modern one', () 
   expect(found).not.toHaveProperty('protocolVersion');
 });
 
-test('members of another type are absent, and params that are an array have none', () => {
-  const wrong = envelope(message(',"params":{"name":1,"uri":null,"requestId":{},"taskId":[]}'));
+test('members of another type are absent, and the first that had to be a string is named', () => {
+  const wrong = envelope(message(',"params":{"taskId":[],"requestId":{},"uri":null,"name":1}'));
 
-  expect(Object.keys(wrong).sort()).toEqual(['id', 'idSpan', 'kind', 'method', 'params', 'root']);
-  expect(envelope(message(',"params":["name","x"]'))).not.toHaveProperty('name');
-  expect(envelope(message(',"params":[{"name":"x"}]'))).not.toHaveProperty('name');
+  expect(wrong).toMatchObject({ notAString: 'name' });
+  expect(Object.keys(wrong).sort()).toEqual([
+    'id',
+    'idSpan',
+    'kind',
+    'method',
+    'notAString',
+    'params',
+    'root',
+  ]);
 });
+
+test.each(['["name","x"]', '[{"name":"x"}]', '"name"', 'null', '7'])(
+  'params that are no object have no members: %s',
+  (params) => {
+    const read = envelope(message(`,"params":${params}`));
+
+    expect(read).toHaveProperty('params');
+    expect(read).not.toHaveProperty('name');
+    expect(read).not.toHaveProperty('notAString');
+  },
+);
 
 test.each<[string, (share: number) => string]>([
   ['a long string', (share) => `"${'x'.repeat((4 << 20) * share)}"`],
