@@ -30,7 +30,8 @@ export function errorAnswer(refusal: GatewayRefusal, request: FailedRequest): Ga
   const retryAfter = refusal.details.retryAfterSeconds;
   const error = JSON.stringify({ code, message, ...(data && { data }) });
   return {
-    status,
+    // Nobody reads an answer to a message without an id: only the status says that it was refused.
+    status: status === 200 && request.id === 'null' ? 400 : status,
     headers: {
       'Content-Type': 'application/json',
       'Cache-Control': 'no-store',

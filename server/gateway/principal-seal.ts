@@ -1,7 +1,10 @@
 import { timingSafeEqual } from 'node:crypto';
 
-/** What an upstream gives one caller to hand back later, and would take from anybody. */
-export type SealedKind = 'task' | 'state';
+/**
+ * What is bound to one caller: what an upstream gives it to hand back later, and would take from anybody, and the tasks
+ * that it keeps for the upstream itself.
+ */
+export type SealedKind = 'task' | 'state' | 'ownTask';
 
 /** Makes a code that only this server can make, the same for the same text; 43 letters. */
 export type Mac = (text: string) => string;

@@ -1,6 +1,6 @@
 import type { GatewayAnswer } from './exchange.ts';
 import { scanMessage } from './json-scan.ts';
-import { ownedValues } from './owned-values.ts';
+import { ownedValues, type OwnedValue } from './owned-values.ts';
 import type { PrincipalSeal } from './principal-seal.ts';
 import { replaced } from './splice.ts';
 import { SseEvents } from './sse-events.ts';
@@ -12,7 +12,7 @@ const marks = ['"taskId"', '"requestState"'];
 
 /**
  * An answer in which whatever the upstream bound to one caller is bound to this one: task ids and request
- * states are sealed, every other byte stays.
+ * states are sealed, and ids of tasks that the caller keeps opened; every other byte stays.
  */
 export function sealAnswer(answer: GatewayAnswer, seal: PrincipalSeal): GatewayAnswer {
   const { headers, body } = answer;
@@ -34,11 +34,18 @@ function isMarked(bytes: Buffer): boolean {
 function sealMessage(body: Buffer, seal: PrincipalSeal): Buffer {
   const scan = scanMessage(body);
   if (scan.outcome === 'refused') return body;
-  const owned = ownedValues(body, scan.envelope, 'upstream');
-  return replaced(
-    body,
-    owned.map(({ kind, span, value }) => ({ span, text: JSON.stringify(seal.seal(kind, value)) })),
-  );
+  const edits = ownedValues(body, scan.envelope, 'upstream').flatMap((owned) => {
+    const text = sealed(owned, seal);
+    return text === undefined ? [] : [{ span: owned.span, text: JSON.stringify(text) }];
+  });
+  return replaced(body, edits);
+}
+
+/** A task that the caller keeps gets the caller's own name for it back. */
+function sealed({ kind, value, keeper }: OwnedValue, seal: PrincipalSeal): string | undefined {
+  if (value === undefined) return undefined;
+  const own = keeper === 'upstream' ? undefined : seal.open('ownTask', value);
+  return own ?? (keeper === 'caller' ? value : seal.seal(kind, value));
 }
 
 async function* sealEvents(

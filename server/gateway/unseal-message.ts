@@ -1,6 +1,6 @@
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { scanMessage, type Envelope } from './json-scan.ts';
-import { ownedValues } from './owned-values.ts';
+import { ownedValues, type OwnedValue } from './owned-values.ts';
 import type { PrincipalSeal } from './principal-seal.ts';
 import { replaced } from './splice.ts';
 
@@ -11,29 +11,41 @@ interface Message {
 
 /**
  * A caller's message with the upstream's own words in the place of what was sealed for this caller. What
- * was sealed for somebody else, or by nobody, is refused like a task that does not exist.
+ * was sealed for somebody else, or by nobody, is refused like a task that does not exist. The id of a task that the
+ * caller keeps itself is sealed on its way, so that it can never be that of a task of the upstream's.
  *
- * @throws {GatewayRefusal} `not_theirs`
+ * @throws {GatewayRefusal} `not_theirs`, `bad_params`
  */
 export function unsealMessage({ body, envelope }: Message, seal: PrincipalSeal): Message {
   const { taskId, requestState, meta, kind } = envelope;
   const mayHold = taskId !== undefined || requestState || meta || kind === 'response';
   if (!mayHold) return { body, envelope };
   if (requestState && body[requestState.start] !== 0x22) throw notTheirs('state');
-  const edits = ownedValues(body, envelope, 'caller').flatMap((owned) => {
-    const value = seal.open(owned.kind, owned.value);
-    if (value !== undefined) return { span: owned.span, text: JSON.stringify(value) };
-    // A response or notification may be about a task that the caller itself keeps.
-    if (owned.isMention && kind !== 'request') return [];
-    throw notTheirs(owned.kind);
-  });
+  const edits = ownedValues(body, envelope, 'caller').map((owned) => ({
+    span: owned.span,
+    text: JSON.stringify(unsealed(owned, seal)),
+  }));
   if (edits.length === 0) return { body, envelope };
-  const unsealed = replaced(body, edits);
-  const scan = scanMessage(unsealed);
+  const changed = replaced(body, edits);
+  const scan = scanMessage(changed);
   if (scan.outcome === 'refused') throw new GatewayRefusal('not_a_message');
-  return { body: unsealed, envelope: scan.envelope };
+  return { body: changed, envelope: scan.envelope };
 }
 
-function notTheirs(kind: 'task' | 'state'): GatewayRefusal {
-  return new GatewayRefusal('not_theirs', { detail: kind === 'task' ? 'task' : 'requestState' });
+function unsealed({ kind, value, keeper }: OwnedValue, seal: PrincipalSeal): string {
+  if (value === undefined) {
+    throw new GatewayRefusal('bad_params', { detail: `a ${nameOf(kind)} must be a string` });
+  }
+  const opened = keeper === 'caller' ? undefined : seal.open(kind, value);
+  if (opened !== undefined) return opened;
+  if (keeper === 'upstream') throw notTheirs(kind);
+  return seal.seal('ownTask', value);
+}
+
+function notTheirs(kind: OwnedValue['kind']): GatewayRefusal {
+  return new GatewayRefusal('not_theirs', { detail: nameOf(kind) });
+}
+
+function nameOf(kind: OwnedValue['kind']): string {
+  return kind === 'task' ? 'task' : 'requestState';
 }

@@ -114,6 +114,25 @@ test('96: a call that names no tool, and one that names it elsewhere, is a -3260
   expect(reached()).toEqual([]);
 });
 
+test('96: a task that a message is about and whose id is no string is a -32602', async () => {
+  for (const taskId of noStrings) {
+    const about = { 'io.modelcontextprotocol/related-task': { taskId } };
+    for (const body of [
+      rpc('tools/call', { name: 'echo', _meta: about }),
+      JSON.stringify({
+        jsonrpc: '2.0',
+        method: 'notifications/progress',
+        params: { _meta: about },
+      }),
+    ]) {
+      const answer = await mcpCall(endpoint, { key, body, headers: older });
+
+      expect([taskId, answer.errorCode]).toEqual([taskId, -32602]);
+    }
+  }
+  expect(reached()).toEqual([]);
+});
+
 test('96: members that are strings, and tools that are not hidden, are served as before', async () => {
   for (const [era, call] of inEveryEra('tools/call', { name: 'echo', arguments: { name: [1] } })) {
     const answer = await mcpCall(endpoint, { key, ...call });
@@ -161,3 +180,43 @@ test.for(requestMethods)(
     expect(reached()).toEqual([]);
   },
 );
+
+/** A notification of each era with these members of `params`. */
+function notified(method: string, params: Record<string, unknown>) {
+  const text = JSON.stringify({ jsonrpc: '2.0', method, params });
+  const { body, headers } = modern(method, params);
+  const newer = JSON.stringify({ ...JSON.parse(body), id: undefined });
+  return [{ body: text }, { body: text, headers: older }, { body: newer, headers }];
+}
+
+test('97: a request state in a notification goes to no upstream unless it was sealed for its sender', async () => {
+  for (const method of ['notifications/cancelled', 'notifications/progress', 'notifications/x']) {
+    for (const call of notified(method, { requestId: 1, requestState: 'raw' })) {
+      const answer = await mcpCall(endpoint, { key, ...call });
+
+      expect([answer.status, answer.errorCode]).toEqual([400, -32602]);
+    }
+  }
+  expect(reached()).toEqual([]);
+});
+
+test('97: a task id in a notification never reaches an upstream as its sender wrote it', async () => {
+  const about = { 'io.modelcontextprotocol/related-task': { taskId: 'raw' } };
+  for (const params of [{ taskId: 'raw' }, { _meta: about }, { taskId: 'raw', _meta: about }]) {
+    for (const method of ['notifications/tasks/status', 'notifications/progress']) {
+      const body = JSON.stringify({ jsonrpc: '2.0', method, params });
+      await mcpCall(endpoint, { key, body, headers: older });
+    }
+  }
+
+  expect(reached()).toHaveLength(6);
+  expect(reached().join('\n')).not.toContain('"raw"');
+  // The same each time, as the upstream is to know which task of the caller's it is.
+  expect(
+    new Set(
+      reached()
+        .join()
+        .match(/"[\w-]{22}\.raw"/g),
+    ),
+  ).toHaveProperty('size', 1);
+});

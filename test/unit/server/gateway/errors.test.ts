@@ -22,6 +22,13 @@ const messageIn = (refused: GatewayAnswer) =>
   JSON.parse(typeof refused.body === 'string' ? refused.body : '');
 const errorOf = (refused: GatewayAnswer) => messageIn(refused).error;
 
+test('what has no id to be answered under is refused by the status alone', () => {
+  for (const code of ['not_theirs', 'bad_params', 'unknown_method', 'unknown_tool'] as const) {
+    expect(answer(code, {}, { id: 'null' }).status).toBe(400);
+    expect(answer(code).status).toBe(200);
+  }
+});
+
 describe('a refusal has its HTTP status and its JSON-RPC code', () => {
   test.each<[RefusalCode, number, number]>([
     ['no_credential', 401, -32001],

@@ -28,6 +28,25 @@ async function* inChunks(chunks: readonly string[]) {
 }
 const sealed = (answer: GatewayAnswer) => bodyText(sealAnswer(answer, seal));
 
+describe('the caller’s own name of a task that it keeps comes back', () => {
+  const own = seal.seal('ownTask', 'mine');
+  const asked = (method: string, params: string) =>
+    `{"jsonrpc":"2.0","id":1,"method":"${method}","params":{${params}}}`;
+
+  test.each<[string, (id: string) => string]>([
+    ['where the upstream asks for it', (id) => asked('tasks/get', `"taskId":"${id}"`)],
+    ['where it mentions it', (id) => asked('elicitation/create', related(id))],
+  ])('%s', async (_, place) => {
+    expect(await sealed(json(inChunks([place(own)])))).toBe(place('mine'));
+  });
+
+  test('and an id that nobody sealed stays where the upstream asks for it', async () => {
+    const text = asked('tasks/get', '"taskId":"mine"');
+
+    expect(await sealed(json(inChunks([text])))).toBe(text);
+  });
+});
+
 describe('sealed for its caller, with every other byte as it came, is', () => {
   test.each([
     [
