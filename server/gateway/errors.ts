@@ -164,6 +164,7 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
         message: 'the MCP server behind this endpoint cannot be reached',
       };
     case 'upstream_failed':
+    case 'unreadable_tools':
       return {
         status: 502,
         code: -32000,

@@ -12,11 +12,11 @@ const maxPendingRequests = 1000;
 /** A body as an upstream gives it: whole, or as it comes. */
 type Body = UpstreamAnswer['body'];
 
-/** The events of a body as they come. */
-export async function* eventsIn(body: Body): AsyncGenerator<SseEvent> {
-  const splitter = new SseEvents({ maxBytes: maxEventBytes });
-  if (body instanceof Uint8Array) return yield* splitter.push(body);
+/** The events of a body as they come, each of up to `maxBytes`. */
+export async function* eventsIn(body: Body, maxBytes = maxEventBytes): AsyncGenerator<SseEvent> {
+  const splitter = new SseEvents({ maxBytes });
   try {
+    if (body instanceof Uint8Array) return yield* splitter.push(body);
     for await (const chunk of body) yield* splitter.push(chunk);
   } catch (cause) {
     throw unfinished(cause);
@@ -91,18 +91,21 @@ function noteMessage(
 }
 
 /**
- * All of a body, up to `maxEventBytes`.
+ * All of a body, up to `maxBytes`.
  *
  * @throws {GatewayRefusal} `upstream_failed`
  */
-export async function wholeBody(body: Body): Promise<Buffer> {
-  if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+export async function wholeBody(body: Body, maxBytes = maxEventBytes): Promise<Buffer> {
+  if (body instanceof Uint8Array) {
+    if (body.length > maxBytes) throw unfinished(new SseEventTooLarge(maxBytes));
+    return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  }
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   try {
     for await (const chunk of body) {
       bytes += chunk.length;
-      if (bytes > maxEventBytes) throw new SseEventTooLarge(maxEventBytes);
+      if (bytes > maxBytes) throw new SseEventTooLarge(maxBytes);
       chunks.push(chunk);
     }
   } catch (cause) {

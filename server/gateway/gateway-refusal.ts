@@ -29,6 +29,7 @@ export type RefusalCode =
   | 'upstream_unreachable'
   | 'upstream_failed'
   | 'upstream_busy'
+  | 'unreadable_tools'
   | 'agent_offline'
   | 'not_connected'
   | 'no_person'

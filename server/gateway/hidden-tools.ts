@@ -1,17 +1,27 @@
 import type { GatewayAnswer } from './exchange.ts';
-import { GatewayRefusal } from './gateway-refusal.ts';
-import { elementsIn, membersIn, stringAt } from './json-parts.ts';
-import { scanMessage } from './json-scan.ts';
+import type { Envelope } from './json-scan.ts';
 import { jsonAnswer } from './relay.ts';
 import { responseIn, wholeBody } from './event-stream.ts';
+import { toolsIn } from './tool-list.ts';
 import type { UpstreamAnswer } from './upstream.ts';
+
+/** Whether tools are to be taken out of this answer: a list of them, whatever its HTTP status. */
+export function hidesTools(
+  { method }: Envelope,
+  { status, mediaType }: UpstreamAnswer,
+  hidden: readonly string[],
+): boolean {
+  if (method !== 'tools/list' || hidden.length === 0) return false;
+  const isRefusal = status === 400 || status === 404;
+  return status === 200 || (isRefusal && mediaType === 'application/json');
+}
 
 /**
  * A `tools/list` answer without the tools that this server hides, always as JSON: read whole and cut,
  * so that every other byte stays. What cannot be understood is refused rather than passed on with
  * everything in it.
  *
- * @throws {GatewayRefusal} `upstream_failed`
+ * @throws {GatewayRefusal} `upstream_failed`, `unreadable_tools`
  */
 export async function withoutTools(
   answer: UpstreamAnswer,
@@ -26,33 +36,20 @@ export async function withoutTools(
 /**
  * The same for a message that is there whole.
  *
- * @throws {GatewayRefusal} `upstream_failed`
+ * @throws {GatewayRefusal} `unreadable_tools`
  */
 export function messageWithoutTools(message: Buffer, hidden: readonly string[]): Buffer {
-  const scan = scanMessage(message);
-  if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') throw unreadable();
-  const result = membersIn(message, scan.envelope.root).get('result');
-  if (!result) return message;
-  const tools = membersIn(message, result).get('tools');
-  if (!tools || message[tools.start] !== 0x5b) throw unreadable();
-  const elements = elementsIn(message, tools);
-  const kept = elements.filter((tool) => {
-    const name = stringAt(message, membersIn(message, tool).get('name'));
-    if (name === undefined) throw unreadable();
-    return !hidden.includes(name);
-  });
-  if (kept.length === elements.length) return message;
+  const list = toolsIn(message);
+  if (!list) return message;
+  const kept = list.tools.filter(({ name }) => !hidden.includes(name));
+  if (kept.length === list.tools.length) return message;
   const comma = Buffer.from(',');
   return Buffer.concat([
-    message.subarray(0, tools.start + 1),
-    ...kept.flatMap(({ start, end }, i) => {
-      const tool = message.subarray(start, end);
+    message.subarray(0, list.span.start + 1),
+    ...kept.flatMap(({ span }, i) => {
+      const tool = message.subarray(span.start, span.end);
       return i > 0 ? [comma, tool] : [tool];
     }),
-    message.subarray(tools.end - 1),
+    message.subarray(list.span.end - 1),
   ]);
-}
-
-function unreadable(): GatewayRefusal {
-  return new GatewayRefusal('upstream_failed', { detail: 'its list of tools cannot be read' });
 }

@@ -5,7 +5,7 @@ import type { Cancellations } from './cancellations.ts';
 import type { GatewayAnswer, GatewayRequest } from './exchange.ts';
 import { legacyHeaders } from './forwarded-headers.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import { withoutTools } from './hidden-tools.ts';
+import { hidesTools, withoutTools } from './hidden-tools.ts';
 import type { Envelope } from './json-scan.ts';
 import { sessionOf, type LegacySession, type LegacySessions } from './legacy-sessions.ts';
 import { LostCaller } from './lost-caller.ts';
@@ -77,9 +77,7 @@ async function inSession(
     sessions.close(session.id);
     throw new GatewayRefusal('unknown_session');
   }
-  if (envelope.method === 'tools/list' && hiddenTools.length > 0 && answer.status === 200) {
-    return withoutTools(answer, hiddenTools);
-  }
+  if (hidesTools(envelope, answer, hiddenTools)) return withoutTools(answer, hiddenTools);
   const accepts = parseAccept(request.headers.accept);
   const following = (within: LegacySession) => (stream: UpstreamAnswer['body']) =>
     followed(stream, within, within.streams.open('answer', caller), takesPriming(request));

@@ -9,6 +9,7 @@ const unanswered: ReadonlySet<RefusalCode> = new Set([
   'upstream_unreachable',
   'upstream_failed',
   'upstream_busy',
+  'unreadable_tools',
   'too_slow',
   'agent_offline',
   'unavailable',

@@ -2,7 +2,7 @@ import { parseAccept } from './accept.ts';
 import type { MessageCall } from './call.ts';
 import type { GatewayAnswer } from './exchange.ts';
 import { modernHeaders } from './forwarded-headers.ts';
-import { withoutTools } from './hidden-tools.ts';
+import { hidesTools, withoutTools } from './hidden-tools.ts';
 import { relay, send } from './relay.ts';
 
 /**
@@ -19,8 +19,6 @@ export async function modernMessage(call: MessageCall): Promise<GatewayAnswer> {
   if (request.gone.aborted) ending.abort();
   const headers = modernHeaders(envelope, request.headers);
   const answer = await send(upstream, { method: 'POST', headers, body, signal: ending.signal });
-  if (envelope.method === 'tools/list' && hiddenTools.length > 0 && answer.status === 200) {
-    return withoutTools(answer, hiddenTools);
-  }
+  if (hidesTools(envelope, answer, hiddenTools)) return withoutTools(answer, hiddenTools);
   return relay(answer, parseAccept(request.headers.accept));
 }

@@ -3,7 +3,7 @@ import type { GatewayAnswer } from './exchange.ts';
 import { wholeBody } from './event-stream.ts';
 import { modernHeaders, postHeaders } from './forwarded-headers.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import { withoutTools } from './hidden-tools.ts';
+import { hidesTools, withoutTools } from './hidden-tools.ts';
 import { scanMessage, type Envelope } from './json-scan.ts';
 import {
   linkHeaders,
@@ -64,10 +64,9 @@ async function finish(
   { envelope, hiddenTools }: PlainRequest,
   answer: UpstreamAnswer,
 ): Promise<GatewayAnswer> {
-  if (envelope.method === 'tools/list' && hiddenTools.length > 0 && answer.status === 200) {
-    return withoutTools(answer, hiddenTools);
-  }
-  const relayed = await relay(answer, parseAccept(undefined));
+  const relayed = hidesTools(envelope, answer, hiddenTools)
+    ? await withoutTools(answer, hiddenTools)
+    : await relay(answer, parseAccept(undefined));
   return relayed.status === 202 ? relayed : { ...relayed, status: 200 };
 }
 

@@ -1,5 +1,6 @@
 import type { Accepts } from './accept.ts';
 import { responseIn, wholeBody } from './event-stream.ts';
+import { messageEvent } from './sse-event.ts';
 import type { GatewayAnswer } from './exchange.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import {
@@ -126,10 +127,9 @@ export async function discard(body: UpstreamAnswer['body']): Promise<void> {
 }
 
 function asEvent(message: Buffer): GatewayAnswer {
-  const line = message.toString('utf8').replaceAll(/[\r\n]+/g, ' ');
   return {
     status: 200,
     headers: { 'Content-Type': eventStream, 'Cache-Control': 'no-store' },
-    body: `event: message\ndata: ${line}\n\n`,
+    body: messageEvent(message).toString(),
   };
 }

@@ -40,6 +40,12 @@ export function sseEvent(raw: Buffer): SseEvent {
   };
 }
 
+/** A message as an event of its own, on one line: outside strings, JSON means the same without its line breaks. */
+export function messageEvent(message: Buffer): Buffer {
+  const line = message.toString('utf8').replaceAll(/[\r\n]+/g, ' ');
+  return Buffer.from(`event: message\ndata: ${line}\n\n`);
+}
+
 function lineEnd(raw: Buffer, at: number): number {
   let end = at;
   while (end < raw.length && raw[end] !== 0x0a && raw[end] !== 0x0d) end++;

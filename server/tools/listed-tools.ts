@@ -1,18 +1,15 @@
-import { membersIn } from '#gateway/json-parts';
-import { scanMessage } from '#gateway/json-scan';
+import { toolsIn, unreadableTools } from '#gateway/tool-list';
 import { toolDefinition, type ToolDefinition } from './tool-definition.ts';
 
 /**
- * The tools in an answer to `tools/list`; `undefined` for anything else, an error among them, or what two
- * parsers could read differently.
+ * The tools in an answer to `tools/list`; `undefined` for an error.
+ *
+ * @throws {GatewayRefusal} `unreadable_tools`, also for a tool that could not be held against anything later
  */
 export function listedTools(message: Buffer): ToolDefinition[] | undefined {
-  const scan = scanMessage(message);
-  if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') return undefined;
-  const result = membersIn(message, scan.envelope.root).get('result');
-  const span = result && membersIn(message, result).get('tools');
-  if (!span) return undefined;
-  const elements: unknown = JSON.parse(message.toString('utf8', span.start, span.end));
-  if (!Array.isArray(elements)) return undefined;
-  return elements.flatMap((tool) => toolDefinition(tool) ?? []);
+  return toolsIn(message)?.tools.map(({ span }) => {
+    const tool = toolDefinition(JSON.parse(message.toString('utf8', span.start, span.end)));
+    if (!tool) throw unreadableTools('the name of a tool is empty or too long');
+    return tool;
+  });
 }

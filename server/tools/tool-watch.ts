@@ -1,7 +1,6 @@
 import type { AuditLog } from '#audit/audit-log';
 import type { Clock } from '#clock/clock';
 import type { ServerRecord } from '#organizations/server-record';
-import { listedTools } from './listed-tools.ts';
 import type { ToolDefinition } from './tool-definition.ts';
 import type { ToolDefinitionStore } from './tool-definition-store.ts';
 
@@ -32,10 +31,8 @@ export class ToolWatch {
     this.#ports = ports;
   }
 
-  /** Looks at an answer to `tools/list`. Names the tools in it that are other than accepted. */
-  async look(server: ServerRecord, message: Buffer): Promise<readonly string[]> {
-    const tools = listedTools(message);
-    if (!tools) return server.withheldTools;
+  /** Looks at the tools of an answer to `tools/list`. Names those that are other than accepted. */
+  async look(server: ServerRecord, tools: readonly ToolDefinition[]): Promise<readonly string[]> {
     const seen = this.#seenOf(server.id);
     if (tools.every(({ name, digest }) => seen.get(name) === digest)) return server.withheldTools;
     const { definitions, clock } = this.#ports;

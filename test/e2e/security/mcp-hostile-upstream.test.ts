@@ -160,7 +160,7 @@ test('an answer that breaks off breaks off for who takes it as it comes', async 
       .write('{"jsonrpc":'.padEnd(100_000), () => void response.destroy());
   };
 
-  await expect(mcpCall(endpoint, { key, ...modern('tools/list') })).rejects.toThrow(
+  await expect(mcpCall(endpoint, { key, ...modern('prompts/list') })).rejects.toThrow(
     /terminated|failed/,
   );
 });

@@ -54,7 +54,7 @@ describe('a list that cannot be understood is refused, rather than shown with ev
     ['that is empty', ''],
   ])('%s', async (_, text) => {
     await expect(withoutTools(upstreamAnswer({ text }), ['drop'])).rejects.toMatchObject({
-      code: 'upstream_failed',
+      code: 'unreadable_tools',
     });
   });
 });

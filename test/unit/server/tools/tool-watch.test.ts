@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 
+import { listedTools } from '#server/tools/listed-tools';
 import { ToolWatch } from '#server/tools/tool-watch';
 import { someServer } from '#support/some-admission';
 import { stillClock } from '#support/still-clock';
@@ -25,7 +26,10 @@ function watch() {
   };
   const audit = { append: () => Promise.resolve() };
   const tools = new ToolWatch({ definitions, audit, clock: stillClock() });
-  return { noted, look: (message: Buffer) => tools.look(someServer(), message) };
+  return {
+    noted,
+    look: (message: Buffer) => tools.look(someServer(), listedTools(message) ?? []),
+  };
 }
 
 test('a list that was seen before is not looked up again', async () => {

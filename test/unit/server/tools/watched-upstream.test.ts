@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { GatewayRefusal } from '#server/gateway/gateway-refusal';
 import { watchedUpstream } from '#server/tools/watched-upstream';
 import { eventStream, fakeUpstream, type ScriptedAnswer } from '#support/fake-upstream';
 import { someServer } from '#support/some-admission';
@@ -14,7 +15,7 @@ function watched(
   rule: 'flag' | 'withhold',
   look = () => Promise.resolve(['liar', 'closed']),
 ) {
-  const looked: string[] = [];
+  const looked: string[][] = [];
   const failures: unknown[] = [];
   const server = someServer({ changedTools: rule });
   const upstream = watchedUpstream(
@@ -22,8 +23,8 @@ function watched(
     server,
     {
       watch: {
-        look(_, message) {
-          looked.push(message.toString());
+        look(_, tools) {
+          looked.push(tools.map(({ name }) => name));
           return look();
         },
       },
@@ -45,16 +46,23 @@ function watched(
 
 const request = (method: string) => `{"jsonrpc":"2.0","id":1,"method":"${method}"}`;
 
-describe('a list that changed tools are flagged in passes byte for byte, and is looked at', () => {
+const names = ['echo', 'liar', 'closed'];
+
+describe('a list that changed tools are flagged in goes on as it is, and is looked at', () => {
   test.each([
-    ['JSON', 'application/json', list],
-    ['an event stream', 'text/event-stream', eventStream(list)],
-  ])('%s', async (_, mediaType, text) => {
+    ['JSON', 'application/json', list, list],
+    [
+      'an event stream',
+      'text/event-stream',
+      eventStream(list),
+      `event: message\n${eventStream(list)}`,
+    ],
+  ])('%s', async (_, mediaType, text, goes) => {
     const { ask, looked } = watched({ mediaType, text }, 'flag');
     const { text: got } = await ask(request('tools/list'));
 
-    expect(got).toBe(text);
-    expect(looked).toEqual([list]);
+    expect(got).toBe(goes);
+    expect(looked).toEqual([names]);
   });
 
   test('a look that fails costs nobody the answer', async () => {
@@ -74,14 +82,21 @@ describe('a list that changed tools are withheld from goes on without them', () 
     const { ask } = watched({ mediaType, text }, 'withhold');
     const { text: got, mediaType: type } = await ask(request('tools/list'));
 
-    expect(JSON.parse(got)).toMatchObject({ result: { tools: [{ name: 'echo' }] } });
-    expect(type).toBe('application/json');
+    expect(JSON.parse(got.replace(/^event: message\ndata: /, ''))).toEqual({
+      jsonrpc: '2.0',
+      id: 1,
+      result: { tools: [{ name: 'echo' }] },
+    });
+    expect(type).toBe(mediaType);
   });
 
   test('what cannot be written down is refused', async () => {
     const { ask } = watched({ text: list }, 'withhold', () => Promise.reject(new Error('full')));
 
-    await expect(ask(request('tools/list'))).rejects.toThrow('full');
+    await expect(ask(request('tools/list'))).rejects.toMatchObject({
+      code: 'unavailable',
+      cause: new Error('full'),
+    });
   });
 });
 
@@ -92,5 +107,132 @@ test('a method that is spelt with escapes is seen, and other methods are left al
   await ask(request('tools\\/list'));
 
   expect(text).toBe(list);
-  expect(looked).toEqual([list, list]);
+  expect(looked).toEqual([names, names]);
+});
+
+const good = '{"name":"echo","inputSchema":{"type":"object"}}';
+const answered = (tools: string, more = '') =>
+  `{"jsonrpc":"2.0","id":1,"result":{"tools":[${tools}]${more}}}`;
+const evil = '{"name":"echo","description":"EVIL"}';
+
+const unreadable: [string, string | Buffer][] = [
+  ['tools twice', answered(good, `,"tools":[${evil}]`)],
+  ['tools twice, once escaped', answered(good, `,"t\\u006fols":[${evil}]`)],
+  [
+    'a member twice far inside',
+    answered('{"name":"echo","inputSchema":{"a":[{"x":1,"x":"EVIL"}]}}'),
+  ],
+  [
+    'the result twice',
+    `{"jsonrpc":"2.0","id":1,"result":{"tools":[]},"result":{"tools":[${evil}]}}`,
+  ],
+  ['4 MiB of blanks', `${answered(evil)}${' '.repeat(4 << 20)}`],
+  ['4 MiB of blanks in front', `${' '.repeat(4 << 20)}${answered(evil)}`],
+  ['invalid UTF-8', Buffer.from(answered(evil).replace('EVIL', 'EVIL\xff'), 'latin1')],
+  ['a byte order mark', `\ufeff${answered(evil)}`],
+  ['data behind it', `${answered(evil)}{}`],
+  ['65 levels', answered(`{"name":"echo","EVIL":${'['.repeat(62)}${']'.repeat(62)}}`)],
+  ['a batch', `[${answered(evil)}]`],
+  ['Tools beside tools', answered(good, `,"Tools":[${evil}]`)],
+  ['TOOLS alone', `{"jsonrpc":"2.0","id":1,"result":{"TOOLS":[${evil}]}}`],
+  [
+    'Result beside result',
+    `{"jsonrpc":"2.0","id":1,"result":{"tools":[]},"Result":{"tools":[${evil}]}}`,
+  ],
+  [
+    'Description beside description',
+    answered('{"name":"echo","description":"","Description":"EVIL"}'),
+  ],
+  ['a long s in de\u017fcription', answered('{"name":"echo","de\u017fcription":"EVIL"}')],
+  ['tools that are an object', `{"jsonrpc":"2.0","id":1,"result":{"tools":{"0":${evil}}}}`],
+  ['a tool without a name', answered('{"description":"EVIL"}')],
+  ['a tool whose name is no string', answered('{"name":["echo"],"description":"EVIL"}')],
+  ['a tool whose name is empty', answered('{"name":"","description":"EVIL"}')],
+  ['a tool whose name is too long to be kept', answered(`{"name":"${'n'.repeat(1001)}EVIL"}`)],
+  ['two tools of one name', answered(`${good},${evil}`)],
+  ['a result and an error', `{"jsonrpc":"2.0","id":1,"error":{},"result":{"tools":[${evil}]}}`],
+];
+
+const inEvents = (text: string | Buffer, ...before: string[]) =>
+  chunked(
+    Buffer.concat([
+      Buffer.from(eventStream(...before)),
+      Buffer.from('data: '),
+      Buffer.from(text),
+      Buffer.from('\n\n'),
+    ]),
+  );
+
+async function* chunked(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += 65_536) yield bytes.subarray(at, at + 65_536);
+}
+
+describe.each(['flag', 'withhold'] as const)('where changed tools are %sed', (rule) => {
+  const progress = '{"jsonrpc":"2.0","method":"notifications/progress","params":{}}';
+  const refused = { code: 'unreadable_tools', looked: [] };
+  const refusalOf = async (answer: ScriptedAnswer) => {
+    const { ask, looked } = watched(answer, rule);
+    const refusal: unknown = await ask(request('tools/list')).catch((error: unknown) => error);
+    return { code: refusal instanceof GatewayRefusal ? refusal.code : refusal, looked };
+  };
+
+  test.each(unreadable)('a list that can be read in two ways is refused: %s', async (_, text) => {
+    expect(await refusalOf({ text: chunked(Buffer.from(text)) })).toEqual(refused);
+    expect(await refusalOf({ text: Buffer.from(text) })).toEqual(refused);
+  });
+
+  test.each(unreadable)('and so it is in an event of a stream: %s', async (_, text) => {
+    const mediaType = 'text/event-stream';
+
+    expect(await refusalOf({ mediaType, text: inEvents(text) })).toEqual(refused);
+    expect(await refusalOf({ mediaType, text: inEvents(text, progress) })).toEqual(refused);
+  });
+
+  test('of a stream nothing goes on but messages that were read, up to the answer', async () => {
+    const text = [
+      ': \u2028data: EVIL\n',
+      `id: 7\nevent: EVIL\ndata: ${progress}\n\n`,
+      'retry: 1\nEVIL: 1\n\n',
+      `data: ${answered('{"name":"keep"}').replace(',', ',\ndata: ')}\n\n`,
+      `data: ${answered(evil)}\n\n`,
+    ];
+    const { ask } = watched({ mediaType: 'text/event-stream', text }, rule);
+    const { text: got } = await ask(request('tools/list'));
+
+    expect(got).toBe(
+      [progress, answered('{"name":"keep"}').replace(',', ', ')]
+        .map((message) => `event: message\ndata: ${message}\n\n`)
+        .join(''),
+    );
+  });
+
+  test('a stream that ends before the answer is no stream that could go on elsewhere', async () => {
+    const text = `id: 7\ndata: ${progress}\n\n`;
+    const { ask } = watched({ mediaType: 'text/event-stream', text }, rule);
+
+    await expect(ask(request('tools/list'))).rejects.toMatchObject({ code: 'upstream_failed' });
+  });
+
+  test.each([202, 204])('an HTTP %i in the place of a list is refused', async (status) => {
+    expect(await refusalOf({ status, mediaType: '' })).toEqual(refused);
+  });
+
+  test.each([400, 404])('a list under HTTP %i is no list', async (status) => {
+    const { ask, looked } = watched({ status, text: list }, rule);
+
+    expect(await ask(request('tools/list'))).toMatchObject({ status, mediaType: '', text: '' });
+    expect(looked).toEqual([]);
+  });
+
+  test.each(['1', 'null'])(
+    'an error under the id %s is passed on, whatever its status',
+    async (id) => {
+      const text = `{"jsonrpc":"2.0","id":${id},"error":{"code":-32000,"message":"no"}}`;
+      for (const status of [200, 400, 404]) {
+        const { ask } = watched({ status, text }, rule);
+
+        expect(await ask(request('tools/list'))).toMatchObject({ status, text });
+      }
+    },
+  );
 });
