@@ -1,10 +1,7 @@
 import type { Scope } from '#credentials/scope';
+import { eventsIn } from './event-stream.ts';
 import { scanMessage } from './json-scan.ts';
-import { SseEvents } from './sse-events.ts';
 import type { Upstream, UpstreamAnswer } from './upstream.ts';
-
-/** Nothing that is told of a change is as long. */
-const maxBytes = 1024 * 1024;
 
 /** What is told of, by the scope without which nobody hears of it. */
 const scopeByPrefix: ReadonlyArray<readonly [string, Scope]> = [
@@ -16,7 +13,7 @@ const scopeByPrefix: ReadonlyArray<readonly [string, Scope]> = [
 
 /**
  * An upstream of whose notifications a caller hears those that its `scopes` cover; of what it may not list or
- * read it does not hear that it changed. Itself where that is all of them.
+ * read it does not hear that it changed, nor what could be read as such. Itself where that is all of them.
  */
 export function heardUpstream(upstream: Upstream, scopes: readonly Scope[]): Upstream {
   // As it is for nearly every call.
@@ -36,10 +33,7 @@ async function* without(
   body: UpstreamAnswer['body'],
   unheard: readonly string[],
 ): AsyncGenerator<Uint8Array> {
-  const splitter = new SseEvents({ maxBytes, passLarge: true });
-  for await (const chunk of body instanceof Uint8Array ? [body] : body) {
-    for (const { raw, data } of splitter.push(chunk)) if (!isUnheard(data, unheard)) yield raw;
-  }
+  for await (const { raw, data } of eventsIn(body)) if (!isUnheard(data, unheard)) yield raw;
 }
 
 function isUnheard(data: Uint8Array, unheard: readonly string[]): boolean {
@@ -47,7 +41,7 @@ function isUnheard(data: Uint8Array, unheard: readonly string[]): boolean {
   // Only a text with an escape in it can hide the words.
   if (!text.includes('notifications/') && !text.includes('\\')) return false;
   const scan = scanMessage(data);
-  if (scan.outcome === 'refused') return false;
+  if (scan.outcome === 'refused') return true;
   const { method = '' } = scan.envelope;
   return unheard.some((prefix) => method.startsWith(prefix));
 }

@@ -120,6 +120,13 @@ function readEnvelope({
   return envelope;
 }
 
+/** Whether a message is an error and nothing else. One that could not be matched to its request has no id. JSON-RPC 2.0 §5 */
+export function isError(message: Uint8Array): boolean {
+  const json = strictJson(message, messageShape);
+  if (json.outcome === 'refused') return false;
+  return json.found.error !== undefined && json.found.result === undefined;
+}
+
 /** The text of UTF-8 bytes that are one character each. */
 function utf8(bytes: string): string {
   // oxlint-disable-next-line no-control-regex

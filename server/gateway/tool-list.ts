@@ -1,8 +1,7 @@
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { elementsIn, membersIn, stringAt } from './json-parts.ts';
-import { scanMessage } from './json-scan.ts';
-import { messageShape } from './message-shape.ts';
-import { strictJson, type Span } from './strict-json.ts';
+import { isError, scanMessage } from './json-scan.ts';
+import type { Span } from './strict-json.ts';
 
 /** An answer to `tools/list`, and where its tools are. */
 export interface ToolList {
@@ -52,14 +51,6 @@ export function toolsIn(message: Buffer): ToolList | undefined {
     return { name, span: tool };
   });
   return { span, tools };
-}
-
-/** Whether a message is an error and nothing else. One that could not be matched to its request has no id. JSON-RPC 2.0 §5 */
-export function isError(message: Buffer): boolean {
-  const json = strictJson(message, messageShape);
-  return (
-    json.outcome === 'json' && json.found.error !== undefined && json.found.result === undefined
-  );
 }
 
 export function unreadableTools(why: string): GatewayRefusal {

@@ -1,6 +1,7 @@
 import { responseIn, wholeBody } from '#gateway/event-stream';
+import { GatewayRefusal } from '#gateway/gateway-refusal';
 import { membersIn } from '#gateway/json-parts';
-import { scanMessage } from '#gateway/json-scan';
+import { isError, scanMessage } from '#gateway/json-scan';
 import type { Span } from '#gateway/strict-json';
 import type { UpstreamAnswer } from '#gateway/upstream';
 
@@ -17,6 +18,8 @@ export interface ResponseMessage {
 /**
  * The response in an answer; `undefined` where there is none to be read, and the answer says so by its status.
  * An answer that was read is given back by `whole`.
+ *
+ * @throws {GatewayRefusal} `upstream_failed` for what two readers could understand differently
  */
 export async function responseOf({
   status,
@@ -29,6 +32,10 @@ export async function responseOf({
   const bytes = mediaType === 'application/json' ? await wholeBody(body) : await responseIn(body);
   const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const scan = scanMessage(message);
+  if (scan.outcome === 'refused' && !isError(message)) {
+    const detail = `its answer cannot be read: ${scan.reason}`;
+    throw new GatewayRefusal('upstream_failed', { detail });
+  }
   if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') {
     return { message, result: undefined, code: undefined };
   }

@@ -1,10 +1,10 @@
 import { eventsIn, wholeBody } from '#gateway/event-stream';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import { messageWithoutTools } from '#gateway/hidden-tools';
-import { scanMessage } from '#gateway/json-scan';
+import { isError, scanMessage } from '#gateway/json-scan';
 import { messageEvent } from '#gateway/sse-event';
 import { SseEventTooLarge } from '#gateway/sse-events';
-import { isError, unreadableTools } from '#gateway/tool-list';
+import { unreadableTools } from '#gateway/tool-list';
 import type { Upstream, UpstreamAnswer } from '#gateway/upstream';
 import type { ServerRecord } from '#organizations/server-record';
 import { listedTools } from './listed-tools.ts';

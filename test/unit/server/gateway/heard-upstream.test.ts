@@ -58,10 +58,22 @@ test('what is left keeps its bytes, comments and ids, however it is cut', async 
   );
 });
 
-test('an event of many megabytes is not held', async () => {
-  const long = eventStream(JSON.stringify({ result: 'x'.repeat(3_000_000) }));
+test('an answer of many megabytes is heard', async () => {
+  const long = eventStream(
+    JSON.stringify({ jsonrpc: '2.0', id: 1, result: 'x'.repeat(3_000_000) }),
+  );
 
   expect(await heard(stream([long.slice(0, 2_000_000), long.slice(2_000_000)]), [])).toBe(long);
+});
+
+test.each([
+  ['a method twice', kinds.tools.replace('}', ',"method":"notifications/message"}')],
+  ['data behind it', `${kinds.tools} {}`],
+  ['another case', kinds.tools.replace('"method"', '"Method"')],
+  ['a list', `[${kinds.tools}]`],
+  ['two megabytes of blanks', kinds.tools + ' '.repeat(2 << 20)],
+])('what could be read as such is not heard either: %s', async (_, text) => {
+  expect(await heard(stream(eventStream(text, kinds.log)), [])).toBe(eventStream(kinds.log));
 });
 
 test('an answer that is no stream passes', async () => {

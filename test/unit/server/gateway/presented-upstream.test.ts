@@ -65,8 +65,19 @@ test('a response among events is presented, and the events around it are not tou
 });
 
 test.each([
+  ['no JSON', 'sorry'],
+  ['a result twice', json('{"instructions":"a"}').replace('}}', '},"result":{}}')],
+  ['data behind it', `${json('{}')} {}`],
+])('what could be presented otherwise to others is refused: %s', async (_, text) => {
+  const refused = { code: 'upstream_failed' };
+  const event = { mediaType: 'text/event-stream', text: `data: ${text}\n\n` };
+
+  await expect(present({ text }, { instructions: 'b' })).rejects.toMatchObject(refused);
+  await expect(present(event, { instructions: 'b' })).rejects.toMatchObject(refused);
+});
+
+test.each([
   ['an error', { text: '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}' }],
-  ['no JSON', { text: 'sorry' }],
   ['a refusal', { text: json('{"serverInfo":{}}'), status: 400 }],
   ['a result that is no object', { text: json('[]') }],
   ['a server info that is none', { text: json('[{"serverInfo":1}]') }],

@@ -24,6 +24,17 @@ afterAll(async () => {
   await temporary[Symbol.asyncDispose]();
 });
 
+test.each([
+  '{"jsonrpc":"2.0","id":1,"result":{"resources":[]},"result":{"resources":[]}}',
+  '{"jsonrpc":"2.0","id":1,"result":{"resources":[]}} {}',
+  '[{"jsonrpc":"2.0","id":1,"result":{"resources":[]}}]',
+])('a list of the upstream that can be read in two ways is refused: %s', async (text) => {
+  const upstream = fakeUpstream(() => ({ text }));
+  const behindOurs = pages(upstream, 'resources/list');
+
+  await expect(behindOurs).rejects.toMatchObject({ code: 'upstream_failed' });
+});
+
 type Method = 'resources/list' | 'skills/list';
 interface Page {
   readonly uris: readonly string[];
