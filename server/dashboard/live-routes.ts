@@ -41,10 +41,12 @@ export function liveRoutes(
       return membership?.isProved === true && mayDo(membership.role, needs.permission);
     };
     const server = queryText(request, 'server');
-    reply.hijack();
     const topic = { sessionId, userId, organization, server, isAllowed };
-    if (!(await streams.open(topic, reply.raw))) reply.raw.writeHead(503).end();
-    return reply;
+    const isOpen = await streams.open(topic, () => {
+      reply.hijack();
+      return reply.raw;
+    });
+    return isOpen ? reply : reply.code(503).send();
   });
 
   app.addHook('preClose', async () => streams.close());

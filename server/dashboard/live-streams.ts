@@ -45,13 +45,20 @@ export class LiveStreams {
   #written = '';
   #provedAt = 0;
   #isLooking = false;
+  #isClosed = false;
 
   constructor(ports: LiveStreamsPorts) {
     this.#ports = ports;
   }
 
-  /** Takes the response over. `false` when there are too many streams already. */
-  async open(topic: LiveTopic, response: ServerResponse): Promise<boolean> {
+  /**
+   * Opens a stream by the response that `take` hands over: only once nothing can fail any more, as nobody else answers from
+   * then on. `false`, without having taken it, when there are too many streams already or the server stops.
+   */
+  async open(topic: LiveTopic, take: () => ServerResponse): Promise<boolean> {
+    const { organization, server } = topic;
+    const state = await this.#ports.changes.stateOf(organization, server);
+    if (this.#isClosed) return false;
     const theirs = [...this.#streams].filter(({ userId }) => userId === topic.userId);
     this.#makeRoom(
       theirs.filter(({ sessionId }) => sessionId === topic.sessionId),
@@ -59,8 +66,7 @@ export class LiveStreams {
     );
     this.#makeRoom(theirs, streamsAPerson);
     if (this.#streams.size >= streamsInAll) return false;
-    const { organization, server } = topic;
-    const state = await this.#ports.changes.stateOf(organization, server);
+    const response = take();
     const stream: Stream = { ...topic, response, state };
     response.writeHead(200, {
       'Content-Type': 'text/event-stream',
@@ -82,6 +88,7 @@ export class LiveStreams {
 
   /** Ends every stream; browsers come back by themselves once a server listens again. */
   close(): void {
+    this.#isClosed = true;
     for (const stream of this.#streams) stream.response.end();
     this.#streams.clear();
     clearInterval(this.#timer);

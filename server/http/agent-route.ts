@@ -46,9 +46,9 @@ export function agentRoute(
     const offered = headers['sec-websocket-protocol']?.split(',').map((name) => name.trim());
     if (!offered?.includes(subprotocol)) throw new TunnelRefusal('bad_subprotocol');
     if (!agents.hasRoomFor(agent.id)) throw new TunnelRefusal('full');
-    reply.hijack();
     const upgrade = upgrades.take(raw);
-    if (!upgrade) return reply;
+    if (!upgrade) throw new TunnelRefusal('no_upgrade');
+    reply.hijack();
     agents.used(agent);
     agents.accept(agent, { request: raw, ...upgrade });
     const { organization, name, keyId } = agent;

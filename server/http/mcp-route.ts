@@ -13,7 +13,7 @@ interface Place {
 }
 
 export interface McpRouteOptions {
-  readonly gateway: Gateway;
+  readonly gateway: Pick<Gateway, 'handle'>;
   readonly maxBodyBytes: number;
   readonly allowedOrigins: readonly string[];
 }
@@ -31,16 +31,22 @@ export function mcpRoute(
     const { organization, server } = request.params;
     if (!isEndpointPath(request.url, organization, server)) return reply.callNotFound();
     const { raw: response } = reply;
-    reply.hijack();
     const cors = corsHeaders(request, allowedOrigins);
-    if (request.method === 'OPTIONS' && cors) {
-      return sendAnswer(response, { status: 204, headers: cors });
-    }
     const { id, ip: address } = request;
     const details = { id, organization, server, maxBodyBytes, address };
-    const answer = await gateway.handle(new IncomingCall(request.raw, response, details));
-    const headers = { ...answer.headers, ...cors, 'X-Request-Id': request.id };
-    await sendAnswer(response, { ...answer, headers });
+    reply.hijack();
+    try {
+      if (request.method === 'OPTIONS' && cors) {
+        return await sendAnswer(response, { status: 204, headers: cors });
+      }
+      const answer = await gateway.handle(new IncomingCall(request.raw, response, details));
+      const headers = { ...answer.headers, ...cors, 'X-Request-Id': request.id };
+      await sendAnswer(response, { ...answer, headers });
+    } catch (err) {
+      // The framework answers nothing from here on, and would leave the connection open.
+      request.log.error({ err }, 'an answer could not be sent');
+      response.destroy();
+    }
   };
   app.all<Place>(mcpRoutePath, { onRequest }, (_request, reply) => reply);
 }

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 
 import type { GatewayAnswer } from '#gateway/exchange';
 
-/** Sends what the gateway answers, as fast as the caller takes it. Never rejects. */
+/** Sends what the gateway answers, as fast as the caller takes it. Rejects when it cannot begin. */
 export async function sendAnswer(response: ServerResponse, answer: GatewayAnswer): Promise<void> {
   const { status, headers, body } = answer;
   if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) {

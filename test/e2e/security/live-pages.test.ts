@@ -34,6 +34,18 @@ test.each(Object.entries(ends))('80: a live page ends when its browser %s', asyn
   expect((await app.get('/dashboard/acme/live', browser.cookie)).status).not.toBe(200);
 });
 
+test('a live page for which the database cannot be read is refused, and its connection is not left open', async () => {
+  const browser = await app.browser('user_unlucky');
+  const { connection } = app.server.stores;
+  connection.exec('alter table oauth_client rename to oauth_client_elsewhere');
+  const failed = await live(browser);
+  connection.exec('alter table oauth_client_elsewhere rename to oauth_client');
+
+  expect(failed.status).toBe(503);
+  expect(await failed.text).toContain('try again');
+  expect((await live(browser)).status).toBe(200);
+});
+
 test('83: a live page of one factor ends when the organization asks for two, and one of two stays', async () => {
   const membership = { organizationId: 'org_acme', role: 'member' } as const;
   const one = await live(await app.browser('user_one_factor', membership, 1));

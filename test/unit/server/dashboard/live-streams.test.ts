@@ -10,11 +10,14 @@ function live() {
   const states = new Map<string, number>();
   let written = 0;
   const failures: unknown[] = [];
+  const read = { stateOf: () => Promise.resolve() };
   const streams = new LiveStreams({
     changes: {
       written: () => String(written),
-      stateOf: async (organization, server) =>
-        String(states.get(`${organization}/${server ?? ''}`) ?? 0),
+      async stateOf(organization, server) {
+        await read.stateOf();
+        return String(states.get(`${organization}/${server ?? ''}`) ?? 0);
+      },
     },
     failed: (error) => failures.push(error),
     clock: stillClock(),
@@ -32,14 +35,18 @@ function live() {
       if (typeof chunk === 'string') lines.push(chunk);
       return end();
     };
-    const listener = { isAllowed: true, lines, response };
+    const listener = { isAllowed: true, isOpen: false, isTaken: false, lines, response };
     const { sessionId = 's1', userId = 'user_dana', server } = but;
     const isAllowed = async () => listener.isAllowed;
-    await streams.open({ sessionId, userId, organization: 'acme', server, isAllowed }, response);
+    const topic = { sessionId, userId, organization: 'acme', server, isAllowed };
+    listener.isOpen = await streams.open(topic, () => {
+      listener.isTaken = true;
+      return response;
+    });
     lines.length = 0;
     return listener;
   };
-  return { streams, write, open, failures };
+  return { streams, write, open, failures, read };
 }
 
 test('a stream says so when something of its topic was written, and not what', async () => {
@@ -103,4 +110,28 @@ test('however often somebody signs in, they keep the newest twenty, and nobody e
   );
   expect(other.lines).toEqual([]);
   streams.close();
+});
+
+test('a topic that cannot be read takes no response over, and ends nobody else’s stream', async () => {
+  const { streams, open, read } = live();
+  const pages = [];
+  for (let page = 0; page < 4; page += 1) pages.push(await open());
+  read.stateOf = () => Promise.reject(new Error('locked'));
+
+  await expect(open()).rejects.toThrow('locked');
+  expect(pages.map(({ lines }) => lines)).toEqual([[], [], [], []]);
+  expect(streams.count).toBe(4);
+  streams.close();
+});
+
+test('a stream that was about to open when the server stopped does not', async () => {
+  const { streams, open, read } = live();
+  const reading = Promise.withResolvers<void>();
+  read.stateOf = () => reading.promise;
+  const opening = open();
+  streams.close();
+  reading.resolve();
+
+  expect(await opening).toMatchObject({ isOpen: false, isTaken: false });
+  expect(streams.count).toBe(0);
 });
