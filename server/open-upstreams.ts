@@ -91,6 +91,7 @@ export async function openUpstreams(
   const upstreams = new Upstreams({
     demo: demoUpstream(demo),
     guard,
+    clock,
     stdio: (path, caller) => stdio.upstreamOf(path, callerName(caller)),
     agent: ({ agentId, server, caller }) => tunnels.upstreamOf(agentId, server, callerName(caller)),
   });

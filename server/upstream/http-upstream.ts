@@ -13,6 +13,8 @@ const maxConnections = 4096;
 
 /** An MCP server over Streamable HTTP, reached through a pool of kept-alive connections. */
 export interface HttpUpstream extends Upstream {
+  /** Whether a request of it, or its answer, is under way. */
+  readonly isBusy: () => boolean;
   close(): Promise<void>;
 }
 
@@ -47,6 +49,8 @@ export function httpUpstream(url: string, guard?: OutboundGuard): HttpUpstream {
         throw new UpstreamError(codeOf(cause), `${method} ${origin}`, { cause });
       }
     },
+
+    isBusy: () => pool.stats.size > 0,
 
     close: () => pool.destroy(),
   };

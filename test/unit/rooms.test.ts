@@ -297,7 +297,10 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'server/console': { enters: ['gateway'], packages: ['zod'] },
   'server/usage': { enters: ['clock', 'gateway', 'log'] },
   'server/outbound': { packages: ['undici'] },
-  'server/upstream': { enters: ['gateway', 'organizations', 'outbound'], packages: ['undici'] },
+  'server/upstream': {
+    enters: ['clock', 'gateway', 'organizations', 'outbound'],
+    packages: ['undici'],
+  },
   'server/tools': { enters: ['audit', 'clock', 'gateway', 'organizations'] },
   'server/upstream-access': {
     enters: [
