@@ -35,6 +35,8 @@ export interface OpenAnswerHandle {
  */
 export class OpenAnswers {
   readonly #open = new Map<string, Set<OpenAnswer>>();
+  /** What is being looked up, by `lookedUpAs`: nothing is, twice at a time. */
+  readonly #looking = new Set<string>();
   readonly #timer: NodeJS.Timeout;
 
   constructor() {
@@ -84,8 +86,31 @@ export class OpenAnswers {
 
   /** All at once: a look that takes long holds up nobody's end but its own. */
   async #check(): Promise<void> {
-    await Promise.all([...this.#open.values()].map((answers) => checkAll(answers)));
+    const due = new Map<string, [OpenAnswer, ...OpenAnswer[]]>();
+    this.#each((answer) => {
+      const name = lookedUpAs(answer.admission);
+      if (this.#looking.has(name)) return;
+      const others = due.get(name);
+      if (others) others.push(answer);
+      else due.set(name, [answer]);
+    });
+    await Promise.all([...due].map(([name, answers]) => this.#lookUp(name, answers)));
   }
+
+  async #lookUp(name: string, answers: readonly [OpenAnswer, ...OpenAnswer[]]): Promise<void> {
+    this.#looking.add(name);
+    const now = await scopesNow(answers[0].admission);
+    this.#looking.delete(name);
+    for (const { admission, endless, controller } of answers) {
+      const mayLess = now && endless && !admission.scopes.every((scope) => now.includes(scope));
+      if (!now || mayLess) controller.abort();
+    }
+  }
+}
+
+/** A person is the same at every server, and may be a member of the organization of one alone. */
+function lookedUpAs({ reference, server }: Admission): string {
+  return `${reference} ${server.id}`;
 }
 
 function checkEndless(answers: ReadonlySet<OpenAnswer>): void {
@@ -95,19 +120,6 @@ function checkEndless(answers: ReadonlySet<OpenAnswer>): void {
     detail: `this credential listens by ${maxEndless} streams already`,
     retryAfterSeconds: 1,
   });
-}
-
-async function checkAll(answers: ReadonlySet<OpenAnswer>): Promise<void> {
-  const looks = new Map<string, Promise<readonly Scope[] | undefined>>();
-  const each = [...answers].map(async (answer) => {
-    const { reference, scopes } = answer.admission;
-    const look = looks.get(reference) ?? scopesNow(answer.admission);
-    looks.set(reference, look);
-    const now = await look;
-    const mayLess = now && answer.endless && !scopes.every((scope) => now.includes(scope));
-    if (!now || mayLess) answer.controller.abort();
-  });
-  await Promise.all(each);
 }
 
 /** A store that cannot be asked ends nothing yet: the exchange was let in, and the next check is near. */

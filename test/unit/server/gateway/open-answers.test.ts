@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { allScopes, type Scope } from '#server/credentials/scope';
 import { OpenAnswers } from '#server/gateway/open-answers';
-import { someAdmission } from '#support/some-admission';
+import { someAdmission, someServer } from '#support/some-admission';
 
 let open: OpenAnswers;
 
@@ -93,6 +93,34 @@ test('a credential that takes long to be looked up holds up the end of no other'
   await vi.advanceTimersByTimeAsync(1000);
 
   expect([endingSame.signal.aborted, endingOther.signal.aborted]).toEqual([true, true]);
+});
+
+test('a credential that takes long to be looked up is not looked up again meanwhile', async () => {
+  const { admission, standing } = credential('key_a');
+  const { promise, resolve } = Promise.withResolvers<readonly Scope[] | undefined>();
+  standing.mockReturnValue(promise);
+  const controller = new AbortController();
+  open.add(admission, controller);
+  await vi.advanceTimersByTimeAsync(10_000);
+
+  expect(standing).toHaveBeenCalledTimes(1);
+
+  resolve(allScopes);
+  await vi.advanceTimersByTimeAsync(500);
+
+  expect(standing).toHaveBeenCalledTimes(2);
+});
+
+test('a person who left one organization is looked up for every server of theirs', async () => {
+  const at = (id: string) => someServer({ id });
+  const [left, stays] = [credential('user_a'), credential('user_a')];
+  const [ending, going] = [new AbortController(), new AbortController()];
+  open.add({ ...stays.admission, server: at('srv_stays') }, going);
+  open.add({ ...left.admission, server: at('srv_left') }, ending);
+  left.standing.mockResolvedValue(undefined);
+  await vi.advanceTimersByTimeAsync(1000);
+
+  expect([ending.signal.aborted, going.signal.aborted]).toEqual([true, false]);
 });
 
 test('a store that cannot be asked ends nothing, and is asked again', async () => {
