@@ -22,6 +22,8 @@ export interface InterruptedCall {
  */
 export class InterruptedCalls {
   readonly #calls = new Map<string, InterruptedCall & { readonly timer: NodeJS.Timeout }>();
+  /** The states of each owner, the oldest first. */
+  readonly #byOwner = new Map<string, Set<string>>();
 
   get size(): number {
     return this.#calls.size;
@@ -29,12 +31,15 @@ export class InterruptedCalls {
 
   /** What the caller is to say when it comes back: 192 random bits. */
   keep(interrupted: InterruptedCall): string {
-    const own = [...this.#calls].filter(([, { owner }]) => owner === interrupted.owner);
-    const [oldest] = own;
-    if (oldest && own.length >= maxPerOwner) this.#giveUp(oldest[0]);
+    const { owner } = interrupted;
+    const before = this.#byOwner.get(owner);
+    const [oldest] = before ?? [];
+    if (oldest !== undefined && (before?.size ?? 0) >= maxPerOwner) this.#giveUp(oldest);
     const state = randomBytes(stateBytes).toString('base64url');
     const timer = setTimeout(() => this.#giveUp(state), keptMs).unref();
     this.#calls.set(state, { ...interrupted, timer });
+    const own = this.#byOwner.get(owner) ?? new Set();
+    this.#byOwner.set(owner, own.add(state));
     interrupted.call.ended.addEventListener('abort', () => this.#forget(state), { once: true });
     return state;
   }
@@ -54,7 +59,12 @@ export class InterruptedCalls {
   }
 
   #forget(state: string): void {
-    clearTimeout(this.#calls.get(state)?.timer);
+    const kept = this.#calls.get(state);
+    if (!kept) return;
+    clearTimeout(kept.timer);
     this.#calls.delete(state);
+    const own = this.#byOwner.get(kept.owner);
+    own?.delete(state);
+    if (own?.size === 0) this.#byOwner.delete(kept.owner);
   }
 }

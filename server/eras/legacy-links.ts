@@ -72,9 +72,8 @@ export class LegacyLinks {
     }
   }
 
-  /** Whose links there are. */
-  owners(): Iterable<string> {
-    return this.#byOwner.keys();
+  keeps(owner: string): boolean {
+    return this.#byOwner.has(owner);
   }
 
   /** Ends the links of an owner, those that are being made too. */

@@ -73,9 +73,9 @@ export class ModernFace {
     }
   }
 
-  /** For whom a link is kept; an interrupted call is one of its link's. */
-  owners(): Iterable<string> {
-    return this.#links.owners();
+  /** Whether a link is kept for an owner; an interrupted call is one of its link's. */
+  keeps(owner: string): boolean {
+    return this.#links.keeps(owner);
   }
 
   /** Ends the links of an owner, and the calls in them that wait for a response. */

@@ -57,8 +57,8 @@ export class TranslatedEras implements EraFaces {
     return { send };
   }
 
-  owners(): Iterable<string> {
-    return this.#modern.owners();
+  keeps(owner: string): boolean {
+    return this.#modern.keeps(owner);
   }
 
   endOf(owner: string): void {

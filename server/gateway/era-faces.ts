@@ -13,8 +13,8 @@ export interface EraFaces {
    */
   facing(era: Era, call: FacedCall): Upstream;
 
-  /** For whom something is kept at upstreams for the sake of translation. */
-  owners(): Iterable<string>;
+  /** Whether something is kept for an owner at upstreams for the sake of translation. */
+  keeps(owner: string): boolean;
 
   /** Ends what is kept for an owner: links at their upstreams, calls that wait for them. */
   endOf(owner: string): void;

@@ -93,7 +93,7 @@ export class Gateway {
     this.#kept = new KeptOwners({
       clock: ports.clock,
       written: () => ports.admissions.written(),
-      kept: () => new Set(keepers.flatMap((keeper) => [...keeper.owners()])),
+      keeps: (owner) => keepers.some((keeper) => keeper.keeps(owner)),
       left: ports.left,
       end: (owner) => keepers.forEach((keeper) => keeper.endOf(owner)),
     });

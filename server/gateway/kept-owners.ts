@@ -16,8 +16,8 @@ export interface KeptOwnersPorts {
   readonly written: () => string;
   /** Nothing lets an owner in any more; told once. */
   readonly left: (owner: string) => void;
-  /** For whom anything is kept now. */
-  readonly kept: () => ReadonlySet<string>;
+  /** Whether anything is kept for an owner now. */
+  readonly keeps: (owner: string) => boolean;
   /** Ends all that is kept for an owner. */
   readonly end: (owner: string) => void;
 }
@@ -82,8 +82,8 @@ export class KeptOwners {
         this.#written = asOf;
         await this.#lookUp();
       }
-      if (isTime || this.#gone.size > 0) this.#end(now);
-      if (isTime) this.#lookedAt = now;
+      for (const owner of this.#gone) if (this.#ports.keeps(owner)) this.#ports.end(owner);
+      if (isTime) this.#forgetOld(now);
     } catch {
       this.#written = undefined;
     } finally {
@@ -116,11 +116,10 @@ export class KeptOwners {
     this.#ports.left(owner);
   }
 
-  #end(now: EpochSeconds): void {
-    const kept = this.#ports.kept();
-    for (const owner of this.#gone) if (kept.has(owner)) this.#ports.end(owner);
+  #forgetOld(now: EpochSeconds): void {
+    this.#lookedAt = now;
     for (const [owner, { seenAt }] of this.#owners) {
-      if (seenAt + forgottenSeconds >= now || kept.has(owner)) continue;
+      if (seenAt + forgottenSeconds >= now || this.#ports.keeps(owner)) continue;
       this.#owners.delete(owner);
       this.#gone.delete(owner);
     }

@@ -35,6 +35,8 @@ interface KeptSession extends LegacySession {
   readonly end: () => Promise<void>;
 }
 
+type Sessions = Map<string, KeptSession>;
+
 /** The upstream of a session. */
 export interface SessionEnd {
   /** `upstreamPlace` */
@@ -52,8 +54,10 @@ export interface SessionEnd {
  * MCP 2025-11-25 transports, "Session Management"
  */
 export class LegacySessions {
-  readonly #sessions = new Map<string, KeptSession>();
-  readonly #counts = new Map<string, number>();
+  /** The least recently used first, here and in `#byPrincipal`. */
+  readonly #sessions: Sessions = new Map();
+  readonly #byPrincipal = new Map<string, Sessions>();
+  readonly #byOwner = new Map<string, Sessions>();
   readonly #budget: KeptBudget = { maxBytes: maxKeptBytes, bytes: 0 };
   readonly #clock: Clock;
   readonly #timer: NodeJS.Timeout;
@@ -70,7 +74,9 @@ export class LegacySessions {
     { place = '', end = () => Promise.resolve() }: SessionEnd = {},
   ): LegacySession {
     this.#forgetOld();
-    if (this.#count(principal) >= maxSessionsPerPrincipal) this.#forgetOldestOf(principal);
+    const own = this.#byPrincipal.get(principal);
+    const [oldest] = own?.values() ?? [];
+    if (oldest && own && own.size >= maxSessionsPerPrincipal) this.#forget(oldest);
     const id = randomBytes(sessionIdBytes).toString('base64url');
     const usedAt = this.#clock.now();
     const session = {
@@ -85,7 +91,8 @@ export class LegacySessions {
       end,
     };
     this.#sessions.set(id, session);
-    this.#counts.set(principal, this.#count(principal) + 1);
+    addTo(this.#byPrincipal, principal, session);
+    addTo(this.#byOwner, ownerOfSession(session), session);
     return session;
   }
 
@@ -104,9 +111,8 @@ export class LegacySessions {
     if (!session) return;
     this.#sessions.delete(id);
     session.streams.forgetAll();
-    const left = this.#count(session.principal) - 1;
-    if (left > 0) this.#counts.set(session.principal, left);
-    else this.#counts.delete(session.principal);
+    takeFrom(this.#byPrincipal, session.principal, session);
+    takeFrom(this.#byOwner, ownerOfSession(session), session);
   }
 
   /** Forgets a session whose upstream nobody asks any more, and tells that upstream. */
@@ -115,16 +121,13 @@ export class LegacySessions {
     if (session) this.#forget(session);
   }
 
-  /** Whose sessions there are. */
-  owners(): Iterable<string> {
-    return new Set([...this.#sessions.values()].map(ownerOfSession));
+  keeps(owner: string): boolean {
+    return this.#byOwner.has(owner);
   }
 
   /** Ends the sessions of an owner, at their upstreams too. */
   endOf(owner: string): void {
-    for (const session of this.#sessions.values()) {
-      if (ownerOfSession(session) === owner) this.#forget(session);
-    }
+    for (const session of this.#byOwner.get(owner)?.values() ?? []) this.#forget(session);
   }
 
   /** Ends all sessions, at their upstreams too. */
@@ -132,30 +135,23 @@ export class LegacySessions {
     clearInterval(this.#timer);
     const sessions = [...this.#sessions.values()];
     this.#sessions.clear();
-    this.#counts.clear();
+    this.#byPrincipal.clear();
+    this.#byOwner.clear();
     await Promise.allSettled(sessions.map(({ end }) => end()));
   }
 
   #touch(session: KeptSession): void {
     session.usedAt = this.#clock.now();
-    this.#sessions.delete(session.id);
-    this.#sessions.set(session.id, session);
+    for (const sessions of [this.#sessions, this.#byPrincipal.get(session.principal)]) {
+      sessions?.delete(session.id);
+      sessions?.set(session.id, session);
+    }
   }
 
   #forget(session: KeptSession): void {
     this.close(session.id);
     // An upstream that cannot be told forgets by itself.
     session.end().catch(() => undefined);
-  }
-
-  #count(principal: string): number {
-    return this.#counts.get(principal) ?? 0;
-  }
-
-  #forgetOldestOf(principal: string): void {
-    for (const session of this.#sessions.values()) {
-      if (session.principal === principal) return this.#forget(session);
-    }
   }
 
   #forgetOld(): void {
@@ -168,6 +164,18 @@ export class LegacySessions {
       else this.#forget(session);
     }
   }
+}
+
+function addTo(groups: Map<string, Sessions>, name: string, session: KeptSession): void {
+  const group: Sessions = groups.get(name) ?? new Map();
+  groups.set(name, group);
+  group.set(session.id, session);
+}
+
+function takeFrom(groups: Map<string, Sessions>, name: string, { id }: KeptSession): void {
+  const group = groups.get(name);
+  group?.delete(id);
+  if (group?.size === 0) groups.delete(name);
 }
 
 function ownerOfSession({ principal, serverId }: LegacySession): string {

@@ -86,9 +86,8 @@ export class PlainLinks {
     if (known && (await known.link) === dead) this.#links.delete(key);
   }
 
-  /** Whose links there are. */
-  owners(): Iterable<string> {
-    return this.#links.keys();
+  keeps(key: string): boolean {
+    return this.#links.has(key);
   }
 
   /** Ends the link of an owner, at its upstream too. */

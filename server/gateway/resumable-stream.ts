@@ -46,6 +46,11 @@ export class ResumableStream {
     return this.kind === kind && !this.#isOpen;
   }
 
+  /** Whether any event of it can be asked for again. */
+  get isKept(): boolean {
+    return this.#kept.length > 0;
+  }
+
   get lastNumber(): number {
     return this.#lastNumber;
   }

@@ -41,6 +41,7 @@ export class SessionStreams {
     const stream: ResumableStream = new ResumableStream(id, kind, caller, keep);
     this.#streams.set(id, stream);
     this.#forgetOld();
+    if (this.#streams.size >= maxStreams / 10) this.#forgetEnded();
     return stream;
   }
 
@@ -92,15 +93,17 @@ export class SessionStreams {
     oldest.stream.drop(oldest.number);
   }
 
-  /** What is too old, and the streams that have ended and of which nothing is kept. */
+  /** Events that are too old. */
   #forgetOld(): void {
     const oldest = this.#clock.now() - keptSeconds;
     while ((this.#kept[0]?.at ?? oldest) < oldest) this.#drop();
-    if (this.#streams.size < maxStreams / 10) return;
-    const kept = new Set(this.#kept.map(({ stream }) => stream));
+  }
+
+  /** The streams that have ended and of which nothing is kept, and the oldest where there are too many. */
+  #forgetEnded(): void {
     for (const [id, stream] of this.#streams) {
-      const isLast = this.#streams.size > maxStreams || (!stream.isOpen && !kept.has(stream));
-      if (isLast) this.#streams.delete(id);
+      const isTooMany = this.#streams.size > maxStreams;
+      if (isTooMany || (!stream.isOpen && !stream.isKept)) this.#streams.delete(id);
     }
   }
 }

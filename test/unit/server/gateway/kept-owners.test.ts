@@ -6,6 +6,7 @@ let clock: StillClock;
 let owners: KeptOwners;
 let revision = 0;
 const kept = new Set<string>();
+const keeps = vi.fn((owner: string) => kept.has(owner));
 const end = vi.fn((owner: string) => void kept.delete(owner));
 const left = vi.fn();
 const written = vi.fn(() => String(revision));
@@ -17,7 +18,8 @@ beforeEach(() => {
   end.mockClear();
   left.mockClear();
   written.mockClear();
-  owners = new KeptOwners({ clock, written, kept: () => kept, end, left });
+  keeps.mockClear();
+  owners = new KeptOwners({ clock, written, keeps, end, left });
 });
 
 afterEach(() => {
@@ -165,4 +167,16 @@ test('a thousand owners are all looked up', async () => {
   await owners.look();
 
   expect(end).toHaveBeenCalledExactlyOnceWith('owner 999');
+});
+
+test('while one of a thousand owners is gone, nobody is asked for but them', async () => {
+  const all = Array.from({ length: 1000 }, (_, n) => standing(`key ${n}`));
+  all.forEach((one, n) => owners.note(`owner ${n}`, one));
+  all[7]?.revoke();
+  await owners.look();
+  keeps.mockClear();
+  await owners.look();
+  await owners.look();
+
+  expect(keeps.mock.calls).toEqual([['owner 7'], ['owner 7']]);
 });

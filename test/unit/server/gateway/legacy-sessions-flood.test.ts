@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 
 import { LegacySessions } from '#server/gateway/legacy-sessions';
+import { LostCaller } from '#server/gateway/lost-caller';
+import { mapSteps } from '#support/map-steps';
 
 test('a principal who opens very many sessions loses its own oldest, and nobody else any', () => {
   const sessions = new LegacySessions({ now: () => 1 });
@@ -22,4 +24,31 @@ test('a session that is closed makes room for another', () => {
   }
 
   expect(sessions.find(first.id, 'one', 'server')).toMatchObject({ id: first.id });
+});
+
+test('what is done for one owner does not grow with the sessions of all others', () => {
+  const sessions = new LegacySessions({ now: () => 1 });
+  for (let index = 0; index < 5000; index += 1) {
+    sessions.open(`other ${index % 50}`, `server ${index % 7}`, 'theirs');
+  }
+  const mine = sessions.open('mine', 'server 1', 'first');
+  for (let index = 0; index < 999; index += 1) sessions.open('mine', 'server 2', 'more');
+
+  expect(mapSteps(() => sessions.keeps('mine server 1'))).toBe(0);
+  // The principal has as many as it may: its oldest makes room.
+  expect(mapSteps(() => sessions.open('mine', 'server 2', 'one more'))).toBeLessThan(5);
+  expect(sessions.find(mine.id, 'mine', 'server 1')).toBeUndefined();
+  expect(mapSteps(() => sessions.endOf('other 3 server 3'))).toBeLessThan(200);
+  expect(sessions.keeps('other 3 server 3')).toBe(false);
+  expect(sessions.keeps('other 3 server 4')).toBe(true);
+});
+
+test('an event of a session with a thousand streams does not walk through them', () => {
+  const { streams } = new LegacySessions({ now: () => 1 }).open('mine', 'server', 'first');
+  const open = () => streams.open('answer', new LostCaller(() => {}));
+  const [stream] = Array.from({ length: 900 }, open);
+  const event = { raw: Buffer.from('data: 1\n\n'), data: Buffer.from('1') };
+  stream?.push(event);
+
+  expect(mapSteps(() => stream?.push(event))).toBe(0);
 });
