@@ -31,6 +31,22 @@ export function metaOf({ capabilities, clientInfo, logLevel }: ClientWords): Mem
   };
 }
 
+/** The modern era's own tasks, which no other era can follow. */
+const tasksExtension = `${metaPrefix}tasks`;
+
+/**
+ * Capabilities of either side as the other era's peer may act on them: without tasks, which are another thing in each. Extensions
+ * stay: they are agreed on by these very words in both eras, as that of MCP Apps is.
+ */
+export function sharedCapabilities(
+  capabilities: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const { tasks: _, extensions, ...others } = capabilities;
+  if (typeof extensions !== 'object' || extensions === null) return others;
+  const kept = Object.entries(extensions).filter(([name]) => name !== tasksExtension);
+  return { ...others, ...(kept.length > 0 && { extensions: Object.fromEntries(kept) }) };
+}
+
 /** RFC 5424 §6.2.1 */
 export const logLevels: ReadonlySet<string> = new Set([
   'debug',

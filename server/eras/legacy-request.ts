@@ -1,5 +1,5 @@
-import { metaPrefix, type ClientWords } from './envelope.ts';
-import { messageOf, spanAt, stringAt, textAt, type Message } from './message.ts';
+import { metaPrefix, sharedCapabilities, type ClientWords } from './envelope.ts';
+import { messageOf, objectAt, spanAt, stringAt, textAt, type Message } from './message.ts';
 import { withMembers } from './with-members.ts';
 
 const envelopeNames = ['protocolVersion', 'clientInfo', 'clientCapabilities', 'logLevel'];
@@ -29,7 +29,9 @@ export function legacyRequest(message: Message, id: string): Message {
 export function clientOf(message: Message): ClientWords {
   const said = (name: string) => ['params', '_meta', metaPrefix + name];
   return {
-    capabilities: textAt(message, ...said('clientCapabilities')) ?? '{}',
+    capabilities: JSON.stringify(
+      sharedCapabilities(objectAt(message, ...said('clientCapabilities'))),
+    ),
     clientInfo: textAt(message, ...said('clientInfo')),
     logLevel: stringAt(message, ...said('logLevel')),
   };

@@ -1,5 +1,5 @@
 import { messageOf, objectAt, spanAt, stringAt, textAt, valueAt, type Message } from './message.ts';
-import { modernVersion, serverInfoName } from './envelope.ts';
+import { modernVersion, serverInfoName, sharedCapabilities } from './envelope.ts';
 import { resultTo } from './responses.ts';
 import { withMembers } from './with-members.ts';
 
@@ -37,12 +37,9 @@ export function modernStatus(response: Message): number {
   return valueAt(response, 'error', 'code') === -32601 ? 404 : 200;
 }
 
-/**
- * The answer to `server/discover`, made of what a legacy upstream said in its handshake. Tasks are left out,
- * which are another thing there.
- */
+/** The answer to `server/discover`, made of what a legacy upstream said in its handshake. */
 export function discoverResult(initialized: Message, id: string): Message {
-  const { tasks: _, ...capabilities } = objectAt(initialized, 'result', 'capabilities');
+  const capabilities = sharedCapabilities(objectAt(initialized, 'result', 'capabilities'));
   const instructions = stringAt(initialized, 'result', 'instructions');
   const result = {
     resultType: 'complete',

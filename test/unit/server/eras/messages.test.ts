@@ -124,16 +124,56 @@ describe('the handshake', () => {
       }),
     );
 
-  test('announces skills, and no extension that may be words of its own era', () => {
-    const skills = { 'io.modelcontextprotocol/skills': { directoryRead: true } };
-    const extensions = { ...skills, 'io.modelcontextprotocol/tasks': {} };
-    const result = { supportedVersions: ['2026-07-28'], capabilities: { extensions } };
+  const apps = {
+    'io.modelcontextprotocol/ui': { mimeTypes: ['text/html;profile=mcp-app'] },
+    'io.modelcontextprotocol/skills': { directoryRead: true },
+    'com.example/own': { deep: [1, { a: null }] },
+  };
+  const withTasks = { ...apps, 'io.modelcontextprotocol/tasks': {} };
+
+  test('announces the extensions of a modern server but for its tasks, as those of MCP Apps', () => {
+    const result = {
+      supportedVersions: ['2026-07-28'],
+      capabilities: { extensions: withTasks, tasks: {} },
+    };
     const extended = messageOf(JSON.stringify({ jsonrpc: '2.0', id: 1, result }));
 
     expect(json(initializeAnswer(initialize('2025-11-25'), extended))).toMatchObject({
-      result: { capabilities: { extensions: skills } },
+      result: { capabilities: { extensions: apps } },
     });
     expect(text(initializeAnswer(initialize('2025-11-25'), extended))).not.toContain('tasks');
+  });
+
+  test('announces those of a legacy server to modern callers', () => {
+    const result = { protocolVersion: '2025-11-25', capabilities: { extensions: withTasks } };
+    const extended = messageOf(JSON.stringify({ jsonrpc: '2.0', id: 1, result }));
+
+    expect(json(discoverResult(extended, '1'))).toMatchObject({
+      result: { capabilities: { extensions: apps } },
+    });
+    expect(text(discoverResult(extended, '1'))).not.toContain('tasks');
+  });
+
+  test('says those of a client in either direction', () => {
+    const modern = messageOf(
+      JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/list',
+        params: {
+          _meta: {
+            'io.modelcontextprotocol/clientCapabilities': { roots: {}, extensions: withTasks },
+          },
+        },
+      }),
+    );
+    const said = { roots: {}, extensions: withTasks };
+
+    expect(JSON.parse(modernCapabilities(initialize('2025-11-25', said)))).toEqual({
+      roots: {},
+      extensions: apps,
+    });
+    expect(JSON.parse(clientOf(modern).capabilities)).toEqual({ roots: {}, extensions: apps });
   });
 
   test.each([
