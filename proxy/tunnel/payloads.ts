@@ -7,7 +7,7 @@ export type Bound = { organization: string; agent: string; servers: readonly str
 export type Opening = Pick<TunnelRequest, 'server' | 'method' | 'headers' | 'caller'>;
 
 const forwarded =
-  /^(?:content-type|accept|last-event-id|mcp-(?:session-id|protocol-version|method|name)|mcp-param-[\w-]+)$/;
+  /^(?:content-type|accept|last-event-id|traceparent|tracestate|mcp-(?:session-id|protocol-version|method|name)|mcp-param-[\w-]+)$/;
 const answered = new Set(['content-type', 'mcp-session-id', 'retry-after']);
 
 /** `undefined` when it cannot be read. */

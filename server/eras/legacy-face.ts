@@ -76,7 +76,7 @@ export class LegacyFace {
     }
     const message = readMessage(body);
     if (!message) return toldNothing(400);
-    return session.take(message, { upstream, signal });
+    return session.take(message, { upstream, signal, headers });
   }
 
   close(): void {

@@ -1,6 +1,6 @@
 import { endUpstreamSession } from '#gateway/end-upstream-session';
-import { postHeaders } from '#gateway/forwarded-headers';
-import type { Upstream, UpstreamAnswer } from '#gateway/upstream';
+import { postHeaders, traceHeaders } from '#gateway/forwarded-headers';
+import type { Upstream, UpstreamAnswer, UpstreamRequest } from '#gateway/upstream';
 import { allChanged } from './change-kinds.ts';
 import { discardAnswer } from './discard-answer.ts';
 import type { ClientWords } from './envelope.ts';
@@ -84,15 +84,15 @@ export class LegacyLink {
     return String(this.#lastId);
   }
 
-  /** Asks the upstream; `message` has an id that `nextId` gave. */
-  async start(message: Message): Promise<Started> {
+  /** Asks the upstream; `message` has an id that `nextId` gave, `callers` are the headers of the request it is made for. */
+  async start(message: Message, callers: UpstreamRequest['headers'] = {}): Promise<Started> {
     const call = new LegacyCall(message.envelope.id ?? '', (told) => this.tell(told));
     this.#calls.set(call.id, call);
     call.ended.addEventListener('abort', () => this.#calls.delete(call.id), { once: true });
     // An upstream may ask over the stream that belongs to no call.
     if (this.#hasSession && this.#canAsk.size > 0) void this.listen();
     try {
-      const headers = this.#headers;
+      const headers = { ...this.#headers, ...traceHeaders(callers) };
       const { body } = message;
       const answer = await this.#upstream.send({
         method: 'POST',

@@ -1,4 +1,4 @@
-import type { Upstream, UpstreamAnswer } from '#gateway/upstream';
+import type { Upstream, UpstreamAnswer, UpstreamRequest } from '#gateway/upstream';
 import { AskedCaller } from './asked-caller.ts';
 import { filterMembers } from './change-kinds.ts';
 import { ChangeStream } from './change-stream.ts';
@@ -23,6 +23,7 @@ export interface Passage {
   readonly upstream: Upstream;
   /** Aborted when nobody waits any more. */
   readonly signal: AbortSignal;
+  readonly headers: UpstreamRequest['headers'];
 }
 
 /** One session of a caller of the older era at an upstream of the modern one, which keeps nothing of it. */
@@ -91,7 +92,10 @@ export class LegacySessionOverModern {
     }
   }
 
-  async #call(message: Message, { upstream, signal: callers }: Passage): Promise<UpstreamAnswer> {
+  async #call(
+    message: Message,
+    { upstream, signal: callers, headers }: Passage,
+  ): Promise<UpstreamAnswer> {
     const { id = 'null' } = message.envelope;
     const cancelled = new AbortController();
     const signal = AbortSignal.any([callers, cancelled.signal]);
@@ -102,12 +106,12 @@ export class LegacySessionOverModern {
     try {
       const [client, caller] = [this.#client, this.#caller];
       const sent = modernRequest(message, client);
-      const first = await upstream.send(modernPost(sent, signal));
+      const first = await upstream.send(modernPost(sent, signal, headers));
       if (!carriesMessages(first)) {
         over();
         return first;
       }
-      const ports = { upstream, client, caller, signal };
+      const ports = { upstream, client, caller, signal, headers };
       return await told(until(translatedCall(message, first, ports), cancelled.signal, over));
     } catch (error) {
       over();

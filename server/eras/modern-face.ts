@@ -62,7 +62,7 @@ export class ModernFace {
       if (!link) return undefined;
       if (method === 'server/discover') return toldOnce(discoverResult(link.initialized, id));
       if (method === 'subscriptions/listen') return toldLive(listening(link, message, signal));
-      const started = await link.start(legacyRequest(message, link.nextId()));
+      const started = await link.start(legacyRequest(message, link.nextId()), request.headers);
       if (started.outcome === 'started')
         return this.#follow(message, { ...asker, link, call: started.call }, signal);
       if (started.outcome === 'refused') return started.answer;

@@ -1,4 +1,4 @@
-import { modernHeaders } from '#gateway/forwarded-headers';
+import { modernHeaders, traceHeaders } from '#gateway/forwarded-headers';
 import type { UpstreamRequest } from '#gateway/upstream';
 import { metaOf, type ClientWords } from './envelope.ts';
 import { messageOf, spanAt, type Message } from './message.ts';
@@ -27,7 +27,12 @@ export function modernRequest(
   return messageOf(withMembers(body, envelope.root, changes));
 }
 
-/** The POST that carries a message of the modern era. */
-export function modernPost({ body, envelope }: Message, signal: AbortSignal): UpstreamRequest {
-  return { method: 'POST', headers: modernHeaders(envelope), body, signal };
+/** The POST that carries a message of the modern era; `callers` are the headers of the request that it is made for. */
+export function modernPost(
+  { body, envelope }: Message,
+  signal: AbortSignal,
+  callers: UpstreamRequest['headers'] = {},
+): UpstreamRequest {
+  const headers = { ...modernHeaders(envelope), ...traceHeaders(callers) };
+  return { method: 'POST', headers, body, signal };
 }

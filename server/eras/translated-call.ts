@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 
-import type { Upstream, UpstreamAnswer } from '#gateway/upstream';
+import type { Upstream, UpstreamAnswer, UpstreamRequest } from '#gateway/upstream';
 import type { AskedCaller } from './asked-caller.ts';
 import type { ClientWords } from './envelope.ts';
 import { legacyResult } from './legacy-result.ts';
@@ -26,6 +26,8 @@ export interface TranslatedCallPorts {
   readonly client: ClientWords;
   readonly caller: AskedCaller;
   readonly signal: AbortSignal;
+  /** Of the caller's request. */
+  readonly headers: UpstreamRequest['headers'];
 }
 
 /**
@@ -40,7 +42,7 @@ export interface TranslatedCallPorts {
 export async function* translatedCall(
   request: Message,
   answer: UpstreamAnswer,
-  { upstream, client, caller, signal }: TranslatedCallPorts,
+  { upstream, client, caller, signal, headers }: TranslatedCallPorts,
 ): AsyncGenerator<Message> {
   const { id = 'null', method = '' } = request.envelope;
   const failed = (problem: string) => errorTo(id, -32603, problem);
@@ -73,7 +75,7 @@ export async function* translatedCall(
       id: JSON.stringify(randomUUID()),
       params: again(needed, given),
     });
-    current = await upstream.send(modernPost(sent, signal));
+    current = await upstream.send(modernPost(sent, signal, headers));
     if (!carriesMessages(current)) return yield failed('the MCP server gave no answer');
   }
 }

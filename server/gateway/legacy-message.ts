@@ -3,7 +3,7 @@ import { saysItShowsUrls } from './ask-for-account.ts';
 import type { MessageCall } from './call.ts';
 import type { Cancellations } from './cancellations.ts';
 import type { GatewayAnswer, GatewayRequest } from './exchange.ts';
-import { legacyHeaders } from './forwarded-headers.ts';
+import { legacyHeaders, traceHeaders } from './forwarded-headers.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { hidesTools, withoutTools } from './hidden-tools.ts';
 import type { Envelope } from './json-scan.ts';
@@ -54,7 +54,8 @@ export async function legacyMessage(
       const { hiddenTools } = admission.server;
       const { signal } = ending;
       const place = upstreamPlace(admission.server);
-      const plain = { body, envelope, upstream, key: owner, place, hiddenTools, signal };
+      const trace = traceHeaders(request.headers);
+      const plain = { body, envelope, upstream, key: owner, place, hiddenTools, signal, trace };
       return plainRequest(plain, links);
     }
   }
@@ -69,7 +70,10 @@ async function inSession(
 ): Promise<GatewayAnswer> {
   const { request, envelope, upstream, body, ending, admission } = call;
   const { hiddenTools, id: serverId } = admission.server;
-  const headers = legacyHeaders(request.headers, session?.upstreamSessionId);
+  const headers = {
+    ...legacyHeaders(request.headers, session?.upstreamSessionId),
+    ...traceHeaders(request.headers),
+  };
   const answer = await send(upstream, { method: 'POST', headers, body, signal: ending.signal });
   if (session && answer.status === 404) {
     await discard(answer.body);

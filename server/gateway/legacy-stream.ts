@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Call } from './call.ts';
 import { followed } from './event-stream.ts';
 import type { GatewayAnswer } from './exchange.ts';
-import { legacyHeaders } from './forwarded-headers.ts';
+import { legacyHeaders, traceHeaders } from './forwarded-headers.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { sessionOf, type LegacySession, type LegacySessions } from './legacy-sessions.ts';
 import { LostCaller } from './lost-caller.ts';
@@ -25,7 +25,10 @@ export async function legacyStream(call: Call, sessions: LegacySessions): Promis
   const session = sessionOf(call, sessions);
   if (!session) throw new GatewayRefusal('unknown_session');
   if (request.method === 'DELETE') {
-    const headers = legacyHeaders(request.headers, session.upstreamSessionId);
+    const headers = {
+      ...legacyHeaders(request.headers, session.upstreamSessionId),
+      ...traceHeaders(request.headers),
+    };
     sessions.close(session.id);
     const answer = await send(upstream, { method: 'DELETE', headers, signal: ending.signal });
     await discard(answer.body);
@@ -97,6 +100,7 @@ async function listen(
   const lastEventId = cutOff?.stream.upstreamEventId;
   const headers = {
     ...legacyHeaders(request.headers, session.upstreamSessionId),
+    ...traceHeaders(request.headers),
     accept: 'text/event-stream',
     ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
   };

@@ -21,6 +21,8 @@ interface PlainRequest extends LinkAsked {
   readonly envelope: Envelope;
   readonly hiddenTools: readonly string[];
   readonly signal: AbortSignal;
+  /** `traceHeaders` */
+  readonly trace: Readonly<Record<string, string>>;
 }
 
 /**
@@ -33,18 +35,18 @@ export async function plainRequest(
   request: PlainRequest,
   links: PlainLinks,
 ): Promise<GatewayAnswer> {
-  const { body, envelope, upstream, signal, key } = request;
+  const { body, envelope, upstream, signal, key, trace } = request;
   const link = await links.link(request);
   if (link.era === 'modern') {
     const carried = withMeta(body, envelope, plainMeta);
-    const headers = modernHeaders(envelope);
+    const headers = modernHeaders(envelope, trace);
     const answer = await send(upstream, { method: 'POST', headers, body: carried, signal });
     return finish(request, answer);
   }
   // Several plain requests share one session, where each id may be in use once.
   const unique = envelope.idSpan ? withId(body, envelope, links.nextId()) : body;
   const forward = (over: LegacyLink) => {
-    const headers = { ...postHeaders, ...linkHeaders(over) };
+    const headers = { ...postHeaders, ...linkHeaders(over), ...trace };
     return send(upstream, { method: 'POST', headers, body: unique, signal });
   };
   const answer = await forward(link);

@@ -7,6 +7,8 @@ const forwarded = new Set([
   'mcp-method',
   'mcp-name',
   'last-event-id',
+  'traceparent',
+  'tracestate',
 ]);
 
 /** The headers that go through a tunnel, and no others. */

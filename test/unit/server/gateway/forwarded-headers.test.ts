@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { expect, test } from 'vitest';
-import { legacyHeaders, modernHeaders } from '#server/gateway/forwarded-headers';
+import { describe, expect, test } from 'vitest';
+import { legacyHeaders, modernHeaders, traceHeaders } from '#server/gateway/forwarded-headers';
 import { scannedRequest } from '#support/scanned-message';
 
 /** What a caller may send, good and bad. */
@@ -78,5 +78,67 @@ test('a request that the gateway makes modern itself says the newest version', (
     ...post,
     'mcp-protocol-version': '2026-07-28',
     'mcp-method': 'tools/list',
+  });
+});
+
+const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+
+describe('the trace of a request goes on', () => {
+  test.each([
+    'congo=t61rcWkgMzE',
+    'rojo=00f067aa0ba902b7,congo=t61rcWkgMzE',
+    ' 0tenant@system=a b!~ ,\ta=1,,',
+    Array.from({ length: 32 }, (_, n) => `k${n}=v`).join(),
+    `${'k'.repeat(256)}=${'v'.repeat(256)}`,
+  ])('with its state: %s', (tracestate) => {
+    expect(traceHeaders({ ...everything, traceparent, tracestate })).toEqual({
+      traceparent,
+      tracestate,
+    });
+  });
+
+  test.each([
+    '',
+    ',',
+    'congo',
+    'Congo=1',
+    'congo=',
+    '=1',
+    'a=1,a=2',
+    'a=b=c',
+    'a=\u00e9',
+    'a=1\r\nx-evil: 1',
+    Array.from({ length: 33 }, (_, n) => `k${n}=v`).join(),
+    `${'k'.repeat(257)}=v`,
+    `k=${'v'.repeat(257)}`,
+  ])('without a state that is none: %j', (tracestate) => {
+    expect(traceHeaders({ traceparent, tracestate })).toEqual({ traceparent });
+  });
+
+  test.each([
+    undefined,
+    '',
+    '00-1',
+    traceparent.toUpperCase(),
+    traceparent.replace('00-', 'ff-'),
+    traceparent.replace('00-', '01-'),
+    `${traceparent}-01`,
+    `${traceparent}, ${traceparent}`,
+    `${traceparent}\r\nx-evil: 1`,
+    `00-${'0'.repeat(32)}-00f067aa0ba902b7-01`,
+    `00-4bf92f3577b34da6a3ce929d0e0e4736-${'0'.repeat(16)}-01`,
+  ])('and not where it is none: %j', (parent) => {
+    expect(traceHeaders({ traceparent: parent, tracestate: 'a=1' })).toEqual({});
+  });
+
+  test('in a modern request, and baggage in none', () => {
+    const { envelope } = scannedRequest('tools/list');
+    const callers = { ...everything, traceparent, tracestate: 'a=1', baggage: 'user=dana' };
+
+    expect(modernHeaders(envelope, callers)).toEqual({
+      ...modernHeaders(envelope),
+      traceparent,
+      tracestate: 'a=1',
+    });
   });
 });

@@ -24,7 +24,7 @@ function ask(
   { key = 'key:a srv_1', hiddenTools = [] as string[] } = {},
 ) {
   return plainRequest(
-    { ...scannedMessage(message), upstream, key, place, hiddenTools, signal },
+    { ...scannedMessage(message), upstream, key, place, hiddenTools, signal, trace: {} },
     links,
   );
 }
