@@ -16,6 +16,7 @@ export type * from '#doctor/finding';
 export type * from '#presence/running-proxy';
 export { AccountsError } from '#accounts/accounts-error';
 export type { Launcher } from '#config/launch-entry';
+export { helperEnvironment } from '#config/helper-environment';
 export { packagedLauncher } from '#config/packaged-launcher';
 
 /**

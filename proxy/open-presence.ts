@@ -56,7 +56,7 @@ export function openPresence(
   ports: PresencePorts,
   log: Log,
 ): OpenedPresence {
-  const { clock, platform, pid, parentPid } = ports;
+  const { clock, env, platform, pid, parentPid } = ports;
   const { url, account } = connection;
   const name = connection.name === url ? shownUrl(url) : connection.name;
   const beginning = { pid, name, url: shownUrl(url), ...(account !== undefined && { account }) };
@@ -115,7 +115,7 @@ export function openPresence(
     let parent: Promise<string | undefined> | undefined;
 
     const tell = async (): Promise<RunningProxy> => {
-      parent ??= processName(parentPid, platform);
+      parent ??= processName(parentPid, platform, env);
       const [parentName, record] = await Promise.all([parent, token?.().catch(() => undefined)]);
       const page = door?.page();
       const reason = 'somebody is about to sign in with the browser';

@@ -15,7 +15,7 @@ import {
   shell,
   Tray,
 } from 'electron';
-import { openAccounts } from 'latchkey/accounts';
+import { helperEnvironment, openAccounts } from 'latchkey/accounts';
 import { answered } from '#answered';
 import { answers } from '#answers';
 import { appWindows } from '#app-windows';
@@ -42,7 +42,20 @@ import { sealed, windowLook } from '#window-look';
 
 /** The bundle, with the pages and the icons beside it. */
 const here = import.meta.dirname;
-const { platform, env } = process;
+const { platform } = process;
+/** As it was at the start. What is set later is for libraries, which ask the process itself. */
+const env = new Proxy(
+  { ...process.env },
+  {
+    set(own, name, value) {
+      if (typeof name === 'string') process.env[name] = value;
+      return Reflect.set(own, name, value);
+    },
+  },
+);
+// Electron starts the browser with the environment of this process, where our secrets must not be then.
+for (const name of Object.keys(env))
+  if (!(name in helperEnvironment(env))) delete process.env[name];
 const stopping = new AbortController();
 const windows = appWindows(makeWindow);
 

@@ -1,3 +1,5 @@
+import { helperEnvironment } from '#config/helper-environment';
+
 export type Desktop = {
   platform: NodeJS.Platform;
   env: Readonly<Record<string, string | undefined>>;
@@ -43,6 +45,7 @@ export async function openBrowser(url: URL, desktop: Desktop): Promise<boolean> 
   const { spawn } = await import('node:child_process');
   return new Promise((resolve) => {
     const child = spawn(chosen.command, chosen.args, {
+      env: helperEnvironment(desktop.env),
       stdio: 'ignore',
       detached: true,
       shell: false,

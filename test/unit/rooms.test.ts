@@ -126,7 +126,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: ['accounts', 'assistants', 'config', 'errors', 'keychain', 'log'],
   },
   'proxy/open-assistants': { enters: ['accounts', 'assistants', 'config'] },
-  'proxy/presence': { enters: ['clock', 'jsonrpc', 'kept', 'upstream'] },
+  'proxy/presence': { enters: ['clock', 'config', 'jsonrpc', 'kept', 'upstream'] },
   'proxy/open-presence': {
     enters: ['clock', 'config', 'errors', 'kept', 'log', 'presence', 'token', 'upstream'],
   },
@@ -165,7 +165,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'tunnel',
     ],
   },
-  'proxy/loopback': {},
+  'proxy/loopback': { enters: ['config'] },
   'proxy/single-executable': {},
   'proxy/keychain': { packages: ['@napi-rs/keyring'] },
   'proxy/jsonrpc': {},

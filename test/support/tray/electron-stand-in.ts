@@ -135,7 +135,7 @@ export const session = {
 
 export const shell = {
   async openExternal(url: string): Promise<void> {
-    tell({ tell: 'external', url });
+    tell({ tell: 'external', url, environment: Object.keys(process.env) });
   },
 };
 

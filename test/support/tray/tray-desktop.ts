@@ -28,6 +28,8 @@ export interface TrayDesktop extends AsyncDisposable {
   readonly notices: ShownNotice[];
   /** Addresses that were handed to the system's browser. */
   readonly opened: string[];
+  /** The names of the variables that the browser was started with, the last time. */
+  readonly browserEnvironment: () => readonly string[];
   /** What each window was made with. */
   readonly windowOptions: unknown[];
   readonly permissions: () => boolean[];
@@ -118,6 +120,7 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
   const watching = new Set<() => void>();
   const notices: ShownNotice[] = [];
   const opened: string[] = [];
+  let browserEnvironment: readonly string[] = [];
   const windowOptions: unknown[] = [];
   let permissions: boolean[] = [];
   let points = { passed: [] as string[], killed: false };
@@ -220,6 +223,7 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
         break;
       case 'external':
         opened.push(message.url);
+        browserEnvironment = message.environment;
         break;
       case 'permissions':
         permissions = message.granted;
@@ -248,6 +252,7 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
     tray: () => tray ?? { tell: 'tray', icon: '', tooltip: '', menu: [] },
     notices,
     opened,
+    browserEnvironment: () => browserEnvironment,
     windowOptions,
     permissions: () => permissions,
     told: () => told,

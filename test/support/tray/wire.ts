@@ -9,7 +9,7 @@ export type FromApp =
   | { tell: 'send'; window: number; channel: string; payload: unknown }
   | { tell: 'tray'; icon: string; tooltip: string; menu: RecordedItem[] }
   | { tell: 'notification'; notification: number; title: string; body: string }
-  | { tell: 'external'; url: string }
+  | { tell: 'external'; url: string; environment: string[] }
   | { tell: 'permissions'; granted: boolean[] }
   /** It is about to write; `killed`: somebody ends here. */
   | { tell: 'point'; what: string; killed: boolean }
