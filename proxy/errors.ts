@@ -135,6 +135,7 @@ export function words(error: unknown, connection?: Connection): Words {
         };
       case 'timeout':
       case 'pasted':
+      case 'other_browser':
         return { message: `not signed in: ${error.message}`, hint: loginCommand(connection) };
       case 'aborted':
         return { message: `not signed in: ${error.message}`, hint: '' };

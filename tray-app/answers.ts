@@ -37,7 +37,11 @@ export function answers(ports: AnswersPorts): Answers {
             if (now.step === 'waiting') tell(now.page, now.browserOpened);
           },
         })
-        .then(() => `You are signed in to ${name}.`),
+        .then(({ signedInAs }) =>
+          signedInAs === undefined
+            ? `You are signed in to ${name}. The server does not name the account.`
+            : `You are signed in to ${name} as ${signedInAs}.`,
+        ),
       name,
     );
   }

@@ -7,6 +7,7 @@ export function connectionFacts(
   titleOf: (assistant: string) => string,
 ): ConnectionView {
   const { name, url, source, as, state, reason = '', issuer, scopes = [] } = connection;
+  const { signedInAs } = connection;
   const { expiresAt, renewable, proxies, startedBy, secret } = connection;
   const { account } = proxies.find((one) => one.account !== undefined) ?? {};
   const starting = proxies.length > 0 && proxies.every((one) => one.state === 'connecting');
@@ -20,6 +21,7 @@ export function connectionFacts(
     state: starting && state === 'ready' ? 'connecting' : asked,
     detail: state === 'ready' ? '' : reason,
     ...(account !== undefined && { account }),
+    ...(signedInAs !== undefined && { signedInAs }),
     ...(issuer !== undefined && { issuer }),
     scopes: [...scopes],
     ...(expiresAt !== undefined && { tokenExpiresAt: expiresAt }),

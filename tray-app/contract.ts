@@ -27,6 +27,8 @@ export const connectionView = z.strictObject({
   detail: z.string(),
   /** Whose sign-in it is, where one URL has several. */
   account: z.string().optional(),
+  /** The account of the person, as the server names it. */
+  signedInAs: z.string().optional(),
   issuer: z.string().optional(),
   scopes: z.array(z.string()),
   tokenExpiresAt: seconds.optional(),

@@ -13,6 +13,8 @@ export type AccountStatus = {
   as: 'api_key' | 'client' | 'person';
   issuer?: string;
   scope?: string;
+  /** The account that a person signed in with, where the server names it. */
+  signedInAs?: string;
   expiresAt?: EpochSeconds;
   /** A new access token can be had without a person. */
   renewable: boolean;
@@ -43,6 +45,7 @@ export async function accountStatus(
     as: client ? 'client' : 'person',
     ...(token && { issuer: token.issuer }),
     ...(token?.scope !== undefined && { scope: token.scope }),
+    ...(token?.signedInAs !== undefined && { signedInAs: token.signedInAs }),
     ...(token?.expiresAt !== undefined && { expiresAt: token.expiresAt }),
     renewable,
   };

@@ -17,6 +17,8 @@ export type ConnectionView = {
   /** Why, where it is not ready. */
   reason?: string;
   issuer?: string;
+  /** The account that a person signed in with, where the server names it. */
+  signedInAs?: string;
   scopes?: readonly string[];
   /** When the access token ends; `renewable`: without a person another one comes. */
   expiresAt?: EpochSeconds;
@@ -96,7 +98,13 @@ export type SignInProgress =
   | { step: 'waiting'; page: string; browserOpened: boolean }
   | { step: 'storing' };
 
-export type SignedIn = { issuer: string; scopes?: readonly string[]; expiresAt?: EpochSeconds };
+export type SignedIn = {
+  issuer: string;
+  /** The account, where the server names it. */
+  signedInAs?: string;
+  scopes?: readonly string[];
+  expiresAt?: EpochSeconds;
+};
 
 /** `notRevoked` says why the server still accepts what was forgotten here. */
 export type SignedOut = { wasSignedIn: boolean; notRevoked?: string };

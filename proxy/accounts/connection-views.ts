@@ -79,13 +79,14 @@ function isFor(proxy: RunningProxy, connection: Connection): boolean {
     : isProxyOf(proxy, connection);
 }
 
-function known({ name, url, as, issuer, scope, expiresAt, renewable }: AccountStatus) {
+function known({ name, url, as, issuer, scope, signedInAs, expiresAt, renewable }: AccountStatus) {
   return {
     name,
     url,
     as,
     renewable,
     ...(issuer !== undefined && { issuer }),
+    ...(signedInAs !== undefined && { signedInAs }),
     ...(scope !== undefined && { scopes: scope.split(' ').filter(Boolean) }),
     ...(expiresAt !== undefined && { expiresAt }),
   };

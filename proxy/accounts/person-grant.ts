@@ -57,9 +57,11 @@ export async function personGrant(
       const granted = await refreshTokenGrant({ client, refreshToken }, discovery, ports);
       const refresh = { refreshToken: granted.refreshToken ?? refreshToken, clientId };
       const scope = granted.scope ?? previous.scope;
+      const { signedInAs } = previous;
       return {
         ...tokenOf(granted, discovery, clock.now()),
         ...(scope !== undefined && { scope }),
+        ...(signedInAs !== undefined && { signedInAs }),
         refresh,
       };
     } catch (error) {

@@ -16,18 +16,22 @@ export async function signInConnection(
   { openBrowser, progress, signal }: SignInConnectionPorts,
 ): Promise<SignedIn> {
   progress({ step: 'discovering' });
-  const show: ShowPage = async (url) => {
-    const browserOpened = await openBrowser(url);
-    progress({ step: 'waiting', page: url.href, browserOpened });
+  const show: ShowPage = async (page) => {
+    const browserOpened = await openBrowser(page.link());
+    progress({ step: 'waiting', page: page.link().href, browserOpened });
     return undefined;
   };
   const signingIn = signInAccount(account, { show, signal, rebind: true });
-  const { issuer, scope, expiresAt } = await Promise.race([signingIn, givenUp(signal, signingIn)]);
+  const { issuer, scope, expiresAt, signedInAs } = await Promise.race([
+    signingIn,
+    givenUp(signal, signingIn),
+  ]);
   progress({ step: 'storing' });
   // It may be another person than before, who sees other tools.
   await account.forgetKept();
   return {
     issuer,
+    ...(signedInAs !== undefined && { signedInAs }),
     ...(scope !== undefined && { scopes: scope.split(' ').filter(Boolean) }),
     ...(expiresAt !== undefined && { expiresAt }),
   };

@@ -3,11 +3,13 @@ import type { Known, SignIn } from '#token/stored-token-source';
 import { isExpired, type TokenRecord } from '#token/token-record';
 import { TokenError } from '#token/token-source';
 import type { Account } from './account.ts';
+import type { AuthorizationPage } from './sign-in.ts';
 
 /** A page that waits for a person to sign in. */
 export type WaitingPage = {
-  url: URL;
-  /** Whether the browser was opened with it; else somebody has to follow the address. */
+  /** A new address that leads there, good for one browser. */
+  link: () => URL;
+  /** Whether the browser was opened with one; else somebody has to follow the address. */
   opened: boolean;
   /** Whether somebody signed in, once that is clear; it never rejects. */
   done: Promise<boolean>;
@@ -73,15 +75,15 @@ export function signInDesk(account: Account, options: SignInDeskOptions): SignIn
     if (asking) return asking;
     const given = new AbortController();
     const ended = AbortSignal.any([signal, given.signal]);
-    const show = async (url: URL) => {
-      const opened = how !== 'handed' && (await openBrowser(url));
+    const show = async ({ link }: AuthorizationPage) => {
+      const opened = how !== 'handed' && (await openBrowser(link()));
       if (how === 'unasked' && !opened)
         throw new TokenError('signed_out', 'no browser can be opened here');
       const done = mine.then(
         () => true,
         () => false,
       );
-      page = { url, opened, done, giveUp: () => given.abort() };
+      page = { link, opened, done, giveUp: () => given.abort() };
       watching.forEach((tell) => tell());
       return undefined;
     };

@@ -2,6 +2,7 @@ import type { Clock } from '#clock/clock';
 import type { PersonCredentials } from '#config/connection';
 import { LoopbackError } from '#loopback/loopback-error';
 import type { Redirect } from '#loopback/redirect-listener';
+import { accountName } from '#oauth/account-name';
 import { authorizationCodeGrant } from '#oauth/authorization-code-grant';
 import { authorizationRequest } from '#oauth/authorization-request';
 import { discover } from '#oauth/discover';
@@ -14,9 +15,17 @@ import type { Granted } from '#token/token-vault';
 import { chooseClient, type ChooseClientPorts } from './choose-client.ts';
 import { bindSecret } from './configured-client.ts';
 
+/** Where a person is asked. */
+export type AuthorizationPage = {
+  /** The page itself: for this user's eyes alone, and for a browser on another machine. */
+  url: URL;
+  /** A new one-time address on this machine that leads there; as `RedirectListener` makes them. */
+  link: () => URL;
+};
+
 /** Shows a page to the person; `undefined`, or the query of a redirect that was brought by hand. */
 export type ShowPage = (
-  url: URL,
+  page: AuthorizationPage,
   redirectUri: string,
   isOurs: (query: URLSearchParams) => boolean,
 ) => Promise<URLSearchParams | undefined>;
@@ -43,11 +52,11 @@ export type SignInInput = {
   signal: AbortSignal;
 };
 
-const done = {
+const done = (signedInAs: string | undefined) => ({
   status: 200,
-  title: 'You are signed in',
+  title: signedInAs === undefined ? 'You are signed in' : `You are signed in as ${signedInAs}`,
   text: 'Close this page and go back to work.',
-};
+});
 
 /**
  * Lets a person sign in with the browser, from the server's URL to a stored token. The page there says
@@ -95,7 +104,8 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     const isOurs = (query: URLSearchParams) => query.get('state') === request.state;
     // Listening begins before the browser can be back.
     const arriving = listener.redirect(isOurs, { timeoutMs, signal });
-    const brought = show(request.url, redirectUri, isOurs).then((query) =>
+    const page = { url: request.url, link: () => listener.linkTo(request.url) };
+    const brought = show(page, redirectUri, isOurs).then((query) =>
       query ? byHand(query) : arriving,
     );
     arriving.catch(() => undefined);
@@ -108,13 +118,15 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
       const granted = await authorizationCodeGrant(redeemed, discovery, { http, clock });
       const { refreshToken } = granted;
       const scope = granted.scope ?? scopes?.join(' ');
+      const signedInAs = await accountName(discovery, granted.accessToken, http);
       const record = await save({
         ...tokenOf(granted, discovery, clock.now()),
         ...(scope !== undefined && { scope }),
+        ...(signedInAs !== undefined && { signedInAs }),
         ...(refreshToken !== undefined && { refresh: { refreshToken, clientId } }),
       });
       if (credentials.clientSecret === 'keychain') await bindSecret(url, client, issuer, store);
-      await redirect.answer(done);
+      await redirect.answer(done(signedInAs));
       return record;
     } catch (error) {
       await redirect.answer({ status: 400, title: 'You are not signed in', text: reason(error) });

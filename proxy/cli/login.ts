@@ -24,22 +24,29 @@ export async function login(
   signal: AbortSignal,
 ): Promise<void> {
   const { connection } = account;
-  const show: ShowPage = async (url, redirectUri, isOurs) => {
-    if (await terminal.openBrowser(url)) {
-      terminal.tell(`the browser opens; if it does not, open this page:\n${url.href}`);
+  const show: ShowPage = async (page, redirectUri, isOurs) => {
+    if (await terminal.openBrowser(page.link())) {
+      terminal.tell('the browser opens; if it does not, open this page on this machine:');
+      terminal.tell(page.link().href);
       terminal.tell('waiting for you to finish there, up to 10 minutes; Ctrl-C gives up');
       return undefined;
     }
-    terminal.tell(`open this page in a browser, on any machine:\n${url.href}`);
+    terminal.tell('open this page in a browser, on any machine:');
+    terminal.tell(page.url.href);
     terminal.tell(
       `then paste here the address that it ends at (${redirectUri}?…), also if it shows an error`,
     );
     return pastedRedirect(terminal.lines(), redirectUri, isOurs, (line) => terminal.tell(line));
   };
   const signingIn = signInAccount(account, { show, signal, rebind: true });
-  const { issuer, scope } = await Promise.race([signingIn, givenUp(signal, signingIn)]);
+  const { issuer, scope, signedInAs } = await Promise.race([signingIn, givenUp(signal, signingIn)]);
   // It may be another person than before, who sees other tools.
   await account.forgetKept();
   const what = scope === undefined ? '' : `, for ${scope}`;
-  terminal.say(`signed in to ${connection.name} (${connection.url}) at ${issuer}${what}`);
+  const { name, url, credentials } = connection;
+  terminal.say(`signed in to ${name} (${url}) at ${issuer}${what}`);
+  if (credentials.kind === 'client_credentials')
+    terminal.say(`signed in as the OAuth client ${credentials.clientId}`);
+  else if (signedInAs !== undefined) terminal.say(`signed in as ${signedInAs}`);
+  else terminal.say('the server does not name the account that was signed in');
 }

@@ -18,10 +18,11 @@ export function statusLines(
   now: number,
 ): string {
   const blocks = statuses.map((status) => {
-    const { name, url, state, as, issuer, scope, expiresAt, renewable } = status;
+    const { name, url, state, as, issuer, scope, signedInAs, expiresAt, renewable } = status;
     const facts = [
       `${name}: ${state === 'ready' ? `ready, ${words[as]}` : missing(as)}`,
       `  server ${url}`,
+      signedInAs && `  signed in as ${signedInAs}`,
       issuer && `  issuer ${issuer}`,
       scope && `  scopes ${scope}`,
       expiresAt !== undefined && `  token ${tokenWords(expiresAt - now, renewable)}`,
@@ -39,8 +40,9 @@ export function statusJson(
   statuses: readonly AccountStatus[],
   problems: readonly { name: string; problem: string }[],
 ): string {
-  const connections = statuses.map(({ expiresAt, ...rest }) => ({
+  const connections = statuses.map(({ expiresAt, signedInAs, ...rest }) => ({
     ...rest,
+    ...(signedInAs !== undefined && { signed_in_as: signedInAs }),
     ...(expiresAt !== undefined && { expires_at: expiresAt }),
   }));
   return `${JSON.stringify({ connections, problems })}\n`;

@@ -60,7 +60,7 @@ export async function offerSignIn(request: Message, ports: OfferSignInPorts): Pr
     }
     page.opened = true;
   }
-  const link = `The page to sign in at: ${page.url.href}\nInstead of it, this can be run in a terminal: ${door.command}\nThe tools of ${name} appear by themselves once somebody has signed in.`;
+  const link = `The page to sign in at: ${page.link().href}\nInstead of it, this can be run in a terminal: ${door.command}\nThe tools of ${name} appear by themselves once somebody has signed in.`;
   if (!page.opened && !handed)
     return said(`To sign in to ${name}, open the page in a browser on this machine. ${link}`);
   const enough = new AbortController();
@@ -88,7 +88,7 @@ function response(request: Message): Elicited | undefined {
 }
 
 function inputRequired(request: Message, page: SignInPage, text: string): Message {
-  const params = { mode: 'url', message: text, url: page.url.href };
+  const params = { mode: 'url', message: text, url: page.link().href };
   const inputRequests = { sign_in: { method: 'elicitation/create', params } };
   return answered(request, { resultType: 'input_required', inputRequests });
 }

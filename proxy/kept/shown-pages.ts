@@ -23,7 +23,7 @@ export function shownPages(say: Deliver): ShownPages {
       const id = JSON.stringify(elicitationId);
       const { promise, resolve } = Promise.withResolvers<Message | undefined>();
       waiting.set(id, resolve);
-      const params = { mode: 'url', message, url: page.url.href, elicitationId };
+      const params = { mode: 'url', message, url: page.link().href, elicitationId };
       await deliver(madeMessage({ id: elicitationId, method: 'elicitation/create', params }));
       void page.done.then(async () => {
         resolve(undefined);

@@ -1,7 +1,8 @@
 /** A page that waits for a person to sign in. */
 export type SignInPage = {
-  url: URL;
-  /** Whether the browser was opened with it; else somebody has to follow the address. */
+  /** A new address that leads there, good for one browser. */
+  link: () => URL;
+  /** Whether the browser was opened with one; else somebody has to follow the address. */
   opened: boolean;
   /** Whether somebody signed in, once that is clear; it never rejects. */
   done: Promise<boolean>;

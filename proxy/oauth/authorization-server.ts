@@ -11,6 +11,8 @@ export type AuthorizationServer = {
   authorizationEndpoint?: string;
   registrationEndpoint?: string;
   revocationEndpoint?: string;
+  /** Tells whose an access token is. OpenID Connect Core 1.0 §5.3 */
+  userinfoEndpoint?: string;
   /** Whether it announces PKCE with S256. RFC 7636 §4.2 */
   takesS256: boolean;
   /** Whether every authorization response carries `iss`. RFC 9207 §3 */
@@ -87,6 +89,7 @@ function readMetadata(
   const authorizationEndpoint = optional('authorization_endpoint');
   const registrationEndpoint = optional('registration_endpoint');
   const revocationEndpoint = optional('revocation_endpoint');
+  const userinfoEndpoint = optional('userinfo_endpoint');
   const serverScopesSupported = strings(document['scopes_supported']);
   return {
     issuer,
@@ -96,6 +99,7 @@ function readMetadata(
     ...(authorizationEndpoint !== undefined && { authorizationEndpoint }),
     ...(registrationEndpoint !== undefined && { registrationEndpoint }),
     ...(revocationEndpoint !== undefined && { revocationEndpoint }),
+    ...(userinfoEndpoint !== undefined && { userinfoEndpoint }),
     takesS256: strings(document['code_challenge_methods_supported'])?.includes('S256') ?? false,
     sendsIssuer: document['authorization_response_iss_parameter_supported'] === true,
     takesMetadataUrls: document['client_id_metadata_document_supported'] === true,

@@ -11,13 +11,16 @@ export type TokenRecord = {
   published: boolean;
   /** What it is good for, where the server said. */
   scope?: string;
+  /** The account that a person signed in with, as the authorization server names it. */
+  signedInAs?: string;
 };
 
 /** The record in `text`; `undefined` when an older or foreign program wrote something else. */
 export function parseTokenRecord(text: string | undefined): TokenRecord | undefined {
   try {
     const value: Record<string, unknown> | null = JSON.parse(text ?? 'null');
-    const { accessToken, obtainedAt, expiresAt, issuer, published, scope } = value ?? {};
+    const { accessToken, obtainedAt, expiresAt, issuer, published, scope, signedInAs } =
+      value ?? {};
     if (typeof accessToken !== 'string' || typeof obtainedAt !== 'number') return undefined;
     if (typeof issuer !== 'string' || typeof published !== 'boolean') return undefined;
     const record = {
@@ -26,6 +29,7 @@ export function parseTokenRecord(text: string | undefined): TokenRecord | undefi
       issuer,
       published,
       ...(typeof scope === 'string' && { scope }),
+      ...(typeof signedInAs === 'string' && { signedInAs }),
     };
     return typeof expiresAt === 'number' ? { ...record, expiresAt } : record;
   } catch {

@@ -13,6 +13,7 @@ import { OAuthRefusal } from '#oauth/oauth-refusal';
 import { ownClientDocument } from '#oauth/own-client-document';
 import { revocationEndpoint, type RevocationEndpointPorts } from '#oauth/revocation-endpoint';
 import { tokenEndpoint, type TokenEndpointPorts } from '#oauth/token-endpoint';
+import { userinfoEndpoint, type UserinfoEndpointPorts } from '#oauth/userinfo-endpoint';
 import { isSlug } from '#organizations/slug';
 import { networkOf } from '#people/network-of';
 import type { SigningKeys } from '#signing/signing-key';
@@ -27,7 +28,8 @@ export interface OAuthRoutesOptions {
   readonly failedAttempts: FailedAttempts;
   readonly ports: TokenEndpointPorts &
     RevocationEndpointPorts &
-    IntrospectionEndpointPorts & { readonly refusals: RefusalLog };
+    IntrospectionEndpointPorts &
+    UserinfoEndpointPorts & { readonly refusals: RefusalLog };
 }
 
 /** The OAuth endpoints and the documents that lead a client to them. */
@@ -59,6 +61,14 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
       revocationEndpoint(form, proof, audited(request, ports)),
     );
     return reply.header('Cache-Control', 'no-store').send();
+  });
+
+  app.get('/api/oauth/userinfo', async (request, reply) => {
+    void reply.header('Cache-Control', 'no-store');
+    const told = await userinfoEndpoint(request.headers.authorization, ports);
+    if (told) return told;
+    void reply.code(401).header('WWW-Authenticate', 'Bearer error="invalid_token"');
+    return { error: 'invalid_token', error_description: 'no valid access token of a person' };
   });
 
   publicDocument(app, '/.well-known/oauth-authorization-server', () =>

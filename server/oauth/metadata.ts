@@ -19,6 +19,7 @@ export function authorizationServerMetadata(
     introspection_endpoint: `${base}/api/oauth/introspect`,
     introspection_endpoint_auth_methods_supported: proofs,
     introspection_endpoint_auth_signing_alg_values_supported: assertionAlgorithms,
+    userinfo_endpoint: `${base}/api/oauth/userinfo`,
     ...(dynamicRegistration && { registration_endpoint: `${base}/api/oauth/register` }),
     jwks_uri: `${base}/.well-known/jwks.json`,
     scopes_supported: allScopes,

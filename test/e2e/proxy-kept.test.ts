@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { rememberedServer } from '#proxy/era/remembered-server';
 import { browserHandover } from '#support/browser-handover';
+import { cookieBrowser } from '#support/cookie-browser';
 import { bodyOf } from '#support/counted-server';
 import { desktop } from '#support/desktop';
 import { legacyMcp } from '#support/legacy-mcp';
@@ -205,7 +206,7 @@ test('an assistant of the stateless era is handed the page as input that the too
   const { sign_in: shown } = inputRequests.parse(required.result).inputRequests;
   const accepted = { sign_in: { action: 'accept' } };
   const again = first.request('tools/call', { ...params, inputResponses: accepted });
-  await fetch(shown.params.url);
+  await cookieBrowser().open(shown.params.url);
   const answer = await again;
   const after = await first.request('tools/list', { _meta });
   const call = await first.request('tools/call', { ...echo, _meta });
@@ -229,7 +230,9 @@ test('nobody signed in: the tool brings the page, and the proxy becomes the serv
   const page = await browser.next();
   const asked = [
     proxy.request('tools/call', { name: 'sign_in', arguments: {} }),
-    fetch(page).then(async (response) => response.text()),
+    cookieBrowser()
+      .open(page)
+      .then(async (response) => response.text()),
   ] as const;
   const [answer, text] = await Promise.all(asked);
   await told(proxy, 'notifications/tools/list_changed');
@@ -256,7 +259,7 @@ test('where the browser must not open, the tool tells the address', async () => 
   await proxy.request('tools/list');
   const answer = await proxy.request('tools/call', { name: 'sign_in', arguments: {} });
   const [, page = ''] = /(http:\S+?)\\n/.exec(JSON.stringify(answer.result)) ?? [];
-  await fetch(page);
+  await cookieBrowser().open(page);
   await told(proxy, 'notifications/tools/list_changed');
   const after = await proxy.request('tools/list');
 
@@ -282,7 +285,7 @@ test('an assistant that shows pages is handed this one', async () => {
   proxy.send({ jsonrpc: '2.0', id: 'call', method: 'tools/call', params });
   const elicitation = await proxy.next();
   proxy.send({ jsonrpc: '2.0', id: elicitation.id, result: { action: 'accept' } });
-  await fetch(String(elicitation.params?.['url']));
+  await cookieBrowser().open(String(elicitation.params?.['url']));
   await told(proxy, 'notifications/elicitation/complete');
   let answer = await proxy.next();
   while (answer.id !== 'call') answer = await proxy.next();
@@ -305,7 +308,7 @@ test('two assistants at once open one page, and both go on from it', async () =>
 
   await Promise.all(both.map(async (proxy) => proxy.handshake()));
   const before = await Promise.all(both.map(async (proxy) => proxy.request('tools/list')));
-  await fetch(await browser.next());
+  await cookieBrowser().open(await browser.next());
   await Promise.all(both.map(async (proxy) => told(proxy, 'notifications/tools/list_changed')));
   const after = await Promise.all(both.map(async (proxy) => proxy.request('tools/list')));
 

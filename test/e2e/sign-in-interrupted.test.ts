@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { browserHandover, type BrowserHandover } from '#support/browser-handover';
 import { allow, signInTo } from '#support/consenting-person';
+import { cookieBrowser } from '#support/cookie-browser';
 import { countedServer } from '#support/counted-server';
 import { startProgram } from '#support/processes';
 import { launcher, proxyProcess } from '#support/proxy-process';
@@ -45,9 +46,10 @@ const login = (url: string) =>
 test('a server that restarts while Dana reads, and again before the first call, loses nothing', async () => {
   const url = `${server.base}/mcp/demo/library`;
   await using running = login(url);
-  const page = new URL(await browser.next());
+  const cookies = cookieBrowser();
+  const page = await cookies.follow(await browser.next());
   const back = await allow(page, dana, { beforeDeciding: () => server.restart() });
-  const told = await (await fetch(back)).text();
+  const told = await (await cookies.open(back)).text();
   const { code } = await running.exited;
   await server.restart();
   await using proxy = proxyProcess({ args: [url], env });
@@ -92,8 +94,9 @@ test('Ctrl-C ends a login at once also while the server does not answer', async 
 test('a URL that the server does not know as a resource is named, with what it should be', async () => {
   const url = `${server.base}/mcp/demo`;
   await using running = login(url);
-  const { answer } = await signInTo(new URL(await browser.next()), dana);
-  await fetch(answer.headers.get('location') ?? '');
+  const cookies = cookieBrowser();
+  const { answer } = await signInTo(await cookies.follow(await browser.next()), dana);
+  await cookies.open(answer.headers.get('location') ?? '');
 
   expect(await running.exited).toMatchObject({ code: 1 });
   expect(running.stderr).toContain(`resource must be ${server.base}/mcp/ORGANIZATION/SERVER`);

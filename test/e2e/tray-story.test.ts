@@ -58,7 +58,12 @@ await suite(
       firstKey = await newKey('first');
       desktop = await trayDesktop({
         browser,
-        env: { ...home.env, PATH: process.env['PATH'] ?? '', npm_node_execpath: process.execPath },
+        env: {
+          ...home.env,
+          PATH: process.env['PATH'] ?? '',
+          npm_node_execpath: process.execPath,
+          LATCHKEY_PRIVATE_KEY_PASSPHRASE: 'the passphrase',
+        },
       });
     }, 120_000);
     afterAll(async () => {
@@ -168,7 +173,13 @@ await suite(
 
       expect(refusal).toMatch(/denied|refused|declined/i);
       expect(tooltip).toBe('Latchkey: all connections are ready');
-      expect(await dana.locator('main').textContent()).toContain('You are signed in');
+      expect(await dana.locator('main').textContent()).toContain(`You are signed in as ${email}`);
+      expect(desktop.browserEnvironment()).toContain('HOME');
+      expect(desktop.browserEnvironment().filter((name) => /^latchkey_/i.test(name))).toEqual([]);
+
+      await desktop.click('Connections');
+      const connections = await desktop.window('connections');
+      await connections.locator('dt:text-is("Signed in as") + dd', { hasText: email }).waitFor();
     });
 
     test('what is installed in Claude Desktop starts from exactly that entry, and is seen at work', async () => {

@@ -11,8 +11,10 @@ const asWords: Record<ConnectionView['as'], string> = {
 /** What is known of a connection, one row a fact. */
 export function connectionFactsList(one: ConnectionView): TemplateResult {
   const { as, account, issuer, scopes, tokenExpiresAt, renewable, keySince, lastCall } = one;
+  const { signedInAs } = one;
   const rows: [string, unknown][] = [
     ['Reaches it as', account ?? asWords[as]],
+    ['Signed in as', signedInAs],
     ['Signed in at', issuer && html`<span class="mono">${issuer}</span>`],
     ['May', scopes.length > 0 && html`<span class="mono">${scopes.join(' ')}</span>`],
     ['Access token', tokenExpiresAt !== undefined && tokenLife(tokenExpiresAt, renewable)],

@@ -230,6 +230,7 @@ test('51: the metadata names every endpoint and method that there is', async () 
     authorization_endpoint: `${server.base}/oauth/consent`,
     token_endpoint: `${server.base}/api/oauth/token`,
     introspection_endpoint: `${server.base}/api/oauth/introspect`,
+    userinfo_endpoint: `${server.base}/api/oauth/userinfo`,
     registration_endpoint: `${server.base}/api/oauth/register`,
     response_types_supported: ['code'],
     grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials'],

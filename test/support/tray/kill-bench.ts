@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import { z } from 'zod';
 import { chromium } from '../chromium.ts';
 import { allow } from '../consenting-person.ts';
+import { cookieBrowser } from '../cookie-browser.ts';
 import { keychainSession, type KeychainSession } from '../keychain-session.ts';
 import { latchkeyHome, type LatchkeyHome } from '../latchkey-home.ts';
 import { launcher, type ProxyProcess } from '../proxy-process.ts';
@@ -172,9 +173,10 @@ async function benchOf(
         await new Promise((resolve) => setTimeout(resolve, patience.interval));
       const [address] = opened.slice(before);
       if (address !== undefined) {
-        const back = await allow(new URL(address), dana);
+        const cookies = cookieBrowser();
+        const back = await allow(await cookies.follow(address), dana);
         // An app that ends before it has answered leaves the browser with nothing.
-        await fetch(back).catch(() => undefined);
+        await cookies.open(back).catch(() => undefined);
       }
       return asking;
     },

@@ -144,7 +144,7 @@ function testDoor() {
     begin() {
       shown.resolve();
       page ??= {
-        url: new URL('https://acme.example/consent'),
+        link: () => new URL('http://127.0.0.1:49152/sign-in/1'),
         opened: false,
         done: finished.promise,
         giveUp() {
@@ -341,7 +341,7 @@ test('nobody is signed in: the tool is offered beside those that are known, unti
   expect(waited.result).toEqual({});
   expect(before.result?.['tools']).toMatchObject([{ name: 'sign_in' }, { name: 'echo' }]);
   expect(alive.result).toEqual({});
-  expect(text(told)).toContain('https://acme.example/consent');
+  expect(text(told)).toContain('http://127.0.0.1:49152/sign-in/1');
   expect(text(told)).toContain('latchkey login acme');
   expect(run.told()).toEqual(['notifications/tools/list_changed']);
   expect(after.result).toEqual(tools);

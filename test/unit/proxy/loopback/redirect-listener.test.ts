@@ -5,6 +5,8 @@ import {
   type RedirectListener,
   type RedirectListenerOptions,
 } from '#proxy/loopback/redirect-listener';
+import type { PeerUser } from '#proxy/loopback/peer-user';
+import { cookieBrowser } from '#support/cookie-browser';
 import { freePort, listen } from '#support/loopback';
 import { rawHttp } from '#support/raw-http';
 
@@ -111,4 +113,137 @@ test('a port that stays taken is an error', async () => {
 
   await expect(opened({ port })).rejects.toMatchObject({ code: 'port' });
   expect(holder.redirectUri).toBe(`http://127.0.0.1:${port}/callback`);
+});
+
+const asking = new URL('https://as.example/consent?state=right&code_challenge=c');
+const ourUser = () => 'same' as const;
+
+test('a link leads the first browser to the page, by a redirect that nothing keeps', async () => {
+  await using listener = await opened();
+  void waiting(listener);
+  const link = listener.linkTo(asking);
+
+  const { status, headers } = await cookieBrowser().step(link);
+
+  expect(link.href).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/sign-in\/[\w-]{32}$/);
+  expect(status).toBe(303);
+  expect(Object.fromEntries(headers)).toMatchObject({
+    location: asking.href,
+    'cache-control': 'no-store',
+    'referrer-policy': 'no-referrer',
+    'set-cookie': expect.stringMatching(/; HttpOnly; SameSite=Lax$/),
+  });
+});
+
+test('the browser that followed a link finishes, also after it followed two or reloaded one', async () => {
+  await using listener = await opened({ userOf: ourUser });
+  const redirect = waiting(listener);
+  const browser = cookieBrowser();
+  const [first, second] = [listener.linkTo(asking), listener.linkTo(asking)];
+  for (const link of [first, second, first]) await browser.step(link);
+  const back = browser.open(`${listener.redirectUri}?state=right&code=c`);
+
+  const { query, answer } = await redirect;
+  await answer(page);
+
+  expect(query.get('code')).toBe('c');
+  expect((await back).status).toBe(200);
+});
+
+test('a second browser at a link is told so, and nobody finishes this sign-in', async () => {
+  await using listener = await opened({ userOf: ourUser });
+  const redirect = waiting(listener);
+  const link = listener.linkTo(asking);
+  const thief = cookieBrowser();
+  await thief.step(link);
+
+  const second = await cookieBrowser().step(link);
+  const late = await thief.open(`${listener.redirectUri}?state=right&code=evil`);
+
+  expect([second.status, late.status]).toEqual([410, 400]);
+  expect(await second.text()).toContain('This link was already used');
+  await expect(redirect).rejects.toMatchObject({ name: 'LoopbackError', code: 'other_browser' });
+});
+
+test('where we cannot tell whose browser it is, a quick redirect waits for a second visit', async () => {
+  const settled = Promise.withResolvers<void>();
+  const listener = await redirectListener({ userOf: () => 'unknown' }, () => settled.promise);
+  const redirect = waiting(listener);
+  const link = listener.linkTo(asking);
+  const thief = cookieBrowser();
+  await thief.step(link);
+  const finishing = thief.open(`${listener.redirectUri}?state=right&code=evil`).catch(() => 'gone');
+
+  await cookieBrowser().step(link);
+  settled.resolve();
+
+  await expect(redirect).rejects.toMatchObject({ code: 'other_browser' });
+  await listener.close();
+  expect(await finishing).toBe('gone');
+});
+
+test('a redirect of a browser that followed no link is refused once another did', async () => {
+  await using listener = await opened({ userOf: ourUser });
+  const redirect = waiting(listener);
+  await cookieBrowser().step(listener.linkTo(asking));
+
+  const other = await fetch(`${listener.redirectUri}?state=right&code=evil`);
+
+  expect(other.status).toBe(400);
+  expect(await other.text()).toContain('begun in another browser');
+  await expect(redirect).rejects.toMatchObject({ code: 'other_browser' });
+});
+
+test('while nobody has followed a link, a browser that was given the page itself finishes', async () => {
+  await using listener = await opened({ userOf: () => 'other' });
+  const redirect = waiting(listener);
+  listener.linkTo(asking);
+  const back = fetch(`${listener.redirectUri}?state=right&code=c`);
+
+  const { query, answer } = await redirect;
+  await answer(page);
+  await back;
+
+  expect(query.get('code')).toBe('c');
+});
+
+test('another user of the machine neither spends a link nor finishes with it', async () => {
+  let user: PeerUser = 'other';
+  await using listener = await opened({ userOf: () => user });
+  const redirect = waiting(listener);
+  const link = listener.linkTo(asking);
+
+  const visit = await cookieBrowser().step(link);
+  user = 'same';
+  const browser = cookieBrowser();
+  await browser.step(link);
+  user = 'other';
+  const finish = await fetch(`${listener.redirectUri}?state=right&code=evil`);
+  user = 'same';
+  const back = browser.open(`${listener.redirectUri}?state=right&code=c`);
+  const { query, answer } = await redirect;
+  await answer(page);
+  await back;
+
+  expect([visit.status, finish.status]).toEqual([403, 403]);
+  expect(visit.headers.get('location')).toBeNull();
+  expect(query.get('code')).toBe('c');
+});
+
+test('a link is spent by a GET to this machine’s own name, and by nothing else', async () => {
+  await using listener = await opened({ userOf: ourUser });
+  void waiting(listener);
+  const link = listener.linkTo(asking);
+  const { port, host, pathname } = link;
+  const bare = (method: string, name: string) =>
+    rawHttp(
+      Number(port),
+      `${method} ${pathname} HTTP/1.1\r\nhost: ${name}\r\nconnection: close\r\n\r\n`,
+    );
+
+  const others = [await bare('HEAD', host), await bare('GET', `evil.example:${port}`)];
+  const first = await cookieBrowser().step(link);
+
+  expect(others.flatMap(({ statuses }) => statuses)).toEqual([405, 404]);
+  expect(first.status).toBe(303);
 });
