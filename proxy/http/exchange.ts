@@ -14,6 +14,10 @@ import type { ProxyRoute } from './proxy-route.ts';
 export type Way = {
   platform: Pick<typeof http, 'Agent' | 'request'>;
   agent: Agent;
+  /** Whether a proxy leads there, which then looks the name up. */
+  proxied: boolean;
+  /** The server's address, once it was reached; with a proxy that is the proxy's. */
+  address?: string;
   /** A proxy that is told the whole URL, as for plain http. RFC 9112 §3.2.2 */
   forwarding?: ProxyRoute;
 };
@@ -58,10 +62,11 @@ export async function exchange(request: HttpRequest, way: Way): Promise<Incoming
 /** Rejects with what the platform says; `progress` tells how far it came. */
 async function respond(
   { url, method, body, signal }: HttpRequest,
-  { platform, agent, forwarding }: Way,
+  way: Way,
   headers: OutgoingHttpHeaders,
   progress: { sent: boolean },
 ): Promise<IncomingMessage> {
+  const { platform, agent, forwarding } = way;
   const options: RequestOptions = { method, agent, headers: inARow(headers) };
   return new Promise((resolve, reject) => {
     const outgoing = forwarding
@@ -81,7 +86,10 @@ async function respond(
     });
     outgoing.on('socket', (socket) => {
       if (!socket.connecting) return connected();
-      socket.once('encrypted' in socket ? 'secureConnect' : 'connect', connected);
+      socket.once('encrypted' in socket ? 'secureConnect' : 'connect', () => {
+        if (socket.remoteAddress !== undefined) way.address = socket.remoteAddress;
+        connected();
+      });
     });
     outgoing.on('response', (response) => {
       // Whoever reads the body sees the same error; without a reader it is not news.

@@ -1,9 +1,12 @@
 import type { Agent, IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { createRequire } from 'node:module';
+import type { LookupFunction } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { connectTimeoutMs, exchange, type Way } from './exchange.ts';
+import type { AddressLookup } from './confined-lookup.ts';
 import { HttpError } from './http-error.ts';
 import { namesProxy } from './names-proxy.ts';
+import type { Network } from './network.ts';
 import type { NetworkSettings } from './network-settings.ts';
 import type { ProxyRoute } from './proxy-route.ts';
 
@@ -13,6 +16,8 @@ export type HttpRequest = {
   headers: OutgoingHttpHeaders;
   body?: Buffer;
   signal?: AbortSignal;
+  /** For a URL that a server in this network named: nothing further inside is asked. */
+  within?: Network;
 };
 
 /**
@@ -23,6 +28,12 @@ export type HttpRequest = {
  */
 export interface HttpClient {
   request(request: HttpRequest): Promise<IncomingMessage>;
+
+  /**
+   * The network that the server of `url` is in: as its host says, else as it was dialled last. `undefined` before that.
+   * Where a proxy leads there we do not learn its address, and take it for `public`, which may name the least.
+   */
+  networkOf(url: URL): Promise<Network | undefined>;
 
   /** Ends idle and open connections. */
   close(): void;
@@ -45,10 +56,11 @@ const idleTimeoutMs = 30_000;
 export function httpClient(
   settings: () => NetworkSettings,
   slept: () => boolean = () => false,
+  resolve?: AddressLookup,
 ): HttpClient {
   const require = createRequire(import.meta.url);
   const agents = new Map<string, Agent>();
-  /** By origin, as the way there is the same for every request. */
+  /** By origin and confinement, as the way there is the same for every request. */
   const ways = new Map<string, Way>();
   let secureContext: SecureContext | undefined;
   let trusted: Promise<void> | undefined;
@@ -62,7 +74,9 @@ export function httpClient(
     ways.clear();
   }
 
-  async function findWay(url: URL): Promise<Way> {
+  async function findWay(url: URL, within: Network | undefined): Promise<Way> {
+    const confined = within === undefined ? undefined : await import('./confined-lookup.ts');
+    if (within !== undefined) confined?.refuseInside(url, within);
     const { caFile, clientCertificateFile } = settings();
     const secure = url.protocol === 'https:';
     if (secure && (caFile ?? clientCertificateFile) !== undefined)
@@ -73,20 +87,31 @@ export function httpClient(
         ? 'node:https'
         : 'node:http',
     );
-    const key = `${url.protocol} ${route?.secretUrl.href ?? ''}`;
-    const agent = agents.get(key) ?? (await agentFor(secure ? route : undefined, platform));
+    const key = `${url.protocol} ${route?.secretUrl.href ?? ''} ${within ?? ''}`;
+    const lookup = within === undefined ? undefined : confined?.confinedLookup(within, resolve);
+    const agent = agents.get(key) ?? (await agentFor(secure ? route : undefined, platform, lookup));
     agents.set(key, agent);
-    const way = { platform, agent, ...(route && !secure && { forwarding: route }) };
-    ways.set(url.origin, way);
+    const way: Way = {
+      platform,
+      agent,
+      proxied: route !== undefined,
+      ...(route && !secure && { forwarding: route }),
+    };
+    ways.set(wayKey(url, within), way);
     return way;
   }
 
-  async function agentFor(route: ProxyRoute | undefined, platform: Platform): Promise<Agent> {
+  async function agentFor(
+    route: ProxyRoute | undefined,
+    platform: Platform,
+    lookup: LookupFunction | undefined,
+  ): Promise<Agent> {
     if (!route)
       return new platform.Agent({
         keepAlive: true,
         timeout: idleTimeoutMs,
         ...(secureContext && { secureContext }),
+        ...(lookup && { lookup }),
       });
     const { tunnelAgent } = await import('./tunnel-agent.ts');
     return tunnelAgent(route, { secureContext, idleTimeoutMs, connectTimeoutMs });
@@ -99,8 +124,9 @@ export function httpClient(
 
   async function request(asked: HttpRequest): Promise<IncomingMessage> {
     if (slept()) dropIdle();
+    const { url, within } = asked;
     try {
-      return await exchange(asked, ways.get(asked.url.origin) ?? (await findWay(asked.url)));
+      return await exchange(asked, ways.get(wayKey(url, within)) ?? (await findWay(url, within)));
     } catch (error) {
       if (!(error instanceof HttpError) || error.code !== 'certificate') throw error;
       const { isUnknownIssuer } = await import('./trust.ts');
@@ -108,11 +134,24 @@ export function httpClient(
       // The handshake failed, so nothing was sent. The system may know the issuer; reading what it
       // knows takes longer than a start may.
       await (withSystem ??= trustMore(true));
-      return exchange(asked, await findWay(asked.url));
+      return exchange(asked, await findWay(url, within));
     }
   }
 
-  return { request, close: () => agents.forEach((agent) => agent.destroy()) };
+  async function networkOf(url: URL): Promise<Network | undefined> {
+    const { networkOfAddress, networkOfHost } = await import('./network.ts');
+    const named = networkOfHost(url.hostname);
+    if (named !== undefined) return named;
+    const { proxied, address } = ways.get(url.origin) ?? {};
+    if (proxied) return 'public';
+    return address === undefined ? undefined : networkOfAddress(address);
+  }
+
+  return { request, networkOf, close: () => agents.forEach((agent) => agent.destroy()) };
+}
+
+function wayKey({ origin }: URL, within: Network | undefined): string {
+  return within === undefined ? origin : `${within} ${origin}`;
 }
 
 async function routeTo(url: URL, settings: NetworkSettings): Promise<ProxyRoute | undefined> {

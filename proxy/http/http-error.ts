@@ -3,11 +3,11 @@
  *
  * `unreachable`: no connection, or one that ended early. `proxy`: the proxy in between does not let us
  * through. `certificate`: TLS does not trust one of the two sides. `settings`: a file of ours for TLS
- * is of no use. `aborted`: nobody wants it any more.
+ * is of no use. `network`: it leads further inside than it may. `aborted`: nobody wants it any more.
  */
 export class HttpError extends Error {
   override readonly name = 'HttpError';
-  readonly code: 'unreachable' | 'proxy' | 'certificate' | 'settings' | 'aborted';
+  readonly code: 'unreachable' | 'proxy' | 'certificate' | 'settings' | 'network' | 'aborted';
   /** What to do about it, where that is known. */
   readonly remedy: string | undefined;
   /** Whether some of the request may have reached the server. */

@@ -9,13 +9,14 @@ import { fetchJson } from './fetch-json.ts';
  * OpenID Connect Core 1.0 §5.3
  */
 export async function accountName(
-  { userinfoEndpoint }: Discovery,
+  { userinfoEndpoint, within }: Discovery,
   accessToken: string,
   http: HttpClient,
 ): Promise<string | undefined> {
   if (userinfoEndpoint === undefined) return undefined;
   const answer = await fetchJson(http, {
     url: new URL(userinfoEndpoint),
+    within,
     method: 'GET',
     headers: { accept: 'application/json', authorization: `Bearer ${accessToken}` },
   }).catch(() => undefined);

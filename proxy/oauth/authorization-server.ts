@@ -1,6 +1,7 @@
 import type { HttpClient } from '#http/http-client';
-import { isLoopback, webUrl } from '#http/web-url';
-import { fetchJson, type JsonObject } from './fetch-json.ts';
+import { innerOf, mayName, networkOfHost, type Network } from '#http/network';
+import { webUrl } from '#http/web-url';
+import { fetchJson, notAsked, type JsonObject } from './fetch-json.ts';
 import { OAuthError } from './oauth-error.ts';
 
 /** Where an authorization server does what. RFC 8414 §2 */
@@ -20,6 +21,17 @@ export type AuthorizationServer = {
   /** Whether an https URL may stand for a client id. OAuth Client ID Metadata Document §5 */
   takesMetadataUrls: boolean;
   serverScopesSupported?: string[];
+  /** Nothing that its metadata names is asked further inside than this. */
+  within: Network;
+};
+
+/** Who names an authorization server, and from where. */
+export type IssuerInput = {
+  issuer: string;
+  /** The network of the resource that names it. */
+  network: Network;
+  /** Whether the user named it, so that it may be anywhere. */
+  chosen: boolean;
 };
 
 /** RFC 8414 §2: what a server accepts that does not say. */
@@ -27,21 +39,21 @@ const defaultAuthMethods = ['client_secret_basic'];
 
 /**
  * The metadata of `issuer`, which must call itself exactly that. `undefined` when it publishes none.
- * A resource elsewhere cannot point us at plain http on this machine.
+ * A resource elsewhere can point us neither at this machine nor into a private network.
  *
  * RFC 8414 §3, MCP 2026-07-28 authorization
  *
  * @throws {OAuthError}
  */
 export async function authorizationServer(
-  issuer: string,
-  resource: URL,
+  { issuer, network, chosen }: IssuerInput,
   http: HttpClient,
 ): Promise<AuthorizationServer | undefined> {
-  const base = safeUrl(issuer, resource, issuer);
+  const base = safeUrl(issuer, chosen ? 'loopback' : network, issuer);
   for (const url of metadataUrls(base)) {
     const answer = await fetchJson(http, {
       url,
+      ...(!chosen && { within: network }),
       method: 'GET',
       headers: { accept: 'application/json' },
     });
@@ -50,9 +62,20 @@ export async function authorizationServer(
     if (status >= 500 || status === 429)
       throw new OAuthError('unreachable', `${endpoint} answered ${status}`, { endpoint, status });
     if (status === 200 && json && 'issuer' in json)
-      return readMetadata(json, issuer, resource, url);
+      return readMetadata(json, issuer, await withinOf(base, network, chosen, http), url);
   }
   return undefined;
+}
+
+/** What the user chose may name what is beside it. */
+async function withinOf(
+  base: URL,
+  network: Network,
+  chosen: boolean,
+  http: HttpClient,
+): Promise<Network> {
+  const own = chosen ? await http.networkOf(base) : undefined;
+  return own === undefined ? network : innerOf(own, network);
 }
 
 function metadataUrls(base: URL): URL[] {
@@ -68,7 +91,7 @@ function metadataUrls(base: URL): URL[] {
 function readMetadata(
   document: JsonObject,
   issuer: string,
-  resource: URL,
+  within: Network,
   from: URL,
 ): AuthorizationServer {
   const endpoint = from.href;
@@ -81,10 +104,10 @@ function readMetadata(
   const tokenEndpoint = document['token_endpoint'];
   if (typeof tokenEndpoint !== 'string')
     throw new OAuthError('metadata', `${endpoint} names no token endpoint`, { endpoint });
-  safeUrl(tokenEndpoint, resource, endpoint);
+  safeUrl(tokenEndpoint, within, endpoint);
   const optional = (name: string) => {
     const value = document[name];
-    return typeof value === 'string' ? safeUrl(value, resource, endpoint) && value : undefined;
+    return typeof value === 'string' ? safeUrl(value, within, endpoint) && value : undefined;
   };
   const authorizationEndpoint = optional('authorization_endpoint');
   const registrationEndpoint = optional('registration_endpoint');
@@ -104,6 +127,7 @@ function readMetadata(
     sendsIssuer: document['authorization_response_iss_parameter_supported'] === true,
     takesMetadataUrls: document['client_id_metadata_document_supported'] === true,
     ...(serverScopesSupported && { serverScopesSupported }),
+    within,
   };
 }
 
@@ -111,8 +135,17 @@ function strings(value: unknown): string[] | undefined {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : undefined;
 }
 
-function safeUrl(text: string, resource: URL, endpoint: string): URL {
+/** `text` as a URL that somebody in the network `within` may name; what its host resolves to is checked when it is asked. */
+function safeUrl(text: string, within: Network, endpoint: string): URL {
   const url = webUrl(text);
-  if (url && (url.protocol === 'https:' || isLoopback(resource))) return url;
-  throw new OAuthError('metadata', `${JSON.stringify(text)} is not an https URL`, { endpoint });
+  if (!url || (url.protocol !== 'https:' && within !== 'loopback'))
+    throw new OAuthError('metadata', `${JSON.stringify(text)} is not an https URL`, { endpoint });
+  const network = networkOfHost(url.hostname);
+  if (network !== undefined && !mayName(within, network)) {
+    const where = network === 'loopback' ? 'this machine' : 'a private network';
+    throw new OAuthError('metadata', notAsked(url.href, `${url.hostname} is on ${where}`), {
+      endpoint,
+    });
+  }
+  return url;
 }

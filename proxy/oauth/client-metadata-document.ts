@@ -18,7 +18,7 @@ export type ClientMetadataDocument = {
  * OAuth Client ID Metadata Document §4
  */
 export async function clientMetadataDocument(
-  { issuer, takesMetadataUrls }: Discovery,
+  { issuer, takesMetadataUrls, within }: Discovery,
   http: HttpClient,
 ): Promise<ClientMetadataDocument | undefined> {
   if (!takesMetadataUrls) return undefined;
@@ -26,6 +26,7 @@ export async function clientMetadataDocument(
   if (!url) return undefined;
   const answer = await fetchJson(http, {
     url,
+    within,
     method: 'GET',
     headers: { accept: 'application/json' },
   }).catch(() => undefined);

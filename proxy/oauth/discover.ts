@@ -1,4 +1,5 @@
 import type { HttpClient } from '#http/http-client';
+import type { Network } from '#http/network';
 import { authorizationServer, type AuthorizationServer } from './authorization-server.ts';
 import { fetchJson } from './fetch-json.ts';
 import { OAuthError } from './oauth-error.ts';
@@ -52,15 +53,16 @@ async function discoverServer(
   const url = new URL(configured);
   const asked =
     challenge === undefined ? await askForChallenge(url, http) : parseChallenge(challenge);
+  const network = await networkOf(url, http);
   const challengedScopes = asked.scope?.split(/\s+/).filter(Boolean);
   const challenged = challengedScopes?.length ? { challengedScopes } : {};
-  const resource = await protectedResource(url, asked, http);
+  const resource = await protectedResource(url, asked, network, http);
   if (!resource) {
     if (publishedBefore)
       throw new OAuthError('metadata', `${configured} no longer publishes its metadata`, {
         endpoint: configured,
       });
-    const own = await ownServer(url, issuer, http);
+    const own = await ownServer(url, { issuer, network }, http);
     return { ...own, ...challenged, resource: configured, published: false };
   }
   const { authorizationServers, scopesSupported } = resource;
@@ -71,7 +73,8 @@ async function discoverServer(
       `${configured} trusts ${authorizationServers.join(', ')}, not the configured issuer ${chosen}`,
       { endpoint: configured },
     );
-  const server = await authorizationServer(chosen, url, http);
+  const named = { issuer: chosen, network, chosen: issuer !== undefined };
+  const server = await authorizationServer(named, http);
   if (!server)
     throw new OAuthError('metadata', `${chosen} publishes no authorization server metadata`, {
       endpoint: chosen,
@@ -87,11 +90,12 @@ async function discoverServer(
 
 async function ownServer(
   url: URL,
-  issuer: string | undefined,
+  { issuer, network }: { issuer: string | undefined; network: Network },
   http: HttpClient,
 ): Promise<AuthorizationServer> {
   const chosen = issuer ?? url.origin;
-  const published = await authorizationServer(chosen, url, http);
+  // Where nobody named one it is the origin of the server itself, whose URL the user chose.
+  const published = await authorizationServer({ issuer: chosen, network, chosen: true }, http);
   if (published) return published;
   if (new URL(chosen).origin !== url.origin)
     throw new OAuthError('metadata', `${chosen} publishes no authorization server metadata`, {
@@ -106,7 +110,16 @@ async function ownServer(
     takesS256: true,
     sendsIssuer: false,
     takesMetadataUrls: false,
+    within: network,
   };
+}
+
+/** Where the server is: what it names may be there too, and further outside. */
+async function networkOf(url: URL, http: HttpClient): Promise<Network> {
+  const known = await http.networkOf(url);
+  if (known !== undefined) return known;
+  await askForChallenge(url, http);
+  return (await http.networkOf(url)) ?? 'public';
 }
 
 /** A ping without a credential changes nothing and makes a guarded resource say who guards it. */

@@ -14,7 +14,8 @@ const timeoutMs = 15_000;
  * One small JSON exchange with an authorization server or for a discovery document; `json` is
  * absent when the body is something else, such as a page.
  *
- * @throws {OAuthError} `unreachable`, also for a body over 256 KiB or an answer slower than 15 s
+ * @throws {OAuthError} `unreachable`, also for a body over 256 KiB or an answer slower than 15 s; `metadata` when
+ * the URL leads further inside than whoever named it
  */
 export async function fetchJson(
   http: HttpClient,
@@ -32,6 +33,8 @@ export async function fetchJson(
     return { status, headers: response.headers, ...(json && { json }) };
   } catch (error) {
     if (error instanceof OAuthError) throw error;
+    if (error instanceof HttpError && error.code === 'network')
+      throw new OAuthError('metadata', notAsked(endpoint, error.message), { endpoint });
     const reason = error instanceof HttpError ? error.message : `${endpoint} broke off its answer`;
     throw new OAuthError(
       'unreachable',
@@ -40,6 +43,11 @@ export async function fetchJson(
       { cause: error },
     );
   }
+}
+
+/** Why a URL that a server named leads too far inside. */
+export function notAsked(endpoint: string, why: string): string {
+  return `${endpoint} was not asked: ${why}, and the server that names it is not; if that is right, name the issuer in oauth.issuer`;
 }
 
 function parseObject(body: Buffer): JsonObject | undefined {

@@ -1,5 +1,6 @@
 import { webUrl } from '#http/web-url';
 import type { HttpClient } from '#http/http-client';
+import type { Network } from '#http/network';
 import { fetchJson, type JsonObject } from './fetch-json.ts';
 import { OAuthError } from './oauth-error.ts';
 import type { Challenge } from './parse-challenge.ts';
@@ -13,8 +14,8 @@ export type ProtectedResource = {
 };
 
 /**
- * The metadata of the resource at `url`: from where its challenge says, then from the path form,
- * then from the root form. `undefined` when it never published any.
+ * The metadata of the resource at `url`, which is in the network `within`: from where its challenge says, then
+ * from the path form, then from the root form. `undefined` when it never published any.
  *
  * RFC 9728 §3, MCP 2026-07-28 authorization
  *
@@ -23,13 +24,14 @@ export type ProtectedResource = {
 export async function protectedResource(
   url: URL,
   challenge: Challenge,
+  within: Network,
   http: HttpClient,
 ): Promise<ProtectedResource | undefined> {
   if (challenge.resourceMetadata !== undefined) {
     const announced = webUrl(challenge.resourceMetadata);
     const endpoint = challenge.resourceMetadata;
     if (!announced) throw new OAuthError('metadata', `${endpoint} is not a safe URL`, { endpoint });
-    const document = await metadataAt(announced, http);
+    const document = await metadataAt({ url: announced, within }, http);
     if (!document) throw new OAuthError('metadata', `${endpoint} holds no metadata`, { endpoint });
     return readMetadata(document, url, announced);
   }
@@ -38,20 +40,23 @@ export async function protectedResource(
   const forms = new Set([`${wellKnown}${path}${url.search}`, wellKnown]);
   for (const form of forms) {
     const guessed = new URL(form, url.origin);
-    const document = await metadataAt(guessed, http);
+    const document = await metadataAt({ url: guessed }, http);
     if (document && typeof document['resource'] === 'string')
       return readMetadata(document, url, guessed);
   }
   return undefined;
 }
 
-async function metadataAt(url: URL, http: HttpClient): Promise<JsonObject | undefined> {
+async function metadataAt(
+  place: { url: URL; within?: Network },
+  http: HttpClient,
+): Promise<JsonObject | undefined> {
   const answer = await fetchJson(http, {
-    url,
+    ...place,
     method: 'GET',
     headers: { accept: 'application/json' },
   });
-  const endpoint = url.href;
+  const endpoint = place.url.href;
   // "Not there" opens the way to other documents, so a server in trouble must not count as that.
   if (answer.status >= 500 || answer.status === 429)
     throw new OAuthError('unreachable', `${endpoint} answered ${answer.status}`, {

@@ -20,7 +20,7 @@ export type RegisteredClient = Omit<OAuthClient, 'privateKey'> & {
  */
 export async function registerClient(
   { redirectUri, scopes }: { redirectUri: string; scopes: readonly string[] | undefined },
-  { issuer, registrationEndpoint, tokenEndpointAuthMethods: methods }: Discovery,
+  { issuer, registrationEndpoint, tokenEndpointAuthMethods: methods, within }: Discovery,
   http: HttpClient,
 ): Promise<RegisteredClient> {
   const endpoint = registrationEndpoint ?? issuer;
@@ -28,6 +28,7 @@ export async function registerClient(
   const asked = wanted.find((method) => methods.includes(method)) ?? 'none';
   const { status, json } = await fetchJson(http, {
     url: new URL(endpoint),
+    within,
     method: 'POST',
     headers: { 'content-type': 'application/json', accept: 'application/json' },
     body: Buffer.from(

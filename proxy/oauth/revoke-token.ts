@@ -32,6 +32,7 @@ export async function revokeToken(
   const form = new URLSearchParams({ token, token_type_hint: hint, ...proof.form });
   const { status } = await fetchJson(http, {
     url: new URL(endpoint),
+    within: discovery.within,
     method: 'POST',
     headers: { 'content-type': 'application/x-www-form-urlencoded', ...proof.headers },
     body: Buffer.from(form.toString()),

@@ -27,7 +27,10 @@ export type OAuthPorts = { http: HttpClient; clock: Clock };
  */
 export async function tokenRequest(
   client: OAuthClient,
-  server: Pick<AuthorizationServer, 'issuer' | 'tokenEndpoint' | 'tokenEndpointAuthMethods'>,
+  server: Pick<
+    AuthorizationServer,
+    'issuer' | 'tokenEndpoint' | 'tokenEndpointAuthMethods' | 'within'
+  >,
   grant: Record<string, string>,
   { http, clock }: OAuthPorts,
 ): Promise<GrantedToken> {
@@ -35,6 +38,7 @@ export async function tokenRequest(
   const proof = await authenticateClient(client, server, clock.now());
   const answer = await fetchJson(http, {
     url: new URL(endpoint),
+    within: server.within,
     method: 'POST',
     headers: {
       'content-type': 'application/x-www-form-urlencoded',

@@ -1,6 +1,7 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import type { HttpClient, HttpRequest } from '#proxy/http/http-client';
+import { networkOfHost } from '#proxy/http/network';
 import { HttpError } from '#proxy/http/http-error';
 
 /** `status` 0: nobody is there. Without `json`: a page. */
@@ -25,6 +26,7 @@ export function web(pages: Record<string, Page | ((request: SeenForm) => Page)>)
       message.push(null);
       return Promise.resolve(message);
     },
+    networkOf: ({ hostname }) => Promise.resolve(networkOfHost(hostname) ?? 'public'),
     close: () => {},
   };
   return { http, requests, asked: () => requests.map((request) => request.url.href) };

@@ -28,6 +28,7 @@ function desk({ signedInBefore = true, held = Promise.resolve() } = {}) {
         requests += 1;
         return Promise.reject(new HttpError('unreachable', 'nobody there'));
       },
+      networkOf: () => Promise.resolve('public'),
       close: () => undefined,
     },
     clock,

@@ -15,6 +15,7 @@ const discovery: Discovery = {
   takesMetadataUrls: true,
   resource: `${issuer}/mcp/acme/sales`,
   published: true,
+  within: 'public',
 };
 
 async function found(page: Page, announced = true) {

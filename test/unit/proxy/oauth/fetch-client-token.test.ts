@@ -188,3 +188,61 @@ test('a refusal tells endpoint, status and reason, without what was sent', async
     },
   });
 });
+
+const resourceAt = (place: string) =>
+  new URL(place).origin + '/.well-known/oauth-protected-resource/mcp';
+const guarded = (place: string, tokenEndpoint: string): Record<string, Page> => {
+  const { origin } = new URL(place);
+  const issued = { issuer: origin, token_endpoint: tokenEndpoint };
+  return {
+    [place]: { status: 401 },
+    [resourceAt(place)]: { json: { resource: place, authorization_servers: [origin] } },
+    [`${origin}/.well-known/oauth-authorization-server`]: { json: issued },
+    [tokenEndpoint]: { json: { access_token: 'at', token_type: 'bearer' } },
+  };
+};
+
+test.each([
+  ['on this machine', 'http://127.0.0.1:8787/mcp', 'http://localhost:9000/token'],
+  ['on this machine', 'http://localhost:8787/mcp', 'https://10.0.0.6/token'],
+  ['in a private network', 'https://10.0.0.5/mcp', 'https://192.168.1.6/token'],
+  ['in a private network', 'https://10.0.0.5/mcp', 'https://login.example.com/token'],
+])('a server %s (%s) may name a token endpoint at %s', async (_, place, endpoint) => {
+  const { result } = await fetched(guarded(place, endpoint), { url: place });
+
+  expect(await result).toMatchObject({ accessToken: 'at' });
+});
+
+test('a server in a private network may not name this machine', async () => {
+  const place = 'https://10.0.0.5/mcp';
+  const endpoint = 'https://127.0.0.1/token';
+  const { result, asked } = await fetched(guarded(place, endpoint), { url: place });
+
+  await expect(result).rejects.toMatchObject({
+    code: 'metadata',
+    message: expect.stringContaining(
+      '127.0.0.1 is on this machine, and the server that names it is not',
+    ),
+  });
+  expect(asked()).not.toContain(endpoint);
+});
+
+test('what an issuer that the user chose names is in its own network, or further outside', async () => {
+  const inside = 'https://10.0.0.6';
+  const pages = (endpoint: string): Record<string, Page> => ({
+    ...published,
+    [resourceMetadata]: { json: { resource: url, authorization_servers: [inside] } },
+    [`${inside}/.well-known/oauth-authorization-server`]: {
+      json: { issuer: inside, token_endpoint: endpoint },
+    },
+    [endpoint]: { json: { access_token: 'at', token_type: 'bearer' } },
+  });
+  const credentials = { clientId: 'c', clientSecret, issuer: inside };
+  const beside = await fetched(pages('https://10.0.0.7/token'), { credentials });
+  const here = await fetched(pages('https://127.0.0.1/token'), { credentials });
+  const unnamed = await fetched(pages('https://10.0.0.7/token'));
+
+  expect(await beside.result).toMatchObject({ accessToken: 'at', issuer: inside });
+  await expect(here.result).rejects.toMatchObject({ code: 'metadata' });
+  await expect(unnamed.result).rejects.toMatchObject({ code: 'metadata' });
+});

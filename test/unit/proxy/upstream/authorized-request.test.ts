@@ -10,7 +10,11 @@ test.each<Record<string, string>>([{}, { 'x-api-key': 'k' }])(
   async (proof) => {
     const url = new URL('https://mcp.example.com/mcp?key=hunter22');
     const refusal = Object.assign(new IncomingMessage(new Socket()), { statusCode: 401 });
-    const http: HttpClient = { request: () => Promise.resolve(refusal), close: () => undefined };
+    const http: HttpClient = {
+      request: () => Promise.resolve(refusal),
+      networkOf: () => Promise.resolve('public'),
+      close: () => undefined,
+    };
     const ports = { credential: staticCredential(proof), http };
     const asked = authorizedRequest({ url, method: 'GET', headers: {} }, ports);
 
