@@ -9,16 +9,22 @@ import { inKeychain } from '#config/connection';
 import { connectionEntry } from '#config/connection-entry';
 import { launchEntry } from '#config/launch-entry';
 import type { Options, OptionTexts } from '#config/options';
-import { backUpFile } from '#editing/back-up-file';
+import { backUpFile, maskBackups } from '#editing/back-up-file';
 import { editJson, type JsonChange } from '#editing/edit-json';
 import { fileSnapshot } from '#editing/file-snapshot';
+import { installRecords } from '#editing/install-record';
+import { maskedStrings } from '#editing/masked-strings';
+import { memberAt } from '#editing/member-at';
 import { replaceFile } from '#editing/replace-file';
 import type { ImportFile, ImportStep } from './import-plan.ts';
+import { recordsFolder } from './install-launch.ts';
 import { launchEnvironment } from './launch-environment.ts';
+import { movedSecretsMask } from './moved-secrets.ts';
 
 /**
  * Secrets first, the connection next, the file last: whatever fails, nothing is lost, and a secret that
- * no connection leads to is swept by whoever comes next. The backup, where the file was changed.
+ * no connection leads to is swept by whoever comes next. The backup, where the file was changed; neither that
+ * one nor one from earlier holds a secret that was moved.
  */
 export async function importFile(
   found: ImportFile,
@@ -71,7 +77,15 @@ async function takeOver(
     const snapshot = await fileSnapshot(file);
     const edited = await editJson(snapshot.bytes, file, changes);
     if (snapshot.bytes?.equals(edited)) return undefined;
-    const backup = await backUpFile(snapshot, machine.clock.now());
+    const { bytes } = snapshot;
+    const entries = await Promise.all(
+      steps.map(({ entry, servers }) => memberAt(bytes, [servers, entry.key])),
+    );
+    const mask = movedSecretsMask(steps, entries);
+    // The keychain has the secrets by now, and until its end the file has them, too.
+    await maskBackups(snapshot, mask, installRecords(recordsFolder(options, machine)));
+    const kept = bytes && { ...snapshot, bytes: await maskedStrings(bytes, mask) };
+    const backup = await backUpFile(kept ?? snapshot, machine.clock.now());
     await replaceFile(snapshot, edited);
     return backup;
   });

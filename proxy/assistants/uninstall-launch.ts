@@ -45,7 +45,7 @@ async function takeBack(
 ): Promise<Uninstalled> {
   const { bytes } = snapshot;
   const before = await bytesBefore(record);
-  if (bytes && record && hashOf(bytes) === record.after && before !== 'lost') {
+  if (bytes && record && !record.masked && hashOf(bytes) === record.after && before !== 'lost') {
     await replaceFile(snapshot, before);
     if (record.backup !== undefined) await rm(record.backup, { force: true });
     return { did: 'restored' };

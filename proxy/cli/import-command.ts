@@ -9,8 +9,8 @@ export const importCommand: Command = {
   about: `Moves the secrets in an assistant's file, or in all of them, to the keychain, and leaves "keychain"
 behind. Entries that start mcp-remote, and those whose assistant connects by itself, start latchkey
 from then on; mcp-remote's sign-in comes along where it is certain whose it is. On a terminal it
-shows what it is about to do and asks. A copy of the file, secrets included, stays beside it until
-you delete it.`,
+shows what it is about to do and asks. A copy of the file stays beside it, without
+the secrets that were moved, until you delete it.`,
   flags: {
     'dry-run': { doc: 'show what would be done' },
     yes: { doc: 'do not ask' },

@@ -33,7 +33,7 @@ export async function importEntries(input: CommandInput, machine: Machine): Prom
   for (const name of json ? [] : signIns)
     machine.say(`${name}: mcp-remote’s sign-in was taken over`);
   for (const backup of json ? [] : backups)
-    machine.tell(`the file as it was, secrets included; delete it when all works: ${backup}`);
+    machine.tell(`the file as it was, without the secrets that were moved: ${backup}`);
   for (const { name, problem } of json ? [] : problems)
     machine.tell(`latchkey: ${name} was left as it is: ${problem}`);
   return problems.length === 0;
