@@ -7,6 +7,7 @@ import { HttpError, platformCode } from '#http/http-error';
 import type { Failure } from '#jsonrpc/answer';
 import { KeptError } from '#kept/kept-error';
 import { SecretStoreError } from '#keychain/secret-store';
+import { printable } from '#log/printable';
 import { redact } from '#log/redact';
 import { LoopbackError } from '#loopback/loopback-error';
 import { OAuthError } from '#oauth/oauth-error';
@@ -27,6 +28,17 @@ const refusals: Record<string, (who: string) => string> = {
  * here is a bug and goes on as it came.
  */
 export function words(error: unknown, connection?: Connection): Words {
+  const { message, hint, data } = wordsOf(error, connection);
+  // What a server said is one line; the lines of this one are ours, one for each problem.
+  const isOurs = error instanceof ConfigurationError;
+  return {
+    message: isOurs ? message : printable(message),
+    hint: printable(hint),
+    ...(data && { data }),
+  };
+}
+
+function wordsOf(error: unknown, connection?: Connection): Words {
   const who = connection ? `${connection.name} (${connection.source})` : 'the connection';
   if (error instanceof UsageError) return { message: error.message, hint: error.hint };
   if (error instanceof AgentError) return { message: error.message, hint: error.remedy };

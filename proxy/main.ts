@@ -14,6 +14,7 @@ import { words } from '#errors';
 import { httpClient } from '#http/http-client';
 import type { NetworkSettings } from '#http/network-settings';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
+import { printable } from '#log/printable';
 import { redact } from '#log/redact';
 import type { Place } from './open-account.ts';
 import { openMachine } from './open-machine.ts';
@@ -58,15 +59,15 @@ const machine: Machine & Place = {
       process.on(signal, () => stopping.abort());
     return stopping.signal;
   },
-  say: (line) => void process.stdout.write(`${line}\n`),
-  tell: (line) => void process.stderr.write(`${line}\n`),
+  say: (line) => void process.stdout.write(`${printable(line)}\n`),
+  tell: (line) => void process.stderr.write(`${printable(line)}\n`),
   async *lines() {
     const { createInterface } = await import('node:readline');
     yield* createInterface({ input: process.stdin });
   },
   async secret(question) {
     const { hiddenLine } = await import('#cli/hidden-line');
-    return hiddenLine(question, process.stdin, process.stderr);
+    return hiddenLine(printable(question), process.stdin, process.stderr);
   },
   async openBrowser(url) {
     const browser = await import('#loopback/open-browser');

@@ -20,6 +20,7 @@ import type { ProxySource } from '#download/proxy-download';
 import { startWords, typedStart } from '#download/proxy-reference';
 import { batchedSink } from '#log/batched-sink';
 import { jsonLog, logLevels } from '#log/log';
+import { printable } from '#log/printable';
 import { redact } from '#log/redact';
 import { firstLink } from '#people/first-link';
 import { passwordHashing } from '#people/password-hashing';
@@ -33,9 +34,10 @@ const here = new URL('.', import.meta.url);
 /** Whether this is the one file of a build, and not its sources. */
 const isBuilt = import.meta.filename.endsWith('.js');
 const clock = systemClock();
-const out = (line: string) => void process.stdout.write(`${line}\n`);
+const out = (line: string) => void process.stdout.write(`${printable(line)}\n`);
+const print = (text: string) => text.split('\n').forEach(out);
 /** Beside what a program reads of stdout. */
-const tell = (line: string) => void process.stderr.write(`${line}\n`);
+const tell = (line: string) => void process.stderr.write(`${printable(line)}\n`);
 
 // A reader that went away, as `head` does, is no reason to stop serving or to print a stack.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -55,15 +57,15 @@ async function run(argv: readonly string[]): Promise<void> {
   const [first] = argv;
   const wantsHelp = argv.some((word) => word === '--help' || word === '-h');
   if (first === undefined || first === 'help' || (wantsHelp && first.startsWith('-'))) {
-    return out(helpText(manifest.version));
+    return print(helpText(manifest.version));
   }
   if (first === '--version') return out(manifest.version);
-  if (first === 'start') return wantsHelp ? out(startHelpText()) : start(argv.slice(1));
+  if (first === 'start') return wantsHelp ? print(startHelpText()) : start(argv.slice(1));
   const [, second = '--help'] = argv;
   const nounHelp = second.startsWith('-') && wantsHelp ? nounHelpText(first) : undefined;
-  if (nounHelp !== undefined) return out(nounHelp);
+  if (nounHelp !== undefined) return print(nounHelp);
   const { command, rest } = findCommand(argv);
-  if (wantsHelp) return out(commandHelpText(command, [dataDir]));
+  if (wantsHelp) return print(commandHelpText(command, [dataDir]));
   const help = `latchkey-server ${command.words} --help`;
   const input = readOptions([...command.options, dataDir], rest, process.env, help);
   checkPositionals(command, input.positionals);
@@ -151,7 +153,7 @@ async function start(argv: readonly string[]): Promise<void> {
   process.once('SIGTERM', stop).once('SIGINT', stop);
   if (input.flag('demo')) {
     const place = await demoPlace(base, server, folder);
-    for (const line of await demoBanner(place, { stores: server.stores, clock })) out(line);
+    for (const line of await demoBanner(place, { stores: server.stores, clock })) print(line);
   }
   const path = await firstLink({ ...server.stores, clock });
   if (path !== undefined) {
@@ -232,8 +234,8 @@ function wholeNumber(name: string, text: string, most: number): number {
 /** One line that says what failed, one that says what to do, and the exit code. */
 function fail(error: unknown): void {
   const { message, hint } = words(error);
-  process.stderr.write(redact(`latchkey-server: ${message}\n`));
-  if (hint !== undefined) process.stderr.write(redact(`hint: ${hint}\n`));
+  const lines = [`latchkey-server: ${message}`, ...(hint === undefined ? [] : [`hint: ${hint}`])];
+  for (const line of lines) process.stderr.write(`${printable(redact(line))}\n`);
   process.exit(error instanceof UsageError ? 2 : 1);
 }
 

@@ -1,4 +1,5 @@
 import type { EpochSeconds } from '#clock/clock';
+import { printable } from '#log/printable';
 import { redact } from '#log/redact';
 import { factLines, type AgentEvent } from './agent-event.ts';
 
@@ -16,7 +17,7 @@ export function agentStatus(
   write: (text: string) => void,
   now: () => EpochSeconds,
 ): AgentStatus {
-  const line = (text: string) => write(`${redact(text)}\n`);
+  const line = (text: string) => write(`${printable(redact(text))}\n`);
   if (form === 'plain') {
     let last = '';
     return (fact) => {

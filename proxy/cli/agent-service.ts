@@ -50,7 +50,8 @@ export async function agentService(
   if (what === 'uninstall') return remove(path, kind, user, machine);
   if (input.flags.has('dry-run')) {
     machine.tell(`${path}:`);
-    return machine.say(text.trimEnd());
+    for (const line of text.trimEnd().split('\n')) machine.say(line);
+    return;
   }
   const before = await existing(path);
   if (before !== undefined && !before.includes(serviceMark)) throw foreign(path);

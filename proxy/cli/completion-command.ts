@@ -23,7 +23,7 @@ export const completionCommand: Command = {
     ]);
     if (!isShell(shell))
       throw new UsageError('which shell?', 'there are bash, zsh, fish and powershell');
-    machine.say(completionScript(shell, commands).trimEnd());
+    for (const line of completionScript(shell, commands).trimEnd().split('\n')) machine.say(line);
     return 0;
   },
 };

@@ -18,12 +18,12 @@ The exit code is 1 when something does. It opens no browser and calls no tool.`,
   async run({ operands: [target], flags, options: given }, machine) {
     const options = machine.options(given);
     const [file] = flags.get('bundle') ?? [];
-    const { doctorLine, writeNew } = await import('./doctor.ts');
+    const { doctorLines, writeNew } = await import('./doctor.ts');
     const json = flags.has('json');
     const { findings, bundle } = await machine.doctor(target, options, {
       progress: (name) => machine.tell(`looking at ${name} …`),
       found: (finding) => {
-        if (!json) machine.say(doctorLine(finding));
+        for (const line of json ? [] : doctorLines(finding)) machine.say(line);
       },
     });
     if (json) machine.say(JSON.stringify({ checks: findings }));

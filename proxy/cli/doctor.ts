@@ -3,12 +3,12 @@ import { UsageError } from '#config/usage-error';
 import type { Finding } from '#doctor/finding';
 
 /** A finding for a person, with its remedy on a line of its own. */
-export function doctorLine({ check, state, what, hint }: Finding): string {
+export function doctorLines({ check, state, what, hint }: Finding): string[] {
   const [first = '', ...more] = what.split('\n');
   const indent = ' '.repeat(21);
   const line = `${state.padEnd(5)} ${check.padEnd(14)} ${first}`;
   const rest = more.map((other) => `${indent}${other}`);
-  return [line, ...rest, ...(hint ? [`${indent}hint: ${hint}`] : [])].join('\n');
+  return [line, ...rest, ...(hint ? [`${indent}hint: ${hint}`] : [])];
 }
 
 /**

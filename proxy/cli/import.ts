@@ -35,7 +35,8 @@ export async function importEntries(input: CommandInput, machine: Machine): Prom
   for (const backup of json ? [] : backups)
     machine.tell(`the file as it was, without the secrets that were moved: ${backup}`);
   for (const { name, problem } of json ? [] : problems)
-    machine.tell(`latchkey: ${name} was left as it is: ${problem}`);
+    for (const line of `${name} was left as it is: ${problem}`.split('\n'))
+      machine.tell(`latchkey: ${line}`);
   return problems.length === 0;
 }
 

@@ -23,10 +23,10 @@ export interface Machine extends OwnMachine {
   /** Aborts when somebody wants us gone. Asking for it takes over Ctrl-C. */
   readonly stop: () => AbortSignal;
 
-  /** Writes a line to standard output. */
+  /** Writes one line to standard output, with nothing in it that acts on a terminal. */
   say(line: string): void;
 
-  /** Writes a line to standard error. */
+  /** The same to standard error. */
   tell(line: string): void;
 
   /** What the person types, line by line. */

@@ -32,7 +32,7 @@ server.`,
     const state = options.stateDir ?? defaultStateDirectory(machine);
     const urls = options.config === undefined ? await signedInUrls(join(state, 'sign-ins')) : [];
     const files = options.config === undefined ? userFiles(machine) : [options.config];
-    const text = await status(
+    const lines = await status(
       { target, json: flags.has('json'), files, urls },
       {
         read: async (name) => machine.readConnection(name, options),
@@ -44,7 +44,7 @@ server.`,
         clock: machine.clock,
       },
     );
-    machine.say(text.trimEnd());
+    for (const line of lines) machine.say(line);
     return 0;
   },
 };

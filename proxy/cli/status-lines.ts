@@ -16,8 +16,8 @@ export function statusLines(
   statuses: readonly AccountStatus[],
   problems: readonly { name: string; problem: string }[],
   now: number,
-): string {
-  const blocks = statuses.map((status) => {
+): string[] {
+  const blocks = statuses.flatMap((status) => {
     const { name, url, state, as, issuer, scope, signedInAs, expiresAt, renewable } = status;
     const facts = [
       `${name}: ${state === 'ready' ? `ready, ${words[as]}` : missing(as)}`,
@@ -28,11 +28,11 @@ export function statusLines(
       expiresAt !== undefined && `  token ${tokenWords(expiresAt - now, renewable)}`,
       state === 'signed_out' && `  hint: ${remedy(status)}`,
     ];
-    return facts.filter(Boolean).join('\n');
+    return facts.flatMap((fact) => (fact ? [fact] : []));
   });
-  const troubles = problems.map(({ name, problem }) => `${name}: ${problem}`);
+  const troubles = problems.flatMap(({ name, problem }) => `${name}: ${problem}`.split('\n'));
   const all = [...blocks, ...troubles];
-  return `${(all.length > 0 ? all : nothing).join('\n')}\n`;
+  return all.length > 0 ? all : nothing;
 }
 
 /** The same for machines. */
@@ -45,7 +45,7 @@ export function statusJson(
     ...(signedInAs !== undefined && { signed_in_as: signedInAs }),
     ...(expiresAt !== undefined && { expires_at: expiresAt }),
   }));
-  return `${JSON.stringify({ connections, problems })}\n`;
+  return JSON.stringify({ connections, problems });
 }
 
 function missing(as: AccountStatus['as']): string {

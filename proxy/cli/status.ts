@@ -16,11 +16,11 @@ export type StatusInput = {
 export async function status(
   { target, json, files, urls }: StatusInput,
   ports: StatusPorts & { readText: ReadText },
-): Promise<string> {
+): Promise<string[]> {
   const one = target !== undefined;
   const names = one ? [target] : await connectionNames(files, ports.readText);
   const found = await connectionStatuses(names, one ? [] : urls, one, ports);
   const statuses = found.statuses.map((each) => each.status);
-  if (json) return statusJson(statuses, found.problems);
+  if (json) return [statusJson(statuses, found.problems)];
   return statusLines(statuses, found.problems, ports.clock.now());
 }

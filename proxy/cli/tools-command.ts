@@ -25,9 +25,8 @@ tool is accepted when it is first seen. It reads this machine alone and asks no 
     const { tools } = await import('./tools.ts');
     const all = flags.has('accept-all');
     const accept = all ? ('all' as const) : (flags.get('accept') ?? []);
-    machine.say(
-      await tools({ connection, accept, json: flags.has('json') }, { store, clock: machine.clock }),
-    );
+    const input = { connection, accept, json: flags.has('json') };
+    for (const line of await tools(input, { store, clock: machine.clock })) machine.say(line);
     return 0;
   },
 };

@@ -12,14 +12,14 @@ export type ToolsInput = {
 export type ToolsPorts = { store: AcceptedToolStore; clock: Clock };
 
 /**
- * `latchkey tools`: what is known of a server's tools, once `accept` was done.
+ * `latchkey tools`: what is known of a server's tools, once `accept` was done, in lines.
  *
  * @throws {UsageError} for a tool that was never seen
  */
 export async function tools(
   { connection, accept, json }: ToolsInput,
   { store, clock }: ToolsPorts,
-): Promise<string> {
+): Promise<string[]> {
   let known = await store.read();
   const names = accept === 'all' ? [...known.keys()] : accept;
   const stranger = names.find((name) => !known.has(name));
@@ -46,15 +46,17 @@ export async function tools(
       const { acceptedAt, changedAt } = tool;
       return { name, state, changed: parts, acceptedAt, changedAt };
     });
-  if (json)
-    return JSON.stringify({
+  if (json) {
+    const document = {
       tools: rows.map(({ acceptedAt, changedAt, ...row }) => ({
         ...row,
         withheld: row.state === 'changed' && mode === 'withhold',
         accepted_at: acceptedAt,
         ...(changedAt !== undefined && { changed_at: changedAt }),
       })),
-    });
+    };
+    return [JSON.stringify(document)];
+  }
   const width = Math.max(0, ...rows.map(({ name }) => name.length));
   const lines = rows.map(({ name, state, changed, changedAt }) => {
     const words = {
@@ -72,7 +74,7 @@ export async function tools(
   const hint = changes
     ? [`hint: ask the server’s owner, then latchkey tools ${connection.name} --accept TOOL`]
     : [];
-  return [head, ...lines, ...hint].join('\n');
+  return [head, ...lines, ...hint];
 }
 
 function day(at = 0): string {

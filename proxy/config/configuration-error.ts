@@ -1,3 +1,5 @@
+import { printable } from '#log/printable';
+
 /** One thing wrong in a configuration: where, which key, what and what to do. Never its value. */
 export type Problem = { source: string; key: string; problem: string };
 
@@ -10,6 +12,7 @@ export class ConfigurationError extends Error {
     super(
       problems
         .map(({ source, key, problem }) => `${source}: ${key ? `${key}: ` : ''}${problem}`)
+        .map(printable)
         .join('\n'),
     );
     this.problems = problems;

@@ -1,3 +1,4 @@
+import { printable } from './printable.ts';
 import { redact } from './redact.ts';
 
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
@@ -17,7 +18,8 @@ export function jsonLinesLog(level: LogLevel, write: (line: string) => void): Lo
   const line = (at: LogLevel) => (event: string, fields?: Fields) => {
     if (logLevels.indexOf(at) > logLevels.indexOf(level)) return;
     const time = new Date().toISOString();
-    write(`${redact(JSON.stringify({ time, level: at, event, ...fields }))}\n`);
+    const text = JSON.stringify({ time, level: at, event, ...fields });
+    write(`${printable(redact(text))}\n`);
   };
   return { error: line('error'), warn: line('warn'), info: line('info'), debug: line('debug') };
 }

@@ -1,3 +1,4 @@
+import { printable } from '#log/printable';
 import type { AuditQuery, AuditReader, KeptEvent } from './audit-log.ts';
 import { csvCell } from './csv-cell.ts';
 import { eventColumns, eventDocument } from './event-document.ts';
@@ -26,7 +27,7 @@ export async function* exportAudit(
 }
 
 function jsonLine(event: KeptEvent): string {
-  return `${JSON.stringify(eventDocument(event))}\n`;
+  return `${printable(JSON.stringify(eventDocument(event)))}\n`;
 }
 
 function csvLine(event: KeptEvent): string {

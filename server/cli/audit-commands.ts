@@ -70,7 +70,7 @@ export const auditExport: Command = {
     await administer(noteExport, { organization, ...filter, format }, ports);
     const query = { organization, ...filter };
     for await (const piece of exportAudit(query, format, ports.stores)) {
-      out(piece.replace(/\r?\n$/, ''));
+      piece.trimEnd().split(/\r?\n/).forEach(out);
     }
   },
 };

@@ -1,6 +1,7 @@
 import type { EpochSeconds } from '#clock/clock';
+import { printable } from '#log/printable';
 
-/** Writes a line to stdout. */
+/** Writes one line to stdout. */
 export type Out = (line: string) => void;
 
 type Cell = string | number | null | readonly string[];
@@ -10,7 +11,7 @@ export function printRows(
   rows: readonly Record<string, Cell>[],
   { json, empty, out }: { json: boolean; empty: string; out: Out },
 ): void {
-  if (json) return out(JSON.stringify(rows, null, 2));
+  if (json) return printJson(rows, out);
   const [first] = rows;
   if (!first) return out(empty);
   const columns = Object.keys(first);
@@ -28,15 +29,15 @@ export function printRows(
   }
 }
 
+/** Its line ends are ours: those in a text are spelled out. */
+function printJson(value: unknown, out: Out): void {
+  JSON.stringify(value, null, 2).split('\n').forEach(out);
+}
+
 function cellText(column: string, cell: Cell): string {
   if (cell === null) return '-';
   if (typeof cell === 'number') return column.endsWith('_at') ? timeText(cell) : String(cell);
-  return visible(typeof cell === 'string' ? cell : cell.join(' '));
-}
-
-/** A name may have come from anybody; none clears the screen, or turns a line around. */
-function visible(text: string): string {
-  return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, '\uFFFD');
+  return printable(typeof cell === 'string' ? cell : cell.join(' '));
 }
 
 function timeText(at: EpochSeconds): string {
@@ -48,7 +49,7 @@ export function printMade(
   facts: Record<string, Cell>,
   { json, secret, out }: { json: boolean; secret?: string; out: Out },
 ): void {
-  if (json) return out(JSON.stringify(facts, null, 2));
+  if (json) return printJson(facts, out);
   const width = Math.max(...Object.keys(facts).map((name) => name.length));
   for (const [name, value] of Object.entries(facts)) {
     out(`${name.padEnd(width)}  ${cellText(name, value)}`);

@@ -1,6 +1,7 @@
 import { pino, type DestinationStream, type Logger } from 'pino';
 
 import type { Sink } from './batched-sink.ts';
+import { printable } from './printable.ts';
 import { redact } from './redact.ts';
 
 export type { Logger };
@@ -11,7 +12,9 @@ export type LogLevel = (typeof logLevels)[number];
 
 /** A log of JSON lines, each redacted as a whole before it is written to `sink`. */
 export function jsonLog(level: LogLevel, sink: Sink): Logger {
-  const destination: DestinationStream = { write: (line) => void sink.write(redact(line)) };
+  const destination: DestinationStream = {
+    write: (line) => void sink.write(`${printable(redact(line.trimEnd()))}\n`),
+  };
   return pino({ level, base: null, timestamp: isoTime() }, destination);
 }
 

@@ -253,6 +253,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'clock',
       'config',
       'credentials',
+      'log',
       'organizations',
       'people',
       'signing',
@@ -283,7 +284,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: ['audit', 'clock', 'credentials', 'organizations'],
     packages: ['@simplewebauthn/server', 'otpauth', 'zod'],
   },
-  'server/audit': { enters: ['clock'] },
+  'server/audit': { enters: ['clock', 'log'] },
   'server/signing': { enters: ['clock', 'credentials'], packages: ['jose', 'zod'] },
   'server/oauth': {
     enters: ['audit', 'clock', 'credentials', 'listing', 'organizations', 'people', 'signing'],

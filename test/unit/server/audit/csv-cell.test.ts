@@ -14,8 +14,9 @@ test.each([
   [' =1', `"' =1"`],
   ['＝1+1', `"'＝1+1"`],
   ['＠SUM(1)', `"'＠SUM(1)"`],
-  ['\n-1', `"'\n-1"`],
-  ['\tx', `"'\tx"`],
+  ['\n-1', String.raw`"\u000a-1"`],
+  ['\tx', String.raw`"\u0009x"`],
+  ['\u001b[2J\u009b\u202e\u2028', String.raw`"\u001b[2J\u009b\u202e\u2028"`],
 ])('%j is the cell %s', (text, cell) => {
   expect(csvCell(text)).toBe(cell);
 });
