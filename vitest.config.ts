@@ -1,21 +1,56 @@
 import { defineConfig } from 'vitest/config';
 
-const project = (name: string, testTimeout: number, fileParallelism: boolean) => ({
+/** `test/README.md` says what each level is for and what it costs. */
+const level = (
+  name: string,
+  include: string,
+  { exclude = [], order, timeoutMs, alone }: Level,
+) => ({
   test: {
     name,
-    include: [`test/${name}/**/*.test.ts`],
-    testTimeout,
-    hookTimeout: testTimeout,
-    fileParallelism,
+    include: [include],
+    exclude: [...exclude],
+    // Not threads: the keychain's library reads the environment of the process.
+    pool: 'forks' as const,
+    isolate: false,
+    fileParallelism: !alone,
+    maxWorkers: alone ? 1 : 2,
+    sequence: { groupOrder: order },
+    testTimeout: timeoutMs,
+    hookTimeout: timeoutMs,
+    ...(timeoutMs > 20_000 && { globalSetup: ['test/support/end-to-end-setup.ts'] }),
   },
 });
+
+interface Level {
+  readonly exclude?: readonly string[];
+  /** Levels of the same order run at the same time. */
+  readonly order: number;
+  readonly timeoutMs: number;
+  /** One file after the other. */
+  readonly alone: boolean;
+}
+
+const full = '**/*.full.test.ts';
+const alone = '**/*.alone.test.ts';
 
 export default defineConfig({
   test: {
     projects: [
-      project('unit', 10_000, true),
-      project('contract', 20_000, true),
-      project('e2e', 60_000, false),
+      level('unit', 'test/unit/**/*.test.ts', { order: 0, timeoutMs: 20_000, alone: false }),
+      level('contract', 'test/contract/**/*.test.ts', {
+        order: 0,
+        timeoutMs: 20_000,
+        alone: false,
+      }),
+      level('e2e', 'test/e2e/**/*.test.ts', {
+        exclude: [full, alone],
+        order: 1,
+        timeoutMs: 120_000,
+        alone: false,
+      }),
+      level('alone', `test/e2e/${alone}`, { order: 2, timeoutMs: 120_000, alone: true }),
+      level('full', `test/e2e/${full}`, { order: 3, timeoutMs: 900_000, alone: true }),
     ],
   },
 });

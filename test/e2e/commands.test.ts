@@ -6,8 +6,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { runProgram, startProgram } from '#support/processes';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
+import { serverLauncher } from '#support/programs';
 
-const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js');
+const launcher = serverLauncher;
 const run = (...args: string[]) => runProgram(process.execPath, { args: [launcher, ...args] });
 /** The same in `cwd`, whose environment names no data folder unless `env` does. */
 const runIn = (cwd: string, args: string[], env: Record<string, string> = {}) =>

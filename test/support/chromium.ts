@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 import axe from 'axe-core';
-import { chromium as engine, type Browser, type Page } from 'playwright-core';
+import { chromium as engine, type Browser, type BrowserServer, type Page } from 'playwright-core';
 
 const out = join(import.meta.dirname, '../out');
 const args = [
@@ -13,9 +13,20 @@ const args = [
   '--no-first-run',
 ];
 
-/** The system's Chromium, as `suite('browser', …)` asks for; ended by `close`. */
+const options = { executablePath: '/usr/bin/chromium', args };
+
+/**
+ * The system's Chromium, as `suite('browser', …)` asks for: the one of this run where `end-to-end-setup.ts` started it,
+ * otherwise one of our own. Either way, `close` ends all that was opened with it.
+ */
 export function chromium(): Promise<Browser> {
-  return engine.launch({ executablePath: '/usr/bin/chromium', args });
+  const shared = process.env['TEST_CHROMIUM'];
+  return shared === undefined ? engine.launch(options) : engine.connect(shared);
+}
+
+/** A Chromium that other processes can use. */
+export function chromiumServer(): Promise<BrowserServer> {
+  return engine.launchServer(options);
 }
 
 /** What axe finds wrong with the page, one line a violation. Runs beside the page's own policy. */

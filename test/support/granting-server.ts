@@ -1,5 +1,3 @@
-import { join } from 'node:path';
-
 import { serve } from '#server/serve';
 import { createClient } from '#server/credentials/create-client';
 import { hashSecret } from '#server/credentials/secret-format';
@@ -14,6 +12,7 @@ import type { FakeClock } from './fake-clock.ts';
 import { freePort } from './loopback.ts';
 import { startProgram } from './processes.ts';
 import { temporaryFolder } from './temporary-folder.ts';
+import { serverLauncher } from './programs.ts';
 
 type Fields = Readonly<Record<string, string | undefined>>;
 type RequestHeaders = Readonly<Record<string, string>>;
@@ -85,7 +84,7 @@ export interface GrantingServer extends AsyncDisposable {
 }
 
 /** What `node` runs to be `latchkey-server`. */
-export const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js');
+export const launcher = serverLauncher;
 
 export async function grantingServer(options: GrantingServerOptions = {}): Promise<GrantingServer> {
   await using stack = new AsyncDisposableStack();

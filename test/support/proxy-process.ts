@@ -1,11 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { proxyLauncher } from './programs.ts';
 
-export const launcher = new URL('../../proxy/bin/latchkey.js', import.meta.url).pathname;
+export const launcher = proxyLauncher;
 
 export type Answer = {
   id?: unknown;
@@ -60,10 +61,13 @@ const initialize = {
 export function proxyProcess({ args, command, env = {} }: ProxyOptions): ProxyProcess {
   const words: [string, string[]] =
     command === undefined ? [process.execPath, [launcher, ...args]] : [command, args];
+  const home = mkdtempSync(join(tmpdir(), 'home-'));
   const child = spawn(...words, {
-    env: { PATH: process.env['PATH'], HOME: mkdtempSync(join(tmpdir(), 'latchkey-home-')), ...env },
+    env: { PATH: process.env['PATH'], HOME: home, ...env },
     stdio: 'pipe',
   });
+  // Removed with the process, which not every test disposes of: some only wait until it has ended.
+  child.once('exit', () => rmSync(home, { recursive: true, force: true }));
   const lines: string[] = [];
   const waiting: ((line: string) => void)[] = [];
   let stderr = '';

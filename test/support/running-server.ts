@@ -1,10 +1,10 @@
-import { join } from 'node:path';
 import { z } from 'zod';
 import { runProgram, startProgram, type Program } from './processes.ts';
 import { temporaryFolder } from './temporary-folder.ts';
+import { serverLauncher } from './programs.ts';
 
 /** What `node` runs to be `latchkey-server`. */
-export const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js');
+export const launcher = serverLauncher;
 
 /** Our secrets by their shape, and JWTs. Client ids are no secrets. */
 const secretShape =

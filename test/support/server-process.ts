@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { startProgram, type Program } from './processes.ts';
 import { freePort } from './loopback.ts';
 import { temporaryFolder } from './temporary-folder.ts';
+import { serverLauncher } from './programs.ts';
 
-const launcher = join(import.meta.dirname, '../../server/bin/latchkey-server.js');
+const launcher = serverLauncher;
 
 /** `latchkey-server start` as a process of its own, with a data directory of its own. */
 export interface ServerProcess extends AsyncDisposable {

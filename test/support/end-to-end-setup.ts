@@ -1,0 +1,69 @@
+/**
+ * Vitest's global setup of the end-to-end tests, once a run.
+ *
+ * It packs both programs as `npm publish` would and installs the packages into a temporary folder, from which every
+ * test starts them. Their dependencies are links to what the repository has installed already, so that nothing is
+ * fetched. `TEST_PROGRAMS` names the folder; one that is set already is used as it is, and `TEST_PROGRAMS=` runs the
+ * sources.
+ *
+ * It also starts the one Chromium of the run, where there is one. `TEST_CHROMIUM` is its WebSocket address.
+ */
+import { mkdir, symlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+import { chromiumServer } from './chromium.ts';
+import { runProgram } from './processes.ts';
+import { lack, requirements } from './requirements.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+const root = join(import.meta.dirname, '../..');
+const manifest = z.object({ name: z.string(), dependencies: z.record(z.string(), z.string()) });
+const packed = z.array(z.object({ filename: z.string() }));
+
+export default async function setUp(): Promise<() => Promise<void>> {
+  await using stack = new AsyncDisposableStack();
+  if (process.env['TEST_PROGRAMS'] === '') delete process.env['TEST_PROGRAMS'];
+  else if (process.env['TEST_PROGRAMS'] === undefined) {
+    const folder = stack.use(await temporaryFolder('programs'));
+    await run(process.execPath, [join(root, 'build.ts')], root);
+    for (const program of ['proxy', 'server']) await install(join(root, program), folder.path);
+    setFor(stack, 'TEST_PROGRAMS', folder.path);
+  }
+  if (
+    process.env['TEST_CHROMIUM'] === undefined &&
+    (await lack(requirements.browser)) === undefined
+  ) {
+    const chromium = await chromiumServer();
+    stack.defer(() => chromium.close());
+    setFor(stack, 'TEST_CHROMIUM', chromium.wsEndpoint());
+  }
+  const running = stack.move();
+  return () => running.disposeAsync();
+}
+
+function setFor(stack: AsyncDisposableStack, name: string, value: string): void {
+  process.env[name] = value;
+  stack.defer(() => void delete process.env[name]);
+}
+
+async function install(source: string, folder: string): Promise<void> {
+  const { name, dependencies } = manifest.parse(
+    (await import(join(source, 'package.json'), { with: { type: 'json' } })).default,
+  );
+  const options = ['--json', '--ignore-scripts', '--pack-destination', folder];
+  const [pack] = packed.parse(JSON.parse(await run('npm', ['pack', ...options], source)));
+  const place = join(folder, 'node_modules', name);
+  await mkdir(place, { recursive: true });
+  await run('tar', ['-xzf', join(folder, pack?.filename ?? ''), '--strip-components=1'], place);
+  for (const dependency of Object.keys(dependencies)) {
+    const link = join(folder, 'node_modules', dependency);
+    await mkdir(dirname(link), { recursive: true });
+    await symlink(join(root, 'node_modules', dependency), link);
+  }
+}
+
+async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
+  const { code, stdout, stderr } = await runProgram(command, { args, cwd, timeoutMs: 120_000 });
+  if (code !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${code}: ${stderr}`);
+  return stdout;
+}

@@ -1,0 +1,23 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+
+const root = join(import.meta.dirname, '../..');
+
+/**
+ * The folder in which `installed-programs.ts` installed both programs from their packages; `undefined` where a test runs
+ * them from the sources.
+ */
+const installed = process.env['TEST_PROGRAMS'];
+
+/** What `node` runs to be `latchkey`. */
+export const proxyLauncher = launcherOf('latchkey', 'proxy/bin/latchkey.js');
+
+/** What `node` runs to be `latchkey-server`. */
+export const serverLauncher = launcherOf('latchkey-server', 'server/bin/latchkey-server.js');
+
+function launcherOf(name: string, source: string): string {
+  if (installed === undefined) return join(root, source);
+  const file = join(installed, 'node_modules', name, 'bin', `${name}.js`);
+  if (!existsSync(file)) throw new Error(`TEST_PROGRAMS: ${file} does not exist`);
+  return file;
+}
