@@ -1,10 +1,15 @@
 /**
- * `npm test`: every test this machine can run, then which it could not and why, and as the last line
- * the totals. Arguments go to vitest: `npm test -- --project e2e`.
+ * `npm test`: the tests of every level but `full`, then the slowest files, what this machine could not test and why,
+ * and as the last line the totals. `--full` adds the level `full`; all other arguments go to vitest:
+ * `npm test -- --project e2e test/e2e/oauth`.
+ *
+ * The run has a temporary folder of its own as `TMPDIR`. Whatever is left in it, and every process that still knows
+ * it, fails the run.
  */
 import { spawn } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { leftovers } from '#support/leftovers';
 import { reportSchema, summary, type Report } from '#support/summary';
 import { temporaryFolder } from '#support/temporary-folder';
 
@@ -14,8 +19,11 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
   console.log('0 passed, 1 failed');
   process.exit(1);
 }
-const folder = await temporaryFolder();
+// A short path: sockets lie in it, and theirs are limited to 108 bytes.
+const folder = await temporaryFolder('lk');
 const file = join(folder.path, 'report.json');
+const temporary = join(folder.path, 't');
+await mkdir(temporary);
 
 const vitest = spawn(
   process.execPath,
@@ -25,9 +33,13 @@ const vitest = spawn(
     '--reporter=default',
     '--reporter=json',
     `--outputFile.json=${file}`,
-    ...process.argv.slice(2),
+    ...levels(process.argv.slice(2)),
   ],
-  { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] },
+  {
+    cwd: root,
+    env: { ...process.env, TMPDIR: temporary },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  },
 );
 // Ctrl-C reaches vitest too; waiting for it leaves nothing behind.
 process.on('SIGINT', () => {}).on('SIGTERM', () => vitest.kill('SIGTERM'));
@@ -35,10 +47,19 @@ const exitCode = await new Promise<number | null>((resolve) => {
   vitest.on('close', resolve).on('error', () => resolve(null));
 });
 
-const { lines, exitCode: ours } = summary(await readReport(), exitCode);
+const left = await leftovers(temporary);
+const { lines, exitCode: ours } = summary(await readReport(), exitCode, left);
 await folder[Symbol.asyncDispose]();
 console.log(`\n${lines.join('\n')}`);
 process.exitCode = ours;
+
+/** Every level but the exhaustive one, unless the words say otherwise. */
+function levels(words: readonly string[]): string[] {
+  const others = words.filter((word) => word !== '--full');
+  const chosen =
+    others.length < words.length || others.some((word) => word.startsWith('--project'));
+  return chosen ? others : ['--project=!full', ...others];
+}
 
 async function readReport(): Promise<Report | undefined> {
   try {

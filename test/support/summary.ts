@@ -1,3 +1,5 @@
+import { relative } from 'node:path';
+
 import { z } from 'zod';
 import { requirements, type Requirement } from './requirements.ts';
 
@@ -7,6 +9,8 @@ export const reportSchema = z.object({
     z.object({
       name: z.string(),
       status: z.enum(['passed', 'failed']),
+      startTime: z.number(),
+      endTime: z.number(),
       assertionResults: z.array(
         z.object({
           ancestorTitles: z.array(z.string()),
@@ -21,21 +25,29 @@ export const reportSchema = z.object({
 export type Report = z.infer<typeof reportSchema>;
 
 export interface Summary {
-  /** One line a missing requirement and, if vitest itself failed, why; last the totals. */
+  /** The slowest files, one line a missing requirement, what went wrong outside the tests; last the totals. */
   readonly lines: readonly string[];
   readonly exitCode: 0 | 1;
 }
 
+const slowestFiles = 10;
+
 /**
- * The end of `npm test`: what this machine could not test and why, then the totals.
+ * The end of `npm test`: the ten slowest files, what this machine could not test and why, then the totals.
  *
+ *     slowest files:
+ *       12.3 s  test/e2e/dashboard/story.test.ts
  *     skipped: the OS keychain (3 tests): a real keychain needs …; apt-get install gnome-keyring dbus
  *     120 passed, 0 failed, 3 skipped
  *
- * `report` is `undefined` when vitest wrote none. A file that could not be loaded, and a vitest that
- * fails without a failed test or passes without a test, count as one failure each.
+ * `report` is `undefined` when vitest wrote none. A file that could not be loaded, a vitest that fails without a failed
+ * test or passes without a test, and each line of `left` (what the run left behind) count as one failure each.
  */
-export function summary(report: Report | undefined, vitestExitCode: number | null): Summary {
+export function summary(
+  report: Report | undefined,
+  vitestExitCode: number | null,
+  left: readonly string[] = [],
+): Summary {
   const files = report?.testResults ?? [];
   const tests = files.flatMap((file) => file.assertionResults);
   const count = (wanted: string) => tests.filter(({ status }) => status === wanted).length;
@@ -47,19 +59,34 @@ export function summary(report: Report | undefined, vitestExitCode: number | nul
   );
   const failedTests = count('failed') + unloadable.length;
   const trouble = failedTests > 0 ? undefined : vitestTrouble(report, passed, vitestExitCode);
-  const failed = failedTests + (trouble ? 1 : 0);
+  const failed = failedTests + (trouble ? 1 : 0) + left.length;
 
   const totals = [`${passed} passed`, `${failed} failed`];
   if (skipped > 0) totals.push(`${skipped} skipped`);
   return {
     lines: [
+      ...slowestLines(files),
       ...missingLines(tests),
       ...unloadable.map(({ name }) => `failed outside its tests: ${name}`),
       ...(trouble ? [`failed: ${trouble}`] : []),
+      ...left.map((line) => `failed: ${line}`),
       totals.join(', '),
     ],
     exitCode: failed > 0 ? 1 : 0,
   };
+}
+
+function slowestLines(files: Report['testResults']): string[] {
+  const timed = files.map(({ name, startTime, endTime }) => ({
+    name: relative(process.cwd(), name),
+    seconds: (endTime - startTime) / 1000,
+  }));
+  const slowest = timed.toSorted((a, b) => b.seconds - a.seconds).slice(0, slowestFiles);
+  if (slowest.length === 0) return [];
+  return [
+    'slowest files:',
+    ...slowest.map(({ name, seconds }) => `${seconds.toFixed(1).padStart(7)} s  ${name}`),
+  ];
 }
 
 function vitestTrouble(

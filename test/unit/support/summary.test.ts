@@ -9,22 +9,25 @@ const a = (status: string, suite = 'a suite', missing?: string[]): Tests[number]
   meta: missing ? { missing } : {},
 });
 
+const noTime = { startTime: 0, endTime: 0 };
+const slowest = ['slowest files:', '    0.0 s  a.test.ts'];
+
 const report = (...tests: Tests): Report => {
   const failed = tests.some(({ status }) => status === 'failed');
   const status = failed ? 'failed' : 'passed';
-  return { testResults: [{ name: 'a.test.ts', status, assertionResults: tests }] };
+  return { testResults: [{ name: 'a.test.ts', status, ...noTime, assertionResults: tests }] };
 };
 
 test('the totals are the last line', () => {
   expect(summary(report(a('passed'), a('passed')), 0)).toEqual({
-    lines: ['2 passed, 0 failed'],
+    lines: [...slowest, '2 passed, 0 failed'],
     exitCode: 0,
   });
 });
 
 test('a failed test fails the run', () => {
   expect(summary(report(a('passed'), a('failed')), 1)).toEqual({
-    lines: ['1 passed, 1 failed'],
+    lines: [...slowest, '1 passed, 1 failed'],
     exitCode: 1,
   });
 });
@@ -40,6 +43,7 @@ test('a missing requirement is one line with its suites, its reason and its reme
 
   expect(summary(report(...tests), 0)).toEqual({
     lines: [
+      ...slowest,
       'skipped: sign-in, consent (3 tests): pages are tested in a real browser; apt-get install chromium',
       'skipped: consent (1 test): the server is tested behind a real nginx; apt-get install nginx',
       '1 passed, 0 failed, 4 skipped',
@@ -53,11 +57,17 @@ test('a file that cannot be loaded is a failure', () => {
   const broken: Report['testResults'][number] = {
     name: 'b.test.ts',
     status: 'failed',
+    ...noTime,
     assertionResults: [],
   };
 
   expect(summary({ testResults: [...testResults, broken] }, 1)).toEqual({
-    lines: ['failed outside its tests: b.test.ts', '1 passed, 1 failed'],
+    lines: [
+      ...slowest,
+      '    0.0 s  b.test.ts',
+      'failed outside its tests: b.test.ts',
+      '1 passed, 1 failed',
+    ],
     exitCode: 1,
   });
 });
@@ -71,7 +81,7 @@ test('a vitest that wrote no report is a failure', () => {
 
 test('a vitest that fails while its tests pass is a failure', () => {
   expect(summary(report(a('passed')), 1)).toEqual({
-    lines: ['failed: vitest ended with 1, see above', '1 passed, 1 failed'],
+    lines: [...slowest, 'failed: vitest ended with 1, see above', '1 passed, 1 failed'],
     exitCode: 1,
   });
   expect(summary(report(a('passed')), null).exitCode).toBe(1);
@@ -79,7 +89,36 @@ test('a vitest that fails while its tests pass is a failure', () => {
 
 test('a run in which no test ran is a failure', () => {
   expect(summary(report(a('skipped')), 0)).toEqual({
-    lines: ['failed: no test ran', '0 passed, 1 failed, 1 skipped'],
+    lines: [...slowest, 'failed: no test ran', '0 passed, 1 failed, 1 skipped'],
+    exitCode: 1,
+  });
+});
+
+test('the ten slowest files come first, the slowest one first', () => {
+  const assertionResults = [a('passed')];
+  const testResults = Array.from({ length: 12 }, (_, seconds) => {
+    const times = { startTime: 0, endTime: seconds * 1000 };
+    return { name: `${seconds}.test.ts`, status: 'passed' as const, ...times, assertionResults };
+  });
+
+  const { lines } = summary({ testResults }, 0);
+
+  expect(lines.slice(0, 3)).toEqual([
+    'slowest files:',
+    '   11.0 s  11.test.ts',
+    '   10.0 s  10.test.ts',
+  ]);
+  expect(lines.slice(10)).toEqual(['    2.0 s  2.test.ts', '12 passed, 0 failed']);
+});
+
+test('what a run left behind fails it, one failure each', () => {
+  expect(summary(report(a('passed')), 0, ['a test left x-1', 'a test left process 7'])).toEqual({
+    lines: [
+      ...slowest,
+      'failed: a test left x-1',
+      'failed: a test left process 7',
+      '1 passed, 2 failed',
+    ],
     exitCode: 1,
   });
 });

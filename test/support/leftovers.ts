@@ -1,0 +1,40 @@
+import { readdir, readFile, readlink } from 'node:fs/promises';
+
+/**
+ * What a run of the tests left behind: temporary folders and files in `folder`, the run's own `TMPDIR`, and processes
+ * that still carry it in their environment, command line or working directory. One line each.
+ *
+ * Processes are found where there is a `/proc`, that is on Linux.
+ */
+export async function leftovers(folder: string): Promise<string[]> {
+  const files = (await readdir(folder)).filter((name) => !kept.has(name)).sort();
+  const processes = await processesOf(folder);
+  return [
+    ...files.map((name) => `a test left ${name} in its temporary folder`),
+    ...processes.map(({ pid, command }) => `a test left process ${pid} running: ${command}`),
+  ];
+}
+
+/** Node's compile cache lies in `TMPDIR` unless it is told otherwise, and is meant to stay. */
+const kept = new Set(['node-compile-cache']);
+
+async function processesOf(folder: string): Promise<{ pid: number; command: string }[]> {
+  const entries = await readdir('/proc').catch(() => []);
+  const pids = entries.map(Number).filter((pid) => pid > 0 && pid !== process.pid);
+  const found = await Promise.all(
+    pids.map(async (pid) => {
+      const command = (await text(`/proc/${pid}/cmdline`)).replaceAll('\0', ' ').trim();
+      const environment = await text(`/proc/${pid}/environ`);
+      const workingDirectory = await readlink(`/proc/${pid}/cwd`).catch(() => '');
+      // A process that has ended and waits for its parent has no command line any more.
+      const belongs = [command, environment, workingDirectory].some((it) => it.includes(folder));
+      return belongs && command !== '' ? { pid, command: command.slice(0, 200) } : undefined;
+    }),
+  );
+  return found.filter((one) => one !== undefined);
+}
+
+/** Another user's process cannot be read, and is none of ours. */
+function text(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch(() => '');
+}
