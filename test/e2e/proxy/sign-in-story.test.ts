@@ -108,7 +108,7 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     const { stdout } = await runProgram(process.execPath, {
       args: ['--input-type=module', '-e', listCredentials],
       env,
-      cwd: join(import.meta.dirname, '../../proxy'),
+      cwd: join(import.meta.dirname, '../../../proxy'),
     });
     const [accessToken = ''] = /eyJ[\w-]+\.[\w-]+\.[\w-]+/.exec(stdout) ?? [];
     const [refreshToken = ''] = /rt_[0-9A-Za-z]{36}/.exec(stdout) ?? [];

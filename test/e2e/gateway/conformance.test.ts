@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { runProgram } from '#support/processes';
 
-const main = join(import.meta.dirname, '../conformance/main.ts');
+const main = join(import.meta.dirname, '../../conformance/main.ts');
 const timeoutMs = 900_000;
 
 test.for([

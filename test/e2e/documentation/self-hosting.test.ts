@@ -12,7 +12,7 @@ import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
 
-const root = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../../..');
 const { blocks } = readMarkdown(readFileSync(join(root, 'docs/self-hosting.md'), 'utf8'));
 
 /** What docs/self-hosting.md says in one language, with what is different on this machine put in its place. */

@@ -16,7 +16,7 @@ import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 import { tlsServer } from '#support/tls-server';
 
-const root = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../../..');
 const timeoutMs = 120_000;
 const made = z.object({ key: z.string() });
 

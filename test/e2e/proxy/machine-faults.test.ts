@@ -45,7 +45,7 @@ test.each<[string, number]>([
   async (_, ms) => {
     await using server = await oauthFront(faultMcp('sse', () => undefined).handle);
     await using folder = await temporaryFolder();
-    const preload = new URL('../support/clock-jump.mjs', import.meta.url).href;
+    const preload = new URL('../../support/clock-jump.mjs', import.meta.url).href;
     await using proxy = proxyProcess({
       args: [server.url],
       env: {

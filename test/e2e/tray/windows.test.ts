@@ -8,7 +8,7 @@ import { menuPicture } from '#support/tray/menu-picture';
 import { everyState, seenConnection } from '#support/tray/seen-connections';
 import { trayDesktop, type TrayDesktop } from '#support/tray/tray-desktop';
 
-const out = join(import.meta.dirname, '../out');
+const out = join(import.meta.dirname, '../../out');
 
 await suite('browser', 'the windows and the tray, whatever the connections are like', () => {
   let browser: Browser;
@@ -369,7 +369,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
 
   test('the picture of the mark is in its place', () => {
     const png = readFileSync(
-      join(import.meta.dirname, '../../tray-app/icons/attentionTemplate@2x.png'),
+      join(import.meta.dirname, '../../../tray-app/icons/attentionTemplate@2x.png'),
     );
 
     expect(png.subarray(1, 4).toString()).toBe('PNG');

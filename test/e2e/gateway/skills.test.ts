@@ -21,7 +21,7 @@ import { legacyStatefulUpstream } from '#support/upstreams/legacy-stateful-upstr
 
 const memory = join(
   import.meta.dirname,
-  '../../node_modules/@modelcontextprotocol/server-memory/dist/index.js',
+  '../../../node_modules/@modelcontextprotocol/server-memory/dist/index.js',
 );
 const folder = await temporaryFolder();
 const png = Buffer.from('89504e470d0a1a0a00ff', 'hex');

@@ -8,7 +8,7 @@ import { startProgram } from '#support/processes';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
 
-const inspector = join(import.meta.dirname, '../../node_modules/.bin/mcp-inspector');
+const inspector = join(import.meta.dirname, '../../../node_modules/.bin/mcp-inspector');
 const dana = { email: 'dana@example.com', password: 'correct horse battery staple' };
 
 let server: ServerProcess;

@@ -18,7 +18,7 @@ import { everything } from '#support/everything-itinerary';
 import { legacySurvey, modernSurvey, type Itinerary } from '#support/server-survey';
 import { temporaryFolder } from '#support/temporary-folder';
 
-const modules = join(import.meta.dirname, '../../node_modules');
+const modules = join(import.meta.dirname, '../../../node_modules');
 const official = (name: string) => join(modules, '@modelcontextprotocol', name, 'dist/index.js');
 const files = (path: string): Itinerary => {
   const [a, b, image] = ['a.txt', 'b.txt', 'dot.png'].map((name) => join(path, name));

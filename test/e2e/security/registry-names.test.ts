@@ -13,7 +13,7 @@ import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 import { registryCommands } from '#support/registry-commands';
 import { runningServer } from '#support/running-server';
 
-const root = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../../..');
 
 /** Offending commands by where they are. */
 function offenders(texts: ReadonlyMap<string, string>): string[] {

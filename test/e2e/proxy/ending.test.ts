@@ -130,7 +130,7 @@ test('no orphan survives the SIGKILL of its assistant, and its session is delete
   const { handle } = faultMcp('sse', (what) => heard.push(what));
   await using server = await countedServer(handle);
   await using assistant = startProgram(process.execPath, {
-    args: [join(import.meta.dirname, '../support/dying-assistant.ts'), launcher, server.origin],
+    args: [join(import.meta.dirname, '../../support/dying-assistant.ts'), launcher, server.origin],
   });
   const [, pid = ''] = await assistant.line(/^proxy (\d+)$/m, { timeoutMs: 30_000 });
   await vi.waitFor(() => expect(heard).toContain('hold 1'), { timeout: 20_000 });

@@ -21,7 +21,7 @@ import { modernOnlyUpstream } from '#support/upstreams/modern-only-upstream';
 
 const everything = join(
   import.meta.dirname,
-  '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
+  '../../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
 );
 await using made = new AsyncDisposableStack();
 const folder = made.use(await temporaryFolder());

@@ -10,7 +10,7 @@ import { proxyProcess } from '#support/proxy-process';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 
-const root = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../../..');
 const timeoutMs = 120_000;
 const apiKey = `mcp_${'k'.repeat(36)}`;
 

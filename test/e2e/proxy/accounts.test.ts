@@ -189,7 +189,7 @@ await suite('keychain', 'the door for other faces', () => {
   test('a person signs in and out, gives up, and is told what failed', async () => {
     await using front = await signInFront(legacyMcp().handle);
     await using home = await latchkeyHome(keyring.env);
-    const browser = new URL('../support/fake-browser.mjs', import.meta.url).pathname;
+    const browser = new URL('../../support/fake-browser.mjs', import.meta.url).pathname;
     await using door = doorOf(home, { BROWSER: browser });
     await using lonely = doorOf(home, { BROWSER: '/bin/true' });
 

@@ -8,8 +8,8 @@ import { launcher } from '#support/proxy-process';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
 import { agentCloud, type AgentCloud, type CloudTunnel } from '#support/tunnel/agent-cloud';
 
-const script = join(import.meta.dirname, '../support/local-server/stdio-child.ts');
-const modules = join(import.meta.dirname, '../../node_modules/@modelcontextprotocol');
+const script = join(import.meta.dirname, '../../support/local-server/stdio-child.ts');
+const modules = join(import.meta.dirname, '../../../node_modules/@modelcontextprotocol');
 const keySecret = `pk_live_${'a'.repeat(36)}`;
 const limit = { timeoutMs: 30_000 };
 

@@ -11,7 +11,7 @@ import { launcher, proxyProcess } from '#support/proxy-process';
 import { signInFront } from '#support/sign-in-front';
 import { suite } from '#support/suite';
 
-const peer = join(import.meta.dirname, '../../node_modules/mcp-remote/dist/proxy.js');
+const peer = join(import.meta.dirname, '../../../node_modules/mcp-remote/dist/proxy.js');
 const apiKey = `mcp_${'k'.repeat(36)}`;
 const cursor = '.cursor/mcp.json';
 const registry = '.config/latchkey/connections.json';

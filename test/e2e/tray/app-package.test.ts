@@ -6,9 +6,9 @@ import { expect, test } from 'vitest';
 import { runProgram } from '#support/processes';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
-import { layOutApp } from '../../lay-out-app.ts';
+import { layOutApp } from '../../../lay-out-app.ts';
 
-const root = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../../..');
 const tray = join(root, 'tray-app');
 const packaging = join(tray, 'packaging');
 const limitMs = 240_000;

@@ -156,12 +156,12 @@ await suite('keychain', 'a connection of one’s own', () => {
     await using folders = await latchkeyHome(keyring.env);
     const program = join(folders.path, 'My Programs', 'proxy');
     await mkdir(join(folders.path, 'My Programs'));
-    await cp(join(import.meta.dirname, '../../proxy'), program, {
+    await cp(join(import.meta.dirname, '../../../proxy'), program, {
       recursive: true,
       filter: (path) => !/[\\/](node_modules|dist)$/.test(path),
     });
     await symlink(
-      join(import.meta.dirname, '../../node_modules'),
+      join(import.meta.dirname, '../../../node_modules'),
       join(folders.path, 'node_modules'),
     );
     await using home = await latchkeyHome(keyring.env, [
@@ -196,7 +196,7 @@ await suite('keychain', 'a connection of one’s own', () => {
     const second = await home.json(['status']);
     await using proxy = home.start({
       command: process.execPath,
-      args: [new URL('../../proxy/bin/latchkey.js', import.meta.url).pathname, 'home'],
+      args: [new URL('../../../proxy/bin/latchkey.js', import.meta.url).pathname, 'home'],
     });
     const { result } = await proxy.handshake();
 

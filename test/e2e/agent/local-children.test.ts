@@ -8,10 +8,10 @@ import { localServers } from '#proxy/local-server/local-servers';
 import { localCaller, modernMeta, saidIn, textOf } from '#support/local-server/local-caller';
 import { temporaryFolder } from '#support/temporary-folder';
 
-const script = join(import.meta.dirname, '../support/local-server/stdio-child.ts');
+const script = join(import.meta.dirname, '../../support/local-server/stdio-child.ts');
 const everything = join(
   import.meta.dirname,
-  '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
+  '../../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
 );
 
 async function serverOf({ args = [script], env = {} } = {}) {

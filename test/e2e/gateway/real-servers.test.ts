@@ -17,7 +17,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 
 const script = join(
   import.meta.dirname,
-  '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
+  '../../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
 );
 const command = { command: process.execPath, args: [script, 'stdio'] };
 const stack = new AsyncDisposableStack();

@@ -7,10 +7,10 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 
 import { temporaryFolder } from '#support/temporary-folder';
-import { buildTray } from '../../build-tray.ts';
-import { bundled } from '../../bundled.ts';
+import { buildTray } from '../../../build-tray.ts';
+import { bundled } from '../../../bundled.ts';
 
-const root = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../../..');
 const manifestSchema = z.looseObject({
   name: z.string().optional(),
   version: z.string().optional(),

@@ -12,7 +12,7 @@ import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 import { visitor } from '#support/visitor';
 
-const root = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../../..');
 const dana = { email: 'dana@example.com', password: 'correct horse battery' };
 const lee = { email: 'lee@example.com', password: 'staple battery horse' };
 

@@ -14,7 +14,7 @@ import { runProgram, startProgram, type Program } from '#support/processes';
 import { suite } from '#support/suite';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
 
-const root = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../../..');
 const inspector = join(root, 'node_modules/.bin/mcp-inspector');
 const launcher = join(root, 'proxy/bin/latchkey.js');
 const count = { name: 'query', arguments: { sql: 'select count(*) as n from books' } };

@@ -11,7 +11,7 @@ import { runProgram } from '#support/processes';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 
-const root = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../../..');
 const buildLimitMs = 180_000;
 const libraries = '.local/state/latchkey/libraries';
 const apiKey = `mcp_${'k'.repeat(36)}`;
