@@ -51,6 +51,9 @@ export async function responseIn(body: Body): Promise<Uint8Array> {
  * The events of a body as those of a session's stream, for as long as the caller reads it. Notes which
  * requests of the upstream now wait for the caller's response. `isPrimed` begins with an event that says
  * nothing, so that a caller who loses the stream before the first can come back.
+ *
+ * What is said unasked answers nothing: a response there would be taken for that of a request which is still under way,
+ * by its id alone, and nobody would have looked at it as such.
  */
 export async function* followed(
   body: Body,
@@ -62,6 +65,7 @@ export async function* followed(
   try {
     if (isPrimed) yield stream.prime();
     for await (const event of eventsIn(body)) {
+      if (stream.kind === 'unasked' && mayAnswer(event)) continue;
       noteMessage(event, session, stream);
       const bytes = stream.push(event);
       // Somebody else reads on where this caller was lost.
@@ -70,6 +74,13 @@ export async function* followed(
   } finally {
     stream.end();
   }
+}
+
+/** Whether somebody could read an event's message as a response. */
+function mayAnswer({ data }: SseEvent): boolean {
+  if (data.length === 0) return false;
+  const scan = scanMessage(data);
+  return scan.outcome === 'refused' || scan.envelope.kind === 'response';
 }
 
 function noteMessage(

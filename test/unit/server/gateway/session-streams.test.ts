@@ -165,3 +165,22 @@ test('a session that only listens is no idle one', () => {
 
   expect(sessions.find(session.id, 'key:a', 'srv_1')).toBeDefined();
 });
+
+test('what is said unasked answers no request, however it is spelt', async () => {
+  const { session, caller } = opened();
+  const stream = session.streams.open('unasked', caller);
+  const body = Buffer.from(
+    eventStream(
+      response,
+      `[${response}]`,
+      response.replace('"id":1', '"id":1,"id":2'),
+      progress(1),
+      response.replace('{}', '{"method":"tools/list"}'),
+      question,
+    ),
+  );
+  const text = await rest(followed(body, session, stream));
+
+  expect(text).toBe(`id: u2-1\n${eventStream(progress(1))}id: u2-2\n${eventStream(question)}`);
+  expect(session.pending).toEqual(new Set(['"q-1"']));
+});
