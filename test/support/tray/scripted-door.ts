@@ -1,4 +1,5 @@
 import type { AccountsDoor, ConnectionView, SignedIn } from '#proxy/accounts/accounts-door';
+export { helperEnvironment } from '#proxy/config/helper-environment';
 export { packagedLauncher } from '#proxy/config/packaged-launcher';
 import { AccountsError } from '#proxy/accounts/accounts-error';
 import type { ToApp } from './wire.ts';
