@@ -8,7 +8,7 @@
  */
 import { spawn } from 'node:child_process';
 import { mkdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { leftovers } from '#support/leftovers';
 import { reportSchema, summary, type Report } from '#support/summary';
 import { temporaryFolder } from '#support/temporary-folder';
@@ -37,7 +37,12 @@ const vitest = spawn(
   ],
   {
     cwd: root,
-    env: { ...process.env, TMPDIR: temporary },
+    // Programs that start with `#!/usr/bin/env node` are to find this Node, whichever way the run was started.
+    env: {
+      ...process.env,
+      PATH: [dirname(process.execPath), process.env['PATH']].join(delimiter),
+      TMPDIR: temporary,
+    },
     stdio: ['ignore', 'inherit', 'inherit'],
   },
 );

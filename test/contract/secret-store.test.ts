@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -10,6 +10,7 @@ import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
 import { osSecretStore } from '#proxy/keychain/os-secret-store';
 import type { SecretStore } from '#proxy/keychain/secret-store';
 import { secretStoreContract } from './secret-store.ts';
+import { testFolder } from '#support/test-folder';
 
 const { platform } = process;
 
@@ -34,7 +35,8 @@ function limitedStore(maxChars: number): SecretStore {
   };
 }
 
-const directory = mkdtempSync(join(tmpdir(), 'latchkey-'));
+const directory = mkdtempSync(join(tmpdir(), 'secrets-'));
+afterAll(() => rmSync(directory, { recursive: true }));
 const keyFile = join(directory, 'key');
 writeFileSync(keyFile, 'k'.repeat(44), { mode: 0o600 });
 const file = (key = keyFile) =>
@@ -65,7 +67,7 @@ test.each([
   ['is too short', 'short', 0o600],
   ['is readable by others', 'k'.repeat(44), 0o644],
 ])('file: a key file that %s makes the store unavailable', async (_, content, mode) => {
-  const bad = join(mkdtempSync(join(tmpdir(), 'latchkey-')), 'key');
+  const bad = join(testFolder(), 'key');
   if (content !== undefined) writeFileSync(bad, content, { mode });
 
   await expect(file(bad).get('account')).rejects.toMatchObject({ code: 'unavailable' });

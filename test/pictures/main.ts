@@ -3,6 +3,7 @@
  * where axe finds something, a page is wider than its window or a table than its box. See README.md beside this file.
  */
 import { chromium } from '#support/chromium';
+import { runProgram } from '#support/processes';
 import { dashboardVisitor, email, signInAs } from '#support/dashboard-visitor';
 import { arrivalScenes } from './arrival-scenes.ts';
 import { accountScenes } from './account-scenes.ts';
@@ -63,6 +64,17 @@ try {
 } finally {
   await browser.close();
 }
-for (const fault of album.faults) console.error(fault);
-console.log(`${album.taken()} pages and states in ${folder}, ${album.faults.length} faults`);
-process.exitCode = album.faults.length > 0 ? 1 : 0;
+const faults = [...album.faults];
+if (wanted.length === 0 || wanted.includes('tray')) {
+  // The windows of the tray app are looked at by their own test, which also finds what is wrong with them.
+  const file = 'test/e2e/tray/windows.test.ts';
+  const { code, stdout } = await runProgram(process.execPath, {
+    args: ['node_modules/vitest/vitest.mjs', 'run', '--project=e2e', file],
+    env: { TEST_PICTURES: '1' },
+    timeoutMs: 300_000,
+  });
+  if (code !== 0) faults.push(`tray: ${stdout}`);
+}
+for (const fault of faults) console.error(fault);
+console.log(`${album.taken()} pages and states in ${folder}, ${faults.length} faults`);
+process.exitCode = faults.length > 0 ? 1 : 0;

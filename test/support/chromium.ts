@@ -1,10 +1,6 @@
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
-
 import axe from 'axe-core';
 import { chromium as engine, type Browser, type BrowserServer, type Page } from 'playwright-core';
 
-const out = join(import.meta.dirname, '../out');
 const args = [
   '--no-sandbox',
   '--disable-background-networking',
@@ -44,17 +40,21 @@ export async function accessibilityProblems(page: Page): Promise<string[]> {
   return Array.isArray(problems) ? problems.map(String) : [];
 }
 
-/** Pictures of the page for people to look at: phone, tablet and desk, in light and dark. */
-export async function pictures(page: Page, name: string): Promise<void> {
-  mkdirSync(out, { recursive: true });
-  for (const colorScheme of ['light', 'dark'] as const) {
+/**
+ * What a program can see of a page's look, in dark and light and on a phone: what axe finds, and whether it scrolls
+ * sideways. One line a problem. The page keeps its size and is light afterwards.
+ */
+export async function pageProblems(page: Page): Promise<string[]> {
+  const size = page.viewportSize() ?? { width: 1280, height: 720 };
+  const problems: string[] = [];
+  await page.setViewportSize({ width: 360, height: 800 });
+  for (const colorScheme of ['dark', 'light'] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-    for (const width of [360, 900, 1440]) {
-      await page.setViewportSize({ width, height: 800 });
-      const path = join(out, `${name}-${width}-${colorScheme}.png`);
-      await page.screenshot({ path, fullPage: true });
-    }
+    problems.push(...(await accessibilityProblems(page)).map((one) => `${colorScheme}: ${one}`));
   }
+  if (await scrollsSideways(page)) problems.push('scrolls sideways at 360 px');
+  await page.setViewportSize(size);
+  return problems;
 }
 
 /** Whether anything is wider than the window. */

@@ -9,6 +9,7 @@ import { readdir, readFile, readlink } from 'node:fs/promises';
 export async function leftovers(folder: string): Promise<string[]> {
   const files = (await readdir(folder)).filter((name) => !kept.has(name)).sort();
   const processes = await processesOf(folder);
+  for (const { pid } of processes) end(pid);
   return [
     ...files.map((name) => `a test left ${name} in its temporary folder`),
     ...processes.map(({ pid, command }) => `a test left process ${pid} running: ${command}`),
@@ -32,6 +33,14 @@ async function processesOf(folder: string): Promise<{ pid: number; command: stri
     }),
   );
   return found.filter((one) => one !== undefined);
+}
+
+function end(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended meanwhile.
+  }
 }
 
 /** Another user's process cannot be read, and is none of ours. */

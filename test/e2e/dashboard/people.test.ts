@@ -1,7 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { accessibilityProblems, chromium, pictures, scrollsSideways } from '#support/chromium';
+import { chromium, pageProblems } from '#support/chromium';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
 
@@ -38,25 +38,19 @@ await suite('browser', 'the first owner in a real browser', () => {
     await fill(page, { 'E-mail': email, Password: typed });
     await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   };
-  /** Each look at a page: what axe says, whether it fits a phone, and pictures for people. */
-  const inspect = async (page: Page, name: string) => {
-    await pictures(page, name);
-    const dark = await accessibilityProblems(page);
-    await page.emulateMedia({ colorScheme: 'light' });
-    await page.setViewportSize({ width: 360, height: 800 });
-    const light = await accessibilityProblems(page);
-    expect([...dark, ...light]).toEqual([]);
-    expect(await scrollsSideways(page)).toBe(false);
+  /** What axe says in both schemes, and whether the page fits a phone. */
+  const inspect = async (page: Page) => {
+    expect(await pageProblems(page)).toEqual([]);
   };
 
   test('the printed link makes the first owner, who is told what is wrong on the way', async () => {
     const page = await newPage();
     await page.goto(setUpLink());
-    await inspect(page, 'set-up');
+    await inspect(page);
     await fill(page, { Organization: 'Not a Name', 'E-mail': 'dana', 'New password': 'short' });
     await page.getByRole('button', { name: 'Make the account' }).click();
 
-    await inspect(page, 'set-up-wrong');
+    await inspect(page);
     expect(await page.getByLabel('E-mail').inputValue()).toBe('dana');
     expect(await page.getByLabel('New password', { exact: true }).inputValue()).toBe('');
     expect(await page.evaluate('document.activeElement.className')).toBe('summary');
@@ -71,7 +65,7 @@ await suite('browser', 'the first owner in a real browser', () => {
 
     await page.waitForURL('**/account?done=set-up');
     await expect(page.getByText('owner', { exact: true }).count()).resolves.toBe(1);
-    await inspect(page, 'account');
+    await inspect(page);
   });
 
   test('the link works once', async () => {
@@ -80,13 +74,13 @@ await suite('browser', 'the first owner in a real browser', () => {
     const answer = await page.goto(setUpLink());
 
     expect(answer?.status()).toBe(410);
-    await inspect(page, 'link-over');
+    await inspect(page);
   });
 
   test('signing out leads to the sign-in page, and back by the password', async () => {
     const page = await newPage();
     await signIn(page, 'wrong password');
-    await inspect(page, 'sign-in-wrong');
+    await inspect(page);
     expect(await page.getByLabel('E-mail').inputValue()).toBe(email);
 
     await fill(page, { Password: password });
@@ -95,7 +89,7 @@ await suite('browser', 'the first owner in a real browser', () => {
     await page.getByRole('button', { name: 'Sign out' }).click();
 
     await page.waitForURL('**/sign-in?done=signed-out');
-    await inspect(page, 'sign-in');
+    await inspect(page);
     await page.goBack();
     await page.goto(`${server.base}/account`);
     expect(new URL(page.url()).pathname).toBe('/sign-in');
@@ -185,7 +179,7 @@ await suite('browser', 'the first owner in a real browser', () => {
     // In a tab of its own: a second debugging session on the same one ends the virtual authenticator.
     const beside = await page.context().newPage();
     await beside.goto(`${server.base}/account?done=passkey`);
-    await inspect(beside, 'account-passkey');
+    await inspect(beside);
     await beside.close();
     await page.getByRole('button', { name: 'Sign out' }).click();
 

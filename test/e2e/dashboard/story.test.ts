@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 
-import { accessibilityProblems, chromium, pictures, scrollsSideways } from '#support/chromium';
+import { chromium, pageProblems } from '#support/chromium';
 import {
   becomeOwner,
   dashboardVisitor,
@@ -37,14 +37,8 @@ await suite('browser', 'the dashboard in a real browser', () => {
     await server[Symbol.asyncDispose]();
   });
 
-  const inspect = async (page: Page, name: string) => {
-    await pictures(page, name);
-    const problems = await accessibilityProblems(page);
-    await page.emulateMedia({ colorScheme: 'light' });
-    await page.setViewportSize({ width: 360, height: 800 });
-    problems.push(...(await accessibilityProblems(page)));
-    expect(problems).toEqual([]);
-    expect(await scrollsSideways(page)).toBe(false);
+  const inspect = async (page: Page) => {
+    expect(await pageProblems(page)).toEqual([]);
     expect((await page.content()).length).toBeLessThan(100_000);
     await page.setViewportSize({ width: 1200, height: 800 });
   };
@@ -68,12 +62,12 @@ await suite('browser', 'the dashboard in a real browser', () => {
     await page.waitForURL('**/dashboard/acme');
     await page.getByRole('link', { name: 'Servers', exact: true }).first().click();
     await page.waitForURL('**/dashboard/acme/servers');
-    await inspect(page, 'servers-empty');
+    await inspect(page);
     await follow('Create server');
     await page.getByLabel('Name', { exact: true }).fill('Not a Name');
     await press('Create server');
 
-    await inspect(page, 'new-server-wrong');
+    await inspect(page);
     expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('Not a Name');
     expect(await page.evaluate('document.activeElement.className')).toBe('summary');
 
@@ -81,25 +75,25 @@ await suite('browser', 'the dashboard in a real browser', () => {
     await page.getByLabel('The demo library').check();
     await press('Create server');
     await page.waitForURL('**/servers/sales?done=created');
-    await inspect(page, 'server');
+    await inspect(page);
     await follow('Settings');
-    await inspect(page, 'server-settings');
+    await inspect(page);
   });
 
   test('the copied configuration of a new OAuth client works in the real proxy', async () => {
     await using folder = await temporaryFolder('dashboard');
     const { page, open, follow, fill, press } = dana;
     await open('/servers/sales/clients');
-    await inspect(page, 'clients-empty');
+    await inspect(page);
     await follow('Create OAuth client');
-    await inspect(page, 'client-form');
+    await inspect(page);
     await fill({ Name: 'Claude', 'Redirect URIs': 'http://evil.example/callback' });
     await press('Create OAuth client');
     const wrong = await page.locator('#redirectUris-error').textContent();
     await fill({ 'Redirect URIs': 'http://127.0.0.1/callback' });
     await press('Create OAuth client');
 
-    await inspect(page, 'client-secret');
+    await inspect(page);
     const desktop = (await configuration(dana, 'Claude Desktop')).mcpServers.sales;
     const plain = await configuration(dana, 'Other');
     // The program itself is what npx runs from the server's own copy, which another test installs.
@@ -132,7 +126,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     const html = await page.content();
     expect(html).not.toContain(secret);
     expect(html).toContain(`secret_…${secret.slice(-4)}`);
-    await inspect(page, 'client');
+    await inspect(page);
   });
 
   let old = '';
@@ -142,7 +136,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     await open('/servers/sales/keys', second);
     await open('/servers/sales/keys');
     await follow('Generate API key');
-    await inspect(page, 'key-form');
+    await inspect(page);
     await fill({ Name: 'Nightly ליל 🔑' });
     const answered = page.waitForResponse((answer) => answer.request().method() === 'POST');
     await press('Generate API key');
@@ -151,7 +145,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     expect((await answered).headers()['cache-control']).toBe('no-store');
     await second.getByText('Nightly ליל 🔑').waitFor();
     expect(await call(old)).toBe(200);
-    await inspect(page, 'key-secret');
+    await inspect(page);
     await second.close();
     await dana.store();
     await page.waitForURL('**/keys?done=made');
@@ -169,11 +163,11 @@ await suite('browser', 'the dashboard in a real browser', () => {
     const made = await dana.shownSecret();
     const both = [await call(old), await call(made)];
     await page.getByText('The new key works.').waitFor();
-    await inspect(page, 'key-rotation');
+    await inspect(page);
     await page.getByLabel('I have stored it').check();
     await follow(/^Revoke/);
     await page.getByRole('dialog').waitFor();
-    expect(await accessibilityProblems(page)).toEqual([]);
+    expect(await pageProblems(page)).toEqual([]);
     await press('Revoke the key');
     await page.waitForURL('**/keys?done=revoked');
 
@@ -184,7 +178,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     expect(both).toEqual([200, 200]);
     expect([await call(old), await call(made)]).toEqual([401, 200]);
     await second.close();
-    await inspect(page, 'keys-revoked');
+    await inspect(page);
   });
 
   test('a key that the command line revokes goes over in the open page as well', async () => {
@@ -202,7 +196,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
   test('the secret of a client is rotated with both in force until the old one is revoked', async () => {
     const { page, open, follow, press } = dana;
     await open('/servers/sales/clients');
-    await inspect(page, 'clients');
+    await inspect(page);
     const clientId = (await page.locator('td code').first().getAttribute('title')) ?? '';
     const token = async (secret: string) => {
       const body = { grant_type: 'client_credentials', client_id: clientId, client_secret: secret };
@@ -217,7 +211,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     const first = await dana.shownSecret();
     await token(first);
     await page.getByText('The new secret works.').waitFor();
-    await inspect(page, 'client-rotation');
+    await inspect(page);
     await page.getByLabel('I have stored it').check();
     await open(`/servers/sales/clients/${clientId}/rotate`);
     await press('Make the new secret');
@@ -235,16 +229,16 @@ await suite('browser', 'the dashboard in a real browser', () => {
   test('an agent gets its key once, and a question counts what goes with it', async () => {
     const { page, open, follow, fill, press } = dana;
     await open('/agents');
-    await inspect(page, 'agents-empty');
+    await inspect(page);
     await follow('Create agent');
-    await inspect(page, 'agent-form');
+    await inspect(page);
     await fill({ Name: 'head-office' });
     await press('Create agent');
     const key = await dana.shownSecret();
-    await inspect(page, 'agent-secret');
+    await inspect(page);
     await dana.store();
     await page.waitForURL('**/agents/head-office?done=made');
-    await inspect(page, 'agent');
+    await inspect(page);
 
     expect(key).toMatch(/^pk_live_\w{36}$/);
     expect(await page.content()).not.toContain(key);
@@ -253,7 +247,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     await page.getByText('1 key of it connects no more').waitFor();
     await press('Revoke the agent');
     await page.waitForURL('**/agents?done=revoked');
-    await inspect(page, 'agents');
+    await inspect(page);
   });
 
   test('a question is answered by the keyboard, and Escape leads back to where it was asked', async () => {
@@ -262,7 +256,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     await page.getByRole('link', { name: 'Delete' }).focus();
     await page.keyboard.press('Enter');
     await page.getByRole('dialog').waitFor();
-    await inspect(page, 'delete-question');
+    await inspect(page);
     await page.keyboard.press('Escape');
 
     await page.getByRole('dialog').waitFor({ state: 'detached' });
@@ -280,7 +274,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
       links.push(...(await vic.page.getByRole('main').getByRole('link').allTextContents()));
     }
     await vic.open('/servers/sales/keys');
-    await inspect(vic.page, 'viewer-keys');
+    await inspect(vic.page);
 
     const refused = await vic.page.goto(`${server.base}/dashboard/acme/servers/sales/new-key`);
 
@@ -288,7 +282,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
       links.filter((text) => /^\s*(create|generate|rotate|revoke|change)\b/i.test(text)),
     ).toEqual([]);
     expect(refused?.status()).toBe(403);
-    await inspect(vic.page, 'viewer-refused');
+    await inspect(vic.page);
     await vic.context.close();
   });
 

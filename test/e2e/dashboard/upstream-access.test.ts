@@ -1,7 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { accessibilityProblems, chromium, pictures, scrollsSideways } from '#support/chromium';
+import { chromium, pageProblems } from '#support/chromium';
 import { becomeOwner, dashboardVisitor, password, signInAs } from '#support/dashboard-visitor';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
@@ -35,13 +35,6 @@ await suite('browser', 'an upstream that wants each person’s own account, in a
     await page.locator('button[type=submit]').click();
     await page.getByRole('button', { name: 'Continue' }).click();
   };
-  const looked = async (page: Page, name: string) => {
-    await pictures(page, name);
-    await page.setViewportSize({ width: 360, height: 800 });
-    const isWide = await scrollsSideways(page);
-    return [...(await accessibilityProblems(page)), ...(isWide ? ['scrolls sideways'] : [])];
-  };
-
   test('an administrator sets it up, two people consent, each is themselves there', async () => {
     const owner = await dashboardVisitor(browser, server);
     const { fill } = owner;
@@ -52,11 +45,11 @@ await suite('browser', 'an upstream that wants each person’s own account, in a
     await owner.page.waitForURL('**/servers/sales?done=created');
     await owner.open('/servers/sales/upstream');
     await owner.page.getByLabel('With each person’s own account').check();
-    const problems = await looked(owner.page, 'upstream-access-form');
+    const problems = await pageProblems(owner.page);
     await fill({ 'Client id': '' });
     await owner.press('Save');
     const refusal = await owner.page.getByRole('alert').textContent();
-    problems.push(...(await looked(owner.page, 'upstream-access-refused')));
+    problems.push(...(await pageProblems(owner.page)));
     await fill({
       'Client id': upstream.clientId,
       'Client secret (optional)': upstream.clientSecret,
@@ -66,11 +59,11 @@ await suite('browser', 'an upstream that wants each person’s own account, in a
     const saved = await owner.page.content();
 
     await owner.open(place);
-    problems.push(...(await looked(owner.page, 'own-connection-none')));
+    problems.push(...(await pageProblems(owner.page)));
     await owner.press('Connect your account');
     await consentAs(owner.page, 'dana-there');
     await owner.page.waitForURL('**/account?done=connected');
-    problems.push(...(await looked(owner.page, 'own-connection-connected')));
+    problems.push(...(await pageProblems(owner.page)));
 
     const words = ['user', 'create', 'eve@example.com', '--organization', 'acme'];
     await server.command([...words, '--role', 'member'], password);
@@ -84,7 +77,7 @@ await suite('browser', 'an upstream that wants each person’s own account, in a
 
     await owner.open('/servers/sales/upstream');
     const connected = await owner.page.locator('ul.rows').textContent();
-    problems.push(...(await looked(owner.page, 'upstream-access-connected')));
+    problems.push(...(await pageProblems(owner.page)));
     await owner.open('/servers/sales/try?tool=whoami');
 
     expect(problems).toEqual([]);

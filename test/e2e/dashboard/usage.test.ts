@@ -1,7 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { accessibilityProblems, chromium, pictures, scrollsSideways } from '#support/chromium';
+import { chromium, pageProblems } from '#support/chromium';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
 
@@ -48,15 +48,9 @@ await suite('browser', 'an organization that is called', () => {
     await page.waitForURL('**/dashboard/acme');
     return page;
   };
-  /** Each look at a page: what axe says in both schemes, whether it fits a phone, and pictures for people. */
-  const inspect = async (page: Page, name: string) => {
-    await pictures(page, name);
-    const dark = await accessibilityProblems(page);
-    await page.emulateMedia({ colorScheme: 'light' });
-    await page.setViewportSize({ width: 360, height: 800 });
-    const light = await accessibilityProblems(page);
-    expect([...dark, ...light]).toEqual([]);
-    expect(await scrollsSideways(page)).toBe(false);
+  /** What axe says in both schemes, and whether the page fits a phone. */
+  const inspect = async (page: Page) => {
+    expect(await pageProblems(page)).toEqual([]);
   };
   /** The numbers of a row of the table, once the server has written all calls down. */
   const row = async (page: Page, url: string, name: string, calls: string): Promise<string[]> => {
@@ -77,7 +71,7 @@ await suite('browser', 'an organization that is called', () => {
     const page = await signedIn();
 
     expect(await page.getByText('No calls').count()).toBe(1);
-    await inspect(page, 'overview-empty');
+    await inspect(page);
   });
 
   test('shows its calls by server, key and tool, without scripts', async () => {
@@ -100,7 +94,7 @@ await suite('browser', 'an organization that is called', () => {
     expect(await page.locator('figure.plot').count()).toBe(3);
     const seen = await signedIn();
     await seen.goto(`${usage}?by=tool`);
-    await inspect(seen, 'usage');
+    await inspect(seen);
 
     await page.getByRole('link', { name: 'query', exact: true }).click();
 
@@ -141,6 +135,6 @@ await suite('browser', 'an organization that is called', () => {
     await seen.getByLabel('sql').fill('select 42');
     await seen.getByRole('button', { name: 'Call query' }).click();
     await seen.locator('.result').waitFor();
-    await inspect(seen, 'try-result');
+    await inspect(seen);
   }, 120_000);
 });

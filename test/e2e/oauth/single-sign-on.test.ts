@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { accessibilityProblems, chromium, pictures } from '#support/chromium';
+import { chromium, pageProblems } from '#support/chromium';
 import { singleSignOn, type SingleSignOn } from '#support/single-sign-on';
 import { suite } from '#support/suite';
 
@@ -38,8 +38,7 @@ await suite('browser', 'single sign-on by an independent provider', () => {
 
     const second = await browser.newPage();
     await second.goto(`${base}/sign-in?next=/account`);
-    await pictures(second, 'sign-in-provider');
-    const problems = await accessibilityProblems(second);
+    const problems = await pageProblems(second);
     await second.getByRole('button', { name: 'Sign in with Acme ID' }).click();
     await sso.vouch(second, 'dana-there');
     await second.waitForURL(account);

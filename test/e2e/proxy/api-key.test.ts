@@ -1,10 +1,10 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront } from '#support/oauth-front';
 import { proxyProcess } from '#support/proxy-process';
+import { testFolder } from '#support/test-folder';
 
 const apiKey = `mcp_${'k'.repeat(36)}`;
 
@@ -24,7 +24,7 @@ test('an API key reaches a server without any other request than the messages', 
 
 test('an entry of a configuration file that holds an API key is found by its name', async () => {
   await using server = await oauthFront(legacyMcp().handle);
-  const config = join(mkdtempSync(join(tmpdir(), 'latchkey-')), 'mcp.json');
+  const config = join(testFolder(), 'mcp.json');
   writeFileSync(config, JSON.stringify({ mcpServers: { acme: { url: server.url, apiKey } } }));
   await using proxy = proxyProcess({ args: ['acme', '--config', config] });
   await proxy.handshake();

@@ -1,13 +1,13 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront, type OAuthFront } from '#support/oauth-front';
 import { proxyProcess } from '#support/proxy-process';
+import { testFolder } from '#support/test-folder';
 
 function fileStore() {
-  const directory = mkdtempSync(join(tmpdir(), 'latchkey-'));
+  const directory = testFolder();
   const keyFile = join(directory, 'key');
   writeFileSync(keyFile, 'k'.repeat(44), { mode: 0o600 });
   return {

@@ -1,19 +1,17 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { keychainSession } from '#support/keychain-session';
 import { suite } from '#support/suite';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront, type OAuthFront } from '#support/oauth-front';
 import { proxyProcess } from '#support/proxy-process';
+import { testFolder } from '#support/test-folder';
 
 const start = (server: OAuthFront, env: Record<string, string>) =>
   proxyProcess({
     args: [server.url],
     env: {
       LATCHKEY_OAUTH: JSON.stringify(server.client),
-      LATCHKEY_STATE_DIR: mkdtempSync(join(tmpdir(), 'latchkey-')),
+      LATCHKEY_STATE_DIR: testFolder(),
       ...env,
     },
   });
@@ -39,7 +37,7 @@ await suite('keychain', 'with a keyring', () => {
   test('ten processes that start at once ask for one token', async () => {
     await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
-    const env = { ...keyring.env, LATCHKEY_STATE_DIR: mkdtempSync(join(tmpdir(), 'latchkey-')) };
+    const env = { ...keyring.env, LATCHKEY_STATE_DIR: testFolder() };
     const proxies = Array.from({ length: 10 }, () => start(server, env));
 
     const answers = await Promise.all(proxies.map(async (proxy) => proxy.handshake()));

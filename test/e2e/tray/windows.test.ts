@@ -1,6 +1,6 @@
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { accessibilityProblems, chromium, scrollsSideways } from '#support/chromium';
 import { suite } from '#support/suite';
@@ -27,34 +27,35 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     await browser.close();
   });
 
-  /** Pictures of a window for people to look at, after what a program can see of it. */
+  /** For people to look at; taken by `npm run pictures -- tray`. */
+  const picture = async (
+    of: Page | Locator,
+    name: string,
+    options: { fullPage?: boolean } = {},
+  ) => {
+    if (process.env['TEST_PICTURES'] !== '1') return;
+    const path = join(out, `tray-${name}.png`);
+    await of.screenshot({ path, animations: 'disabled', ...options });
+  };
+  /** What a program can see of a window, and pictures of it. */
   const lookAt = async (page: Page, name: string) => {
-    mkdirSync(out, { recursive: true });
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
       expect(await accessibilityProblems(page)).toEqual([]);
-      await page.screenshot({
-        path: join(out, `tray-${name}-${colorScheme}.png`),
-        fullPage: true,
-        animations: 'disabled',
-      });
+      await picture(page, `${name}-${colorScheme}`, { fullPage: true });
     }
     const size = page.viewportSize() ?? { width: 720, height: 560 };
     await page.setViewportSize({ ...size, width: 420 });
     expect(await scrollsSideways(page)).toBe(false);
     await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
-    await page.screenshot({
-      path: join(out, `tray-${name}-narrow.png`),
-      fullPage: true,
-      animations: 'disabled',
-    });
+    await picture(page, `${name}-narrow`, { fullPage: true });
     await page.setViewportSize(size);
     expect(await scrollsSideways(page)).toBe(false);
   };
   /** The same while the server is asked, which takes long enough to be looked at. */
   const lookWhile = async (page: Page, words: string, name: string) => {
     await page.getByText(words).first().waitFor();
-    await page.screenshot({ path: join(out, `tray-${name}-light.png`), animations: 'disabled' });
+    await picture(page, `${name}-light`);
   };
   const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true });
 
@@ -115,7 +116,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     });
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme });
-      await page.locator('main').screenshot({ path: join(out, `tray-menu-${colorScheme}.png`) });
+      await picture(page.locator('main'), `menu-${colorScheme}`);
     }
     const words = await page.locator('main').innerText();
     await page.close();

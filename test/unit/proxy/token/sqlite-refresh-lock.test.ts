@@ -1,11 +1,11 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { sqliteRefreshLock } from '#proxy/token/sqlite-refresh-lock';
 import { fakeClock } from '#support/fake-clock';
+import { testFolder } from '#support/test-folder';
 
-const directory = () => join(mkdtempSync(join(tmpdir(), 'latchkey-')), 'locks');
+const directory = () => join(testFolder(), 'locks');
 
 /** Holds the lock of `account` until it is let go. */
 function held(lock: ReturnType<typeof sqliteRefreshLock>, account: string) {
@@ -60,7 +60,7 @@ test('who waits for more than a minute gives up', async () => {
 });
 
 test('a directory that cannot be made is an error that names it', async () => {
-  const file = join(mkdtempSync(join(tmpdir(), 'latchkey-')), 'file');
+  const file = join(testFolder(), 'file');
   writeFileSync(file, '');
 
   await expect(
