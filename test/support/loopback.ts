@@ -11,10 +11,29 @@ export function listen(server: Server): Promise<number> {
   });
 }
 
-/** A port of 127.0.0.1 that nobody held a moment ago. */
+/**
+ * A port of 127.0.0.1 that nothing listens on, for a program that must be told its port before it starts.
+ *
+ * It lies below the ports that the system hands out by itself (from 32768 on Linux, 49152 elsewhere), and each worker
+ * of a run has a thousand of its own, so that no other test and no connection takes it before the program does.
+ */
 export async function freePort(): Promise<number> {
+  const first = 12_000 + 1000 * (Number(process.env['VITEST_POOL_ID'] ?? 0) % 16);
+  for (let attempt = 0; attempt < 1000; attempt += 1) {
+    const port = first + ((process.pid + taken) % 1000);
+    taken += 1;
+    if (await isFree(port)) return port;
+  }
+  throw new Error(`no port from ${first} to ${first + 999} is free`);
+}
+
+/** How many ports this process has given away. */
+let taken = 0;
+
+function isFree(port: number): Promise<boolean> {
   const server = createServer();
-  const port = await listen(server);
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
 }
