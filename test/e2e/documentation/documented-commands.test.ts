@@ -5,6 +5,7 @@ import { delimiter, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { browserHandover } from '#support/browser-handover';
 import { allow } from '#support/consenting-person';
+import { cookieBrowser } from '#support/cookie-browser';
 import { stepsOf, Terminals, type Step } from '#support/documented-commands';
 import { keychainSession } from '#support/keychain-session';
 import { freePort } from '#support/loopback';
@@ -121,14 +122,12 @@ function byHand(base: string, person: { who: typeof dana }) {
   };
 }
 
-/** What a person does with a page that a program opens: follows it to the sign-in, and allows. */
+/** What a person does with a page that a program opens, in one browser: follows it to the sign-in, allows, and comes back. */
 async function answer(address: string, base: string, who: () => typeof dana): Promise<void> {
+  const browser = cookieBrowser();
   let page = new URL(address);
-  while (page.origin !== base) {
-    const { headers } = await fetch(page, { redirect: 'manual' });
-    page = new URL(headers.get('location') ?? '', page);
-  }
-  await fetch(await allow(page, who()));
+  while (page.origin !== base) page = await browser.follow(page);
+  await browser.open(await allow(page, who()));
 }
 
 /** The address of the documents leads to a repository with what is in this folder now. */
