@@ -10,8 +10,10 @@ import { commands as serverCommands } from '#server/cli/commands';
 import { commandHelpText, helpText, nounHelpText, startHelpText } from '#server/cli/help';
 import { dataDir } from '#server/config/option';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
+import { startProgram } from '#support/processes';
+import { serverLauncher } from '#support/programs';
 import { registryCommands } from '#support/registry-commands';
-import { runningServer } from '#support/running-server';
+import { temporaryFolder } from '#support/temporary-folder';
 
 const root = join(import.meta.dirname, '../../..');
 
@@ -32,6 +34,16 @@ function filesIn(
     .filter((file) => pattern.test(file))
     .filter((file) => !/[/\\](node_modules|dist|out)[/\\]/.test(relative(root, file)));
   return new Map(files.map((file) => [relative(root, file), readFileSync(file, 'utf8')]));
+}
+
+/** What `start --demo` prints. */
+async function demoStart(launcher: string, folder: string): Promise<string> {
+  await using server = startProgram(process.execPath, {
+    args: [launcher, 'start', '--demo', '--port', '0', '--data-dir', folder],
+  });
+  await server.line(/^listening on /m);
+  await server.end();
+  return server.stdout;
 }
 
 describe('no package name of a registry is run or installed', () => {
@@ -78,21 +90,23 @@ describe('no package name of a registry is run or installed', () => {
     expect(offenders(texts)).toEqual([]);
   });
 
-  test('by what the first and the second start of the demo print', async () => {
-    await using first = await runningServer({ args: ['--demo'] });
-    await first.program.end();
-    await using second = await runningServer({ args: ['--demo'], dataDir: first.dataDir });
-    const texts = new Map([
-      ['first', first.program.stdout],
-      ['second', second.program.stdout],
-    ]);
+  test.each([
+    ['a clone', join(root, 'server/bin/latchkey-server.js'), 'npx --no latchkey', 'npx --no '],
+    ['its package', serverLauncher, 'npx -y "http://127.0.0.1:', ''],
+  ])(
+    'by what the first and the second start of the demo print, from %s',
+    async (_, launcher, proxy, runner) => {
+      await using folder = await temporaryFolder('demo');
+      const first = await demoStart(launcher, folder.path);
+      const second = await demoStart(launcher, folder.path);
 
-    expect(first.program.stdout).toContain('npx --no latchkey demo --config demo.json');
-    expect(second.program.stdout).toContain(
-      `npx --no latchkey-server key create demo/library --name "my key" --data-dir ${first.dataDir}`,
-    );
-    expect(offenders(texts)).toEqual([]);
-  });
+      expect(first).toContain(`for ${proxy}`);
+      expect(second).toContain(
+        ` ${runner}latchkey-server key create demo/library --name "my key" --data-dir ${folder.path}`,
+      );
+      expect(offenders(new Map(Object.entries({ first, second })))).toEqual([]);
+    },
+  );
 });
 
 describe('no package name of a registry is run or installed by a page', () => {
