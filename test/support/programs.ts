@@ -9,14 +9,17 @@ const root = join(import.meta.dirname, '../..');
  */
 const installed = process.env['TEST_PROGRAMS'];
 
+/** What `node` runs to be `latchkey-server` as it is in a clone. */
+export const serverSources = join(root, 'server/bin/latchkey-server.js');
+
 /** What `node` runs to be `latchkey`. */
-export const proxyLauncher = launcherOf('latchkey', 'proxy/bin/latchkey.js');
+export const proxyLauncher = launcherOf('latchkey', join(root, 'proxy/bin/latchkey.js'));
 
 /** What `node` runs to be `latchkey-server`. */
-export const serverLauncher = launcherOf('latchkey-server', 'server/bin/latchkey-server.js');
+export const serverLauncher = launcherOf('latchkey-server', serverSources);
 
 function launcherOf(name: string, source: string): string {
-  if (installed === undefined) return join(root, source);
+  if (installed === undefined) return source;
   const file = join(installed, 'node_modules', name, 'bin', `${name}.js`);
   if (!existsSync(file)) throw new Error(`TEST_PROGRAMS: ${file} does not exist`);
   return file;

@@ -4,7 +4,7 @@ import { temporaryFolder } from './temporary-folder.ts';
 import { serverLauncher } from './programs.ts';
 
 /** What `node` runs to be `latchkey-server`. */
-export const launcher = serverLauncher;
+export { serverLauncher as launcher } from './programs.ts';
 
 /** Our secrets by their shape, and JWTs. Client ids are no secrets. */
 const secretShape =
@@ -13,6 +13,8 @@ const secretShape =
 const jsonObject = z.record(z.string(), z.unknown());
 
 export interface RunningServerOptions {
+  /** What `node` runs: the installed package, unless it is to be the sources. */
+  readonly launcher?: string;
   /** Behind `start --port 0 --data-dir …`. */
   readonly args?: readonly string[];
   /** Where an earlier server left off; a fresh folder unless given. */
@@ -65,6 +67,7 @@ export interface RunningServer extends AsyncDisposable {
 }
 
 export async function runningServer({
+  launcher = serverLauncher,
   args = [],
   dataDir: given,
 }: RunningServerOptions = {}): Promise<RunningServer> {

@@ -11,6 +11,7 @@ import { z } from 'zod';
 import { authority } from '#support/certificates';
 import { printedConfiguration } from '#support/printed-configuration';
 import { runProgram, startProgram } from '#support/processes';
+import { serverSources } from '#support/programs';
 import { runningServer } from '#support/running-server';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
@@ -83,7 +84,7 @@ await suite('registry', 'the proxy that a server hands out', () => {
       { timeout: 300_000 },
       async () => {
         await using place = await emptyPlace();
-        await using server = await runningServer({ args: ['--demo'] });
+        await using server = await runningServer({ args: ['--demo'], launcher: serverSources });
         const { key } = made.parse(
           await server.command('key', 'create', 'demo/library', '--name', 'k'),
         );
@@ -118,7 +119,7 @@ await suite('registry', 'the proxy that a server hands out', () => {
       { timeout: 300_000 },
       async () => {
         await using place = await emptyPlace();
-        await using server = await runningServer();
+        await using server = await runningServer({ launcher: serverSources });
         const url = await shownUrl(server.base);
 
         await done('npm', ['install', '--no-audit', '--no-fund', url], place);
@@ -173,6 +174,8 @@ await suite('registry', 'the proxy that a server hands out', () => {
         });
 
         expect(files.map(({ path }) => path).sort()).toEqual([
+          'LICENSE',
+          'README.md',
           'bin/latchkey-server.js',
           expect.stringMatching(/^dist\/latchkey-[\d.]+\.tgz$/),
           'dist/main.js',
@@ -223,7 +226,13 @@ await suite('registry', 'the proxy that a server hands out', () => {
         env: { ...place.env, npm_config_fetch_retries: '0' },
         timeoutMs,
       });
-      const env = { ...place.env, NODE_EXTRA_CA_CERTS: authorityFile };
+      // An npm that has a file of authorities of its own looks nowhere else.
+      const npmFile = (await done('npm', ['config', 'get', 'cafile'], place)).trim();
+      const env = {
+        ...place.env,
+        NODE_EXTRA_CA_CERTS: authorityFile,
+        ...(npmFile !== 'null' && { npm_config_cafile: authorityFile }),
+      };
       const version = await done('npx', install, { cwd: place.cwd, env });
 
       expect(url).toContain(`${base}/download/latchkey-`);
