@@ -19,6 +19,12 @@ export type SignInFrontOptions = {
   registration: boolean;
   /** The issuer that the resource names; itself unless set. */
   authorizationServer: string | undefined;
+  /** API keys that the endpoint takes besides access tokens. */
+  apiKeys: readonly string[];
+  /** Clients that have to prove who they are, each with the secrets that are valid. */
+  clientSecrets: Readonly<Record<string, readonly string[]>>;
+  /** Whether who brings a refresh token again is given the same answer, as responses get lost. */
+  refreshesTwice: boolean;
 };
 
 export type SignInFront = CountedServer & {
@@ -33,6 +39,8 @@ export type SignInFront = CountedServer & {
   expireAll(): void;
   /** From now on no refresh token is. */
   endSignIns(): void;
+  /** Remembers which tokens are valid; what it returns makes exactly those valid again. */
+  remember(): () => void;
 };
 
 /**
@@ -52,6 +60,9 @@ export async function signInFront(
     neededScope: undefined,
     registration: true,
     authorizationServer: undefined,
+    apiKeys: [],
+    clientSecrets: {},
+    refreshesTwice: false,
     ...given,
   };
   const path = '/mcp/acme/sales';
@@ -62,6 +73,7 @@ export async function signInFront(
   const codes = new Map<string, URLSearchParams>();
   const scopes = new Map<string, string>();
   const refreshable = new Map<string, string>();
+  const successors = new Map<string, Json>();
   const fresh = (kind: string) => `${kind}-${randomBytes(12).toString('hex')}`;
 
   const server = await countedServer(async (request, response) => {
@@ -72,17 +84,15 @@ export async function signInFront(
       response.end(value === undefined ? '' : JSON.stringify(value));
     };
     const prm = `${origin}/.well-known/oauth-protected-resource${path}`;
-    const tokens = (scope: string, refreshToken: string) => {
+    const accessFor = (scope: string) => {
       const accessToken = fresh('access');
       scopes.set(accessToken, scope);
+      const { expiresInSeconds: expires_in } = options;
+      return { access_token: accessToken, token_type: 'Bearer', expires_in, scope };
+    };
+    const tokens = (scope: string, refreshToken: string) => {
       refreshable.set(refreshToken, scope);
-      return {
-        access_token: accessToken,
-        token_type: 'Bearer',
-        expires_in: options.expiresInSeconds,
-        scope,
-        refresh_token: refreshToken,
-      };
+      return { ...accessFor(scope), refresh_token: refreshToken };
     };
 
     if (options.published && url.href === prm)
@@ -99,7 +109,7 @@ export async function signInFront(
         revocation_endpoint: `${origin}/api/oauth/revoke`,
         ...(options.registration && { registration_endpoint: `${origin}/register` }),
         code_challenge_methods_supported: ['S256'],
-        token_endpoint_auth_methods_supported: ['none'],
+        token_endpoint_auth_methods_supported: ['none', 'client_secret_post'],
         authorization_response_iss_parameter_supported: true,
         ...options.metadata,
       });
@@ -125,13 +135,22 @@ export async function signInFront(
       if (options.tokenRedirect !== undefined)
         return response.writeHead(307, { location: options.tokenRedirect }).end();
       const refused = (error: string) => send(400, { error, error_description: 'no' });
+      const secrets = options.clientSecrets[form.get('client_id') ?? ''];
+      if (secrets && !secrets.includes(form.get('client_secret') ?? ''))
+        return refused('invalid_client');
+      if (form.get('grant_type') === 'client_credentials')
+        return secrets
+          ? send(200, accessFor(form.get('scope') ?? 'all'))
+          : refused('unauthorized_client');
       if (form.get('grant_type') === 'refresh_token') {
         const old = form.get('refresh_token') ?? '';
         const scope = refreshable.get(old);
         refreshable.delete(old);
-        return scope === undefined
-          ? refused('invalid_grant')
-          : send(200, tokens(scope, fresh('refresh')));
+        const again = options.refreshesTwice ? successors.get(old) : undefined;
+        if (scope === undefined && again === undefined) return refused('invalid_grant');
+        const answer = again ?? tokens(scope ?? '', fresh('refresh'));
+        successors.set(old, answer);
+        return send(200, answer);
       }
       const query = codes.get(form.get('code') ?? '');
       codes.delete(form.get('code') ?? '');
@@ -153,6 +172,8 @@ export async function signInFront(
     if (url.pathname !== path) return send(404, { error: 'not_found' });
     const challenge = options.published ? `Bearer resource_metadata="${prm}"` : 'Bearer';
     const token = request.headers.authorization?.replace(/^Bearer /, '') ?? '';
+    const { 'x-api-key': key } = request.headers;
+    if (typeof key === 'string' && options.apiKeys.includes(key)) return handle(request, response);
     const granted = scopes.get(token);
     if (granted === undefined)
       return send(401, { error: 'invalid_token' }, { 'www-authenticate': challenge });
@@ -175,5 +196,15 @@ export async function signInFront(
     registrations,
     expireAll: () => scopes.clear(),
     endSignIns: () => refreshable.clear(),
+    remember() {
+      const before = [[...scopes], [...refreshable]] as const;
+      return () => {
+        scopes.clear();
+        refreshable.clear();
+        successors.clear();
+        for (const [token, scope] of before[0]) scopes.set(token, scope);
+        for (const [token, scope] of before[1]) refreshable.set(token, scope);
+      };
+    },
   });
 }

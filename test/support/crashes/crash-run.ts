@@ -1,0 +1,101 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { MemoryKeychain } from './memory-keychain.ts';
+import { gateFiles, type Gate } from './writes.ts';
+
+/** Who ends: the program that works, or the keychain that it works with. */
+export type Victim = 'program' | 'keychain';
+
+/** At which of the points that a run passes; the first is 1. */
+export type Crash = { victim: Victim; at: number };
+
+/** What came of the work, as far as somebody was told: nothing of a program that crashed. */
+export type Told = { ok: true } | { ok: false; problem: string } | undefined;
+
+/** A program's run: the points that it passed, and what became of it. */
+export interface CrashRun {
+  readonly points: readonly string[];
+  readonly told: Told;
+}
+
+/** Fails every write and request of a program that is dead, so that whatever it does has no effect. */
+class Crashed extends Error {
+  override readonly name = 'Crashed';
+}
+
+class Recorder {
+  readonly points: string[] = [];
+  isDead = false;
+  readonly #crash: Crash | undefined;
+  readonly #keychain: MemoryKeychain;
+
+  constructor(keychain: MemoryKeychain, crash: Crash | undefined) {
+    this.#keychain = keychain;
+    this.#crash = crash;
+  }
+
+  readonly gate: Gate = async ({ what, write, half }) => {
+    const inKeychain = /^(keep|forget) /.test(what);
+    if (half) await this.#pass(`half of ${what}`, half);
+    await this.#pass(`before ${what}`);
+    const result = await write();
+    await this.#pass(`after ${what}`);
+    // It was done, and the answer never came.
+    if (inKeychain && this.#keychain.isGone) throw new Error('the keychain daemon has died');
+    return result;
+  };
+
+  alive(): void {
+    if (this.isDead) throw new Crashed();
+  }
+
+  async #pass(point: string, before?: () => Promise<unknown>): Promise<void> {
+    this.alive();
+    this.points.push(point);
+    if (this.points.length !== this.#crash?.at) return;
+    if (this.#crash.victim === 'keychain') {
+      this.#keychain.isGone = true;
+      return;
+    }
+    await before?.();
+    this.isDead = true;
+    this.alive();
+  }
+}
+
+const running = new AsyncLocalStorage<Recorder>();
+
+/** Writes of whatever does not run in {@link crashRun} just happen. */
+export const gate: Gate = async (write) => {
+  const recorder = running.getStore();
+  return recorder ? recorder.gate(write) : write.write();
+};
+gateFiles(gate, () => running.getStore() === undefined);
+
+/** Fails in a program that is dead. */
+export function stillAlive(): void {
+  running.getStore()?.alive();
+}
+
+/** Runs `work` as programs that do not crash. */
+export async function withoutCrash<T>(
+  keychain: MemoryKeychain,
+  work: () => Promise<T>,
+): Promise<T> {
+  return running.run(new Recorder(keychain, undefined), work);
+}
+
+/** Runs `work` as a program that crashes, or whose keychain does, at a point on the way. */
+export async function crashRun(
+  keychain: MemoryKeychain,
+  crash: Crash | undefined,
+  work: () => Promise<unknown>,
+): Promise<CrashRun> {
+  const recorder = new Recorder(keychain, crash);
+  const told: Told = await running.run(recorder, async () =>
+    work().then(
+      () => ({ ok: true as const }),
+      (error: unknown) => ({ ok: false as const, problem: String(error) }),
+    ),
+  );
+  return { points: recorder.points, told: recorder.isDead ? undefined : told };
+}

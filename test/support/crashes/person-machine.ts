@@ -1,0 +1,143 @@
+import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { AccountsDoor, ConnectionView } from '#proxy/accounts/accounts-door';
+import { settleRotation } from '#proxy/accounts/settle-rotation';
+import { systemClock } from '#proxy/clock/clock';
+import { readOptions } from '#proxy/config/options';
+import { greeting } from '#proxy/greet';
+import { httpClient } from '#proxy/http/http-client';
+import { openAssistants } from '#proxy/open-assistants';
+import { openConnections } from '#proxy/open-connections';
+import { openMachine } from '#proxy/open-machine';
+import { cookieBrowser } from '../cookie-browser.ts';
+import { temporaryFolder } from '../temporary-folder.ts';
+import { ledTo } from '../tray/led-to.ts';
+import { gate, stillAlive } from './crash-run.ts';
+import { memoryEntries, type MemoryKeychain } from './memory-keychain.ts';
+import { gatedEntries } from './writes.ts';
+
+const registry = '.config/latchkey/connections.json';
+const startOfTime = 1_800_000_000;
+/** One for each issuer, which every connection to it shares. */
+const shared = 'oauth client ';
+
+/** The accounts service, just started: all that it knows is on disk and in the keychain. */
+export type StartedAccounts = {
+  readonly door: Omit<AccountsDoor, 'doctor'>;
+  /** The first look at everything, as the tray takes it at its start. */
+  look(): Promise<ConnectionView[]>;
+  /** Whether a call through the connection is answered, after which its proxy settles a rotation. */
+  works(name: string): Promise<boolean>;
+};
+
+/** A person's machine: a home directory and a keychain, which programs come to and crash on. */
+export interface PersonMachine extends AsyncDisposable {
+  readonly home: string;
+  readonly keychain: MemoryKeychain;
+  start(): StartedAccounts;
+  read(file: string): Promise<string | undefined>;
+  write(file: string, text: string): Promise<void>;
+  /** The names in our configuration file, which is read as a whole. */
+  names(): Promise<string[]>;
+  /** Accounts of the keychain that no connection leads to, neither ours nor one of these files. */
+  orphans(files?: readonly string[]): Promise<string[]>;
+  /** Remembers all that is there; what it returns puts exactly that back. */
+  remember(): Promise<() => Promise<void>>;
+}
+
+export async function personMachine(): Promise<PersonMachine> {
+  const folder = await temporaryFolder('machine');
+  const home = join(folder.path, 'home');
+  await mkdir(home);
+  const keychain: MemoryKeychain = { kept: new Map(), isGone: false };
+  const AsyncEntry = gatedEntries(memoryEntries(keychain), gate);
+  const options = readOptions({}, {});
+  const network = httpClient(() => ({ ...options, env: {}, clientKeyPassphraseSecret: '' }));
+  const stop = new AbortController().signal;
+  /** A person at a browser who allows what they are asked. */
+  const openBrowser = async (url: URL) => {
+    await cookieBrowser().open(url);
+    return true;
+  };
+  let remembered = 0;
+
+  const read = async (file: string) =>
+    readFile(join(home, file), 'utf8').catch((error: unknown) => {
+      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+      throw error;
+    });
+  const own = async () => (await read(registry)) ?? '{"mcpServers":{}}';
+
+  return {
+    home,
+    keychain,
+    start() {
+      const startedAtMs = performance.timeOrigin + performance.now();
+      const machine = openMachine({
+        platform: 'linux',
+        home,
+        env: {},
+        parentPid: 1,
+        launcher: { node: '/opt/node', script: '/opt/latchkey.js' },
+        // Backups are named by the second.
+        clock: { ...systemClock(), now: () => startOfTime },
+        http: {
+          ...network,
+          async request(request) {
+            stillAlive();
+            return network.request(request);
+          },
+        },
+        keyring: async () => ({ AsyncEntry }),
+        openBrowser,
+        writeLog: () => undefined,
+        stop: () => stop,
+      });
+      const connections = openConnections({ machine, options, openBrowser });
+      const door = { ...connections, ...openAssistants({ machine, options, given: {} }) };
+      return {
+        door,
+        async look() {
+          for await (const views of door.watch(stop)) return views;
+          return [];
+        },
+        async works(name) {
+          const connection = await machine.readConnection(name, options);
+          const [found] = await greeting(connection, options, { ...machine, stop }).run(stop);
+          const store = async () => machine.store(options);
+          await settleRotation(connection, startedAtMs, options, machine, store);
+          return found?.state === 'ok';
+        },
+      };
+    },
+    read,
+    async write(file, text) {
+      await mkdir(dirname(join(home, file)), { recursive: true });
+      await writeFile(join(home, file), text);
+    },
+    names: async () => Object.keys(JSON.parse(await own()).mcpServers),
+    async orphans(files = []) {
+      const texts = await Promise.all(files.map(async (file) => (await read(file)) ?? '{}'));
+      const leads = [await own(), ...texts].map(ledTo);
+      return [...keychain.kept.keys()].filter(
+        (account) => !account.startsWith(shared) && leads.every((leadsTo) => !leadsTo(account)),
+      );
+    },
+    async remember() {
+      const copy = join(folder.path, String((remembered += 1)));
+      await cp(home, copy, { recursive: true });
+      const entries = [...keychain.kept];
+      return async () => {
+        await rm(home, { recursive: true });
+        await cp(copy, home, { recursive: true });
+        keychain.isGone = false;
+        keychain.kept.clear();
+        for (const [account, secret] of entries) keychain.kept.set(account, secret);
+      };
+    },
+    async [Symbol.asyncDispose]() {
+      network.close();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}

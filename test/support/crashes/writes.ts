@@ -1,0 +1,88 @@
+import type { AsyncEntry } from '@napi-rs/keyring';
+import fs from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
+import { basename } from 'node:path';
+
+/** Something that is about to be written to disk or keychain. */
+export type Write<T> = {
+  /** `write connections.json`, `keep api key`; random parts of names are stars. */
+  what: string;
+  /** Does it. */
+  write: () => Promise<T>;
+  /** A file that is written in one go can also be left half written. */
+  half?: () => Promise<unknown>;
+};
+
+/** Whether, and when, a write happens. */
+export type Gate = <T>(write: Write<T>) => Promise<T>;
+
+/** Whether there is a keychain at all is asked with an entry that is no secret. */
+const probe = 'probe';
+
+/**
+ * Lets every change to the file system, of whoever imports `node:fs/promises`, go through `gate`. What is
+ * not `durable` need not outlive the machine, only the program, and is not waited for until it is on disk.
+ */
+export function gateFiles(gate: Gate, durable: () => boolean = () => true): void {
+  const { writeFile, rename, rm, open } = fs;
+  Object.assign(fs, {
+    async writeFile(...args: Parameters<typeof writeFile>) {
+      const [path, data, given] = args;
+      const options = typeof given === 'object' && !durable() ? { ...given, flush: false } : given;
+      const half =
+        typeof data === 'string'
+          ? async () => writeFile(path, data.slice(0, data.length / 2), options)
+          : undefined;
+      return gate({
+        what: `write ${nameOf(path)}`,
+        write: async () => writeFile(path, data, options),
+        ...(half && { half }),
+      });
+    },
+    async rename(...args: Parameters<typeof rename>) {
+      return gate({ what: `rename to ${nameOf(args[1])}`, write: async () => rename(...args) });
+    },
+    async rm(...args: Parameters<typeof rm>) {
+      // What a proxy that has ended leaves is cleared at any time, and nobody's work.
+      if (String(args[0]).endsWith('.proxy')) return rm(...args);
+      return gate({ what: `remove ${nameOf(args[0])}`, write: async () => rm(...args) });
+    },
+    async open(...args: Parameters<typeof open>) {
+      const opened = async () => {
+        const handle = await open(...args);
+        return durable() ? handle : Object.assign(handle, { sync: () => Promise.resolve() });
+      };
+      if (!String(args[1]).startsWith('w')) return opened();
+      let made: fs.FileHandle | undefined;
+      const write = async () => (made = await opened());
+      return gate({ what: `make ${nameOf(args[0])}`, write }).catch(async (error: unknown) => {
+        await made?.close();
+        throw error;
+      });
+    },
+  });
+  syncBuiltinESMExports();
+}
+
+/** The entries of the keychain's library, of which every change goes through `gate`. */
+export function gatedEntries(Entry: typeof AsyncEntry, gate: Gate): typeof AsyncEntry {
+  return class extends Entry {
+    readonly #kind: string;
+    constructor(...args: ConstructorParameters<typeof AsyncEntry>) {
+      super(...args);
+      this.#kind = args[1].replace(/ (?:[[\d]|https?:).*$/, '');
+    }
+    override async setPassword(secret: string): Promise<void> {
+      const write = async () => super.setPassword(secret);
+      return this.#kind === probe ? write() : gate({ what: `keep ${this.#kind}`, write });
+    }
+    override async deletePassword(): Promise<boolean> {
+      const write = async () => super.deletePassword();
+      return this.#kind === probe ? write() : gate({ what: `forget ${this.#kind}`, write });
+    }
+  };
+}
+
+function nameOf(path: unknown): string {
+  return basename(String(path)).replace(/[0-9a-f]{12,}/g, '*');
+}
