@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { startProgram, type Program } from './processes.ts';
 
 const script = join(import.meta.dirname, 'accounts-process.ts');
+const killBeforeScript = join(import.meta.dirname, 'crashes/kill-before.ts');
 
 /** Another program of the person that goes through the door `latchkey/accounts`. */
 export interface DoorProcess extends AsyncDisposable {
@@ -10,8 +11,18 @@ export interface DoorProcess extends AsyncDisposable {
   call<Value = Record<string, unknown>>(name: string, ...input: unknown[]): Promise<Value>;
 }
 
-export function doorProcess(env: Readonly<Record<string, string | undefined>>): DoorProcess {
-  const program = startProgram(process.execPath, { args: [script], env });
+/** Dies by SIGKILL right before a write of that name, such as `keep api key`; `after` so many others. */
+export type DiesBefore = { write: string; after?: number };
+
+export function doorProcess(
+  env: Readonly<Record<string, string | undefined>>,
+  dies?: DiesBefore,
+): DoorProcess {
+  const { write, after = 0 } = dies ?? {};
+  const program = startProgram(process.execPath, {
+    args: [...(dies ? ['--import', killBeforeScript] : []), script],
+    env: { ...env, ...(dies && { KILL_BEFORE: write, KILL_AFTER: String(after) }) },
+  });
   const waiting: ((line: string) => void)[] = [];
   program.onLine((line) => waiting.shift()?.(line));
   return {

@@ -1,7 +1,9 @@
 import { expect } from 'vitest';
+import type { AddInput } from '#proxy/accounts/accounts-door';
+import type { Launcher } from '#proxy/config/launch-entry';
 import { bodyOf } from '../counted-server.ts';
 import { signInFront, type SignInFront } from '../sign-in-front.ts';
-import { crashRun, withoutCrash, type Told, type Victim } from './crash-run.ts';
+import { crashRun, withoutCrash, type Crash, type Told, type Victim } from './crash-run.ts';
 import { personMachine, type PersonMachine, type StartedAccounts } from './person-machine.ts';
 
 export type { Told, Victim } from './crash-run.ts';
@@ -13,6 +15,9 @@ export const victims: readonly Victim[] = ['program', 'keychain'];
 export interface CrashBench extends PersonMachine {
   readonly server: SignInFront;
   readonly url: string;
+  /** As it was added, and the points that were passed then. */
+  readonly steady: AddInput;
+  readonly began: readonly string[];
   readonly keys: readonly [string, string];
   /** The secrets of the client that works by itself, and of the one that people sign in by. */
   readonly client: ClientSecrets;
@@ -21,9 +26,12 @@ export interface CrashBench extends PersonMachine {
 
 export type ClientSecrets = { readonly id: string; readonly secrets: readonly [string, string] };
 
-const pair = (shape: (letter: string) => string) => [shape('a'), shape('b')] as const;
+const pair = (shape: (letter: string) => string) => [shape('x'), shape('z')] as const;
 
-export async function crashBench(): Promise<CrashBench> {
+/** `launcher` is what the entries of assistants start. */
+export async function crashBench(
+  launcher: Launcher = { node: '/opt/node', script: '/opt/latchkey.js' },
+): Promise<CrashBench> {
   await using stack = new AsyncDisposableStack();
   const keys = pair((letter) => `mcp_${letter.repeat(36)}`);
   const client = { id: 'client', secrets: pair((letter) => `secret_${letter.repeat(36)}`) };
@@ -35,13 +43,19 @@ export async function crashBench(): Promise<CrashBench> {
     }),
   );
   const { url } = server;
-  const machine = stack.use(await personMachine());
-  await machine.start().door.add({ name: 'steady', url, as: 'api_key', apiKeySecret: keys[0] });
+  const machine = stack.use(await personMachine(launcher));
+  const steady = { name: 'steady', url, as: 'api_key', apiKeySecret: keys[0] } as const;
+  const began = await crashRun(machine.keychain, undefined, async () =>
+    machine.start().door.add(steady),
+  );
+  expect(began.told).toEqual({ ok: true });
   const made = stack.move();
   return {
     ...machine,
     server,
     url,
+    steady,
+    began: began.points,
     keys,
     client,
     personsClient,
@@ -97,6 +111,38 @@ export async function everyCrash(
     crashes += 1;
   }
   return crashes;
+}
+
+/** The accounts service, started anew; `earlier` writes of that name were made before the work. */
+export type CrashedBefore = { accounts: StartedAccounts; earlier: number } & AsyncDisposable;
+
+/**
+ * Leaves the machine as a program does that crashes right before its first write of that name, until that
+ * is disposed of.
+ */
+export async function crashBefore(
+  bench: CrashBench,
+  what: string,
+  { prepare, work }: Record<'prepare' | 'work', (accounts: StartedAccounts) => Promise<unknown>>,
+): Promise<CrashedBefore> {
+  await using stack = new AsyncDisposableStack();
+  stack.defer(await beginning(bench));
+  const prepared = await crashRun(bench.keychain, undefined, async () => prepare(bench.start()));
+  expect(prepared.told).toEqual({ ok: true });
+  const begin = await beginning(bench);
+  const run = async (crash?: Crash) =>
+    crashRun(bench.keychain, crash, async () => work(bench.start()));
+  const whole = await run();
+  expect(whole.points).toContain(`before ${what}`);
+  await begin();
+  await run({ victim: 'program', at: whole.points.indexOf(`before ${what}`) + 1 });
+  const begun = stack.move();
+  return {
+    accounts: bench.start(),
+    earlier: [...bench.began, ...prepared.points].filter((point) => point === `before ${what}`)
+      .length,
+    [Symbol.asyncDispose]: async () => begun.disposeAsync(),
+  };
 }
 
 /** Remembers all that is there now; what it returns puts it back. */

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import type { AccountsDoor, ConnectionView } from '#proxy/accounts/accounts-door';
 import { settleRotation } from '#proxy/accounts/settle-rotation';
 import { systemClock } from '#proxy/clock/clock';
+import type { Launcher } from '#proxy/config/launch-entry';
 import { readOptions } from '#proxy/config/options';
 import { greeting } from '#proxy/greet';
 import { httpClient } from '#proxy/http/http-client';
@@ -10,6 +11,7 @@ import { openAssistants } from '#proxy/open-assistants';
 import { openConnections } from '#proxy/open-connections';
 import { openMachine } from '#proxy/open-machine';
 import { cookieBrowser } from '../cookie-browser.ts';
+import { callDoor } from '../call-door.ts';
 import { temporaryFolder } from '../temporary-folder.ts';
 import { ledTo } from '../tray/led-to.ts';
 import { gate, stillAlive } from './crash-run.ts';
@@ -24,6 +26,8 @@ const shared = 'oauth client ';
 /** The accounts service, just started: all that it knows is on disk and in the keychain. */
 export type StartedAccounts = {
   readonly door: Omit<AccountsDoor, 'doctor'>;
+  /** The same by a name and what JSON can say, as another process calls it. */
+  call(name: string, ...input: readonly unknown[]): Promise<unknown>;
   /** The first look at everything, as the tray takes it at its start. */
   look(): Promise<ConnectionView[]>;
   /** Whether a call through the connection is answered, after which its proxy settles a rotation. */
@@ -45,7 +49,7 @@ export interface PersonMachine extends AsyncDisposable {
   remember(): Promise<() => Promise<void>>;
 }
 
-export async function personMachine(): Promise<PersonMachine> {
+export async function personMachine(launcher: Launcher): Promise<PersonMachine> {
   const folder = await temporaryFolder('machine');
   const home = join(folder.path, 'home');
   await mkdir(home);
@@ -78,7 +82,7 @@ export async function personMachine(): Promise<PersonMachine> {
         home,
         env: {},
         parentPid: 1,
-        launcher: { node: '/opt/node', script: '/opt/latchkey.js' },
+        launcher,
         // Backups are named by the second.
         clock: { ...systemClock(), now: () => startOfTime },
         http: {
@@ -97,6 +101,7 @@ export async function personMachine(): Promise<PersonMachine> {
       const door = { ...connections, ...openAssistants({ machine, options, given: {} }) };
       return {
         door,
+        call: async (...line) => callDoor(door, JSON.stringify(line)),
         async look() {
           for await (const views of door.watch(stop)) return views;
           return [];

@@ -10,9 +10,10 @@ import type { FromApp, ToApp } from './wire.ts';
  */
 let left = 0;
 let victim = 0;
+let named: string | undefined;
 
 process.on('message', (message: ToApp) => {
-  if (message.act === 'killAt') ({ left, victim } = message);
+  if (message.act === 'killAt') ({ left, victim, named } = message);
 });
 
 const gate: Gate = async ({ what, write, half }) => {
@@ -22,7 +23,7 @@ const gate: Gate = async ({ what, write, half }) => {
 };
 
 async function passed(what: string, before?: () => Promise<unknown>): Promise<void> {
-  if (left === 0) return;
+  if (left === 0 || (named ?? what) !== what) return;
   left -= 1;
   const killed = left === 0;
   const told: FromApp = { tell: 'point', what, killed };

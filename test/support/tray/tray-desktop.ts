@@ -57,8 +57,8 @@ export interface TrayDesktop extends AsyncDisposable {
   /** It fails once, with these words. */
   failScript(words: string): void;
   kill(): Promise<void>;
-  /** Kills `victim`, or the app itself, when it is about to write for the `left`th time from now. */
-  killAt(left: number, victim?: number): void;
+  /** Kills `victim`, or the app itself, when it is about to write for the `left`th time from now, by that name. */
+  killAt(left: number, victim?: number, named?: string): void;
   /** What it was about to write since then; `killed` once somebody was. */
   readonly points: () => { passed: readonly string[]; killed: boolean };
   /** Resolves when the app has ended. */
@@ -304,9 +304,9 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
     script: (connections) => act({ act: 'scripted', connections }),
     failScript: (words) => act({ act: 'scriptedFailure', words }),
     startAgain: () => act({ act: 'secondInstance' }),
-    killAt(left, victim = 0) {
+    killAt(left, victim = 0, named) {
       points = { passed: [], killed: false };
-      act({ act: 'killAt', left, victim });
+      act({ act: 'killAt', left, victim, ...(named !== undefined && { named }) });
     },
     points: () => points,
     ended: ended.then(() => undefined),

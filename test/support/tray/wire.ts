@@ -35,8 +35,11 @@ export type ToApp =
   | { act: 'scripted'; connections: ConnectionView[] }
   /** The scripted door fails once with these words. */
   | { act: 'scriptedFailure'; words: string }
-  /** At the point that is so many writes away, `victim` is killed, a process id; 0 for the app itself. */
-  | { act: 'killAt'; left: number; victim: number }
+  /**
+   * At the point that is so many writes away, of that name where there is one, `victim` is killed, a process id;
+   * 0 for the app itself.
+   */
+  | { act: 'killAt'; left: number; victim: number; named?: string }
   | { act: 'secondInstance' | 'quit' };
 
 /** An item of a native menu, as a person sees it. */
