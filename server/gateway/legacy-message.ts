@@ -9,6 +9,7 @@ import { hidesTools, withoutTools } from './hidden-tools.ts';
 import type { Envelope } from './json-scan.ts';
 import { sessionOf, type LegacySession, type LegacySessions } from './legacy-sessions.ts';
 import { LostCaller } from './lost-caller.ts';
+import { ownAnswer } from './own-answer.ts';
 import type { PlainLinks } from './plain-links.ts';
 import { plainRequest } from './plain-request.ts';
 import { takesPriming } from './takes-priming.ts';
@@ -84,10 +85,16 @@ async function inSession(
   if (hidesTools(envelope, answer, hiddenTools)) return withoutTools(answer, hiddenTools);
   const accepts = parseAccept(request.headers.accept);
   const following = (within: LegacySession) => (stream: UpstreamAnswer['body']) =>
-    followed(stream, within, within.streams.open('answer', caller), takesPriming(request));
+    followed(
+      stream,
+      within,
+      within.streams.open('answer', caller, envelope.id),
+      takesPriming(request),
+    );
+  const own = await ownAnswer(answer, envelope);
   const opens = envelope.method === 'initialize' && answer.status === 200;
   if (!opens || answer.sessionId === undefined) {
-    return relay(answer, accepts, session && following(session));
+    return relay(own, accepts, session && following(session));
   }
   const { sessionId } = answer;
   const opened = sessions.open(admission.principal, serverId, sessionId, {
@@ -95,7 +102,7 @@ async function inSession(
     end: () => endUpstreamSession(upstream, legacyHeaders(request.headers, sessionId)),
   });
   opened.showsUrls = saysItShowsUrls(body);
-  const relayed = await relay(answer, accepts, following(opened));
+  const relayed = await relay(own, accepts, following(opened));
   return { ...relayed, headers: { ...relayed.headers, 'Mcp-Session-Id': opened.id } };
 }
 

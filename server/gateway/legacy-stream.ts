@@ -7,6 +7,7 @@ import { legacyHeaders, traceHeaders } from './forwarded-headers.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { sessionOf, type LegacySession, type LegacySessions } from './legacy-sessions.ts';
 import { LostCaller } from './lost-caller.ts';
+import { ownEvents } from './own-answer.ts';
 import { discard, eventAnswer, relay, send } from './relay.ts';
 import type { ResumableStream } from './resumable-stream.ts';
 import { takesPriming } from './takes-priming.ts';
@@ -110,9 +111,11 @@ async function listen(
     // Whether the session is over is for a message to find out: some upstreams know no GET at all.
     throw new GatewayRefusal(answer.status === 405 ? 'method_not_allowed' : 'unknown_session');
   }
-  const stream = session.streams.open(cutOff?.stream.kind ?? 'unasked', caller);
+  const answered = cutOff?.stream.answered;
+  const stream = session.streams.open(cutOff?.stream.kind ?? 'unasked', caller, answered);
   return relay(answer, { json: false, events: true }, async function* (body) {
     if (cutOff) yield* cutOff.stream.behind(cutOff.number, ending.signal);
-    yield* followed(body, session, stream, takesPriming(request));
+    const own = stream.kind === 'answer' ? ownEvents(body, answered) : body;
+    yield* followed(own, session, stream, takesPriming(request));
   });
 }

@@ -3,6 +3,7 @@ import type { MessageCall } from './call.ts';
 import type { GatewayAnswer } from './exchange.ts';
 import { modernHeaders } from './forwarded-headers.ts';
 import { hidesTools, withoutTools } from './hidden-tools.ts';
+import { ownAnswer } from './own-answer.ts';
 import { relay, send } from './relay.ts';
 
 /**
@@ -20,5 +21,5 @@ export async function modernMessage(call: MessageCall): Promise<GatewayAnswer> {
   const headers = modernHeaders(envelope, request.headers);
   const answer = await send(upstream, { method: 'POST', headers, body, signal: ending.signal });
   if (hidesTools(envelope, answer, hiddenTools)) return withoutTools(answer, hiddenTools);
-  return relay(answer, parseAccept(request.headers.accept));
+  return relay(await ownAnswer(answer, envelope), parseAccept(request.headers.accept));
 }

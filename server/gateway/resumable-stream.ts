@@ -22,6 +22,8 @@ export class ResumableStream {
   upstreamEventId: string | undefined;
   /** The response that the stream was opened for has passed. */
   isAnswered = false;
+  /** The id of the request that it answers, as JSON text. */
+  answered: string | undefined;
   readonly #keep: KeepEvent;
   #kept: Buffer[] = [];
   #lastNumber = 0;

@@ -34,11 +34,13 @@ export class SessionStreams {
     return [...this.#streams.values()].some(({ isOpen }) => isOpen);
   }
 
-  open(kind: StreamKind, caller: LostCaller): ResumableStream {
+  /** `answered` is the id of the request that the stream answers. */
+  open(kind: StreamKind, caller: LostCaller, answered?: string): ResumableStream {
     this.#lastId += 1;
     const id = `${kind === 'answer' ? 'a' : 'u'}${this.#lastId}`;
     const keep = (number: number, bytes: number) => this.#keep(stream, number, bytes);
     const stream: ResumableStream = new ResumableStream(id, kind, caller, keep);
+    stream.answered = answered;
     this.#streams.set(id, stream);
     this.#forgetOld();
     if (this.#streams.size >= maxStreams / 10) this.#forgetEnded();

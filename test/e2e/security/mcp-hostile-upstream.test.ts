@@ -152,7 +152,7 @@ test.for([
   expect(answer.text).toContain('its answer broke off');
 });
 
-test('an answer that breaks off breaks off for who takes it as it comes', async () => {
+test('an answer as JSON that breaks off is a 502 in either era', async () => {
   upstream.answer = (_, response) => {
     const headers = { 'content-type': 'application/json', 'content-length': 1_000_000 };
     response
@@ -160,9 +160,23 @@ test('an answer that breaks off breaks off for who takes it as it comes', async 
       .write('{"jsonrpc":'.padEnd(100_000), () => void response.destroy());
   };
 
-  await expect(mcpCall(endpoint, { key, ...modern('prompts/list') })).rejects.toThrow(
-    /terminated|failed/,
-  );
+  const answer = await mcpCall(endpoint, { key, ...modern('prompts/list') });
+
+  expect([answer.status, answer.errorCode]).toEqual([502, -32000]);
+});
+
+test('a stream of events that breaks off ends with an error for who takes it as it comes', async () => {
+  const told = 'data: {"jsonrpc":"2.0","method":"notifications/message"}\n\n';
+  upstream.answer = (_, response) => {
+    const headers = { 'content-type': 'text/event-stream', 'content-length': 1_000_000 };
+    response.writeHead(200, headers).write(told, () => void response.destroy());
+  };
+
+  const answer = await mcpCall(endpoint, { key, ...modern('prompts/list') });
+
+  expect([answer.status, answer.errorCode]).toEqual([200, -32000]);
+  expect(answer.text).toContain(told.trim());
+  expect(answer.text).toContain('its answer broke off');
 });
 
 test('a list of tools without an end is a 502 where some are hidden', async () => {

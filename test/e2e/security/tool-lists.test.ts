@@ -180,6 +180,106 @@ test('95: behind an answer that was read nothing else of its stream goes on', as
   }
 });
 
+const foreign = `{"jsonrpc":"2.0","id":1,"result":{"tools":[${evil}]}}`;
+const twice = foreign.replace('"result":', '"result":{},"result":');
+const prompts = '{"jsonrpc":"2.0","id":2,"result":{"prompts":[]}}';
+
+/** From now on `prompts/list` is answered by this, and everything else as usual. */
+function promptsBy(type: string, body: string, status = 200): void {
+  for (const [upstream, usual] of [
+    [older, legacyAnswer],
+    [both, bothErasAnswer],
+  ] as const) {
+    upstream.answer = (request, response) => {
+      const text = request.body.toString();
+      if (text.includes('"initialize"')) response.setHeader('mcp-session-id', 'one');
+      if (!text.includes('"prompts/list"')) return usual(request, response);
+      response.writeHead(status, { 'content-type': type }).end(body);
+    };
+  }
+}
+
+/** The prompts as callers ask for them who speak the era of the upstream, under the id 2. */
+async function promptsInBothEras() {
+  const opened = await mcpCall(at('fixture'), {
+    key: gateway.key,
+    headers: legacy,
+    body: initialize,
+  });
+  const session = { 'mcp-session-id': opened.headers.get('mcp-session-id') ?? '' };
+  const body = rpc('prompts/list', {}, 2);
+  return {
+    legacy: await mcpCall(at('fixture'), { key: gateway.key, headers: legacy, body }),
+    session: await mcpCall(at('fixture'), {
+      key: gateway.key,
+      headers: { ...legacy, ...session },
+      body,
+    }),
+    modern: await mcpCall(at('both'), {
+      ...(keys['both'] !== undefined && { key: keys['both'] }),
+      ...modern('prompts/list', {}, 2),
+    }),
+  };
+}
+
+test.for([
+  ['a result for it', 'application/json', foreign, 200],
+  ['a result for it, twice', 'application/json', twice, 200],
+  ['a result for it that is no success', 'application/json', foreign, 404],
+  ['an event with a result for it', events, inEvent(foreign), 200],
+  ['an event with a result for it, twice', events, inEvent(twice), 200],
+] as const)(
+  '95: a list of tools that is asked for meanwhile is not answered elsewhere: %s',
+  async ([, type, body, status]) => {
+    promptsBy(type, body, status);
+    for (const [who, { text }] of Object.entries(await promptsInBothEras())) {
+      expect([who, text.includes('EVIL')]).toEqual([who, false]);
+    }
+  },
+);
+
+test('95: what answers the request itself goes on, without results for others in its stream', async () => {
+  const told = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info"}}';
+  for (const [type, body] of [
+    ['application/json', prompts],
+    [events, inEvent(told) + inEvent(foreign) + inEvent(prompts)],
+    [events, inEvent(prompts.replace('"id":2', '"id":"2"')) + inEvent(foreign)],
+  ] as const) {
+    promptsBy(type, body);
+    for (const [who, { status, text }] of Object.entries(await promptsInBothEras())) {
+      expect([who, status, text.includes('EVIL')]).toEqual([who, 200, false]);
+      expect(text).toContain('"prompts":[]');
+    }
+  }
+});
+
+test('95: a stream that goes on where it broke off brings no result for another request', async () => {
+  promptsBy(events, 'id: theirs\ndata: \n\n');
+  const call = { key: gateway.key, headers: legacy, body: initialize };
+  const opened = await mcpCall(at('fixture'), call);
+  const session = {
+    ...legacy,
+    'mcp-session-id': opened.headers.get('mcp-session-id') ?? '',
+  };
+  const broken = await mcpCall(at('fixture'), {
+    key: gateway.key,
+    headers: session,
+    body: rpc('prompts/list', {}, 2),
+  });
+  const last = [...broken.text.matchAll(/^id: (a\S+)$/gm)].at(-1)?.[1] ?? '';
+  older.answer = (_, response) =>
+    response.writeHead(200, { 'content-type': events }).end(inEvent(foreign) + inEvent(prompts));
+
+  const resumed = await mcpCall(at('fixture'), {
+    key: gateway.key,
+    method: 'GET',
+    headers: { ...session, accept: events, 'last-event-id': last },
+  });
+
+  expect(resumed.text).toContain('"prompts":[]');
+  expect(resumed.text).not.toContain('EVIL');
+});
+
 test('95: where tools are hidden, no status, stream or spelling shows them', async () => {
   const secret = evil.replace('echo', 'secret');
   for (const name of Object.keys(keys)) {
