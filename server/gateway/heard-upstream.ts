@@ -6,7 +6,8 @@ import type { Upstream, UpstreamAnswer } from './upstream.ts';
 /** What is told of, by the scope without which nobody hears of it. */
 const scopeByPrefix: ReadonlyArray<readonly [string, Scope]> = [
   ['notifications/tools/', 'mcp:tools:read'],
-  ['notifications/tasks/', 'mcp:tools:execute'],
+  // Of 2025-11-25, and of the tasks extension, whose own has nothing behind it.
+  ['notifications/tasks', 'mcp:tools:execute'],
   ['notifications/resources/', 'mcp:resources:read'],
   ['notifications/prompts/', 'mcp:resources:read'],
 ];

@@ -8,6 +8,7 @@ const told = (method: string) => JSON.stringify({ jsonrpc: '2.0', method });
 const kinds = {
   tools: told('notifications/tools/list_changed'),
   tasks: told('notifications/tasks/status'),
+  task: told('notifications/tasks'),
   resources: told('notifications/resources/list_changed'),
   updated: told('notifications/resources/updated'),
   prompts: told('notifications/prompts/list_changed'),
@@ -31,7 +32,7 @@ async function heard(answer: ScriptedAnswer, scopes: readonly Scope[]) {
 }
 
 test.each<[string, Scope[], string[]]>([
-  ['nothing but calling tools', ['mcp:tools:execute'], ['tasks']],
+  ['nothing but calling tools', ['mcp:tools:execute'], ['tasks', 'task']],
   ['listing tools', ['mcp:tools:read'], ['tools']],
   ['reading', ['mcp:resources:read'], ['resources', 'updated', 'prompts', 'escaped']],
   ['nothing', [], []],
