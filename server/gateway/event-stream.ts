@@ -24,7 +24,7 @@ export async function* eventsIn(body: Body, maxBytes = maxEventBytes): AsyncGene
 }
 
 /** What stands for an answer that could not be read to its end; what we ended ourselves is no fault. */
-function unfinished(cause: unknown): Error {
+export function unfinished(cause: unknown): Error {
   if (cause instanceof SseEventTooLarge) {
     return new GatewayRefusal('upstream_failed', { detail: 'its answer is too large', cause });
   }

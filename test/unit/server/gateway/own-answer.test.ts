@@ -73,3 +73,59 @@ test('of an HTTP error only a JSON-RPC error is its body', async () => {
   expect([refused.mediaType, refused.body]).toEqual(['application/json', error('7')]);
   expect([other.status, other.mediaType, other.body]).toEqual([404, '', '']);
 });
+
+/** An answer of more than a mebibyte, in chunks, whose id comes last; counts what was taken of it. */
+function long(id: string, { before = '', after = '' } = {}) {
+  const taken = { chunks: 0 };
+  async function* body() {
+    const text = 'x'.repeat(64 * 1024);
+    yield Buffer.from(`{"jsonrpc":"2.0",${before}"result":{"text":"\\"id\\": 1 {`);
+    for (; taken.chunks < 40; taken.chunks += 1) yield Buffer.from(text);
+    yield Buffer.from(`"},"i`);
+    yield Buffer.from(`d" : ${id}`);
+    yield Buffer.from(`}${after}`);
+  }
+  return { taken, answer: { text: '', body: body() } };
+}
+
+async function read(body: UpstreamAnswer['body']): Promise<string> {
+  let text = '';
+  for await (const chunk of chunksOf(body)) text += Buffer.from(chunk).toString();
+  return text;
+}
+
+const asked = { kind: 'request', id: '7' } as const;
+const json = {
+  status: 200,
+  mediaType: 'application/json',
+  sessionId: undefined,
+  retryAfterSeconds: undefined,
+};
+
+test('a long answer goes on as it comes', async () => {
+  const { taken, answer } = long('7');
+
+  const own = await ownAnswer({ ...json, body: answer.body }, asked);
+  const takenBefore = taken.chunks;
+  const text = await read(own.body);
+
+  expect(takenBefore).toBeLessThan(20);
+  expect(text).toBe(await read(long('7').answer.body));
+});
+
+test.each([
+  ['for another request', long('8')],
+  ['with two ids', long('7', { before: '"id":8,' })],
+  ['with an id in another case', long('7', { before: '"Id":8,' })],
+  ['with an id whose name is escaped', long('7', { before: String.raw`"\u0069d":8,` })],
+  ['with something behind it', long('7', { after: '{}' })],
+])('a long answer %s breaks off before it is whole', async (_, { answer }) => {
+  const own = await ownAnswer({ ...json, body: answer.body }, asked);
+  let text = '';
+  const reading = (async () => {
+    for await (const chunk of chunksOf(own.body)) text += Buffer.from(chunk).toString();
+  })();
+
+  await expect(reading).rejects.toMatchObject({ code: 'upstream_failed' });
+  expect(() => JSON.parse(text)).toThrow(SyntaxError);
+});
