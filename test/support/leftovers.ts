@@ -16,8 +16,8 @@ export async function leftovers(folder: string): Promise<string[]> {
   ];
 }
 
-/** Node's compile cache lies in `TMPDIR` unless it is told otherwise, and is meant to stay. */
-const kept = new Set(['node-compile-cache']);
+/** Caches that are meant to stay: Node's, and that of `jiti`, with which development tools load their configuration. */
+const kept = new Set(['node-compile-cache', 'jiti']);
 
 async function processesOf(folder: string): Promise<{ pid: number; command: string }[]> {
   const entries = await readdir('/proc').catch(() => []);

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { Client as ModernClient } from '@modelcontextprotocol/client';
@@ -46,6 +46,7 @@ await suite('keychain', 'the first run, as the README tells it', () => {
     await server.end();
     await session[Symbol.asyncDispose]();
     await home[Symbol.asyncDispose]();
+    rmSync(configFile);
   });
 
   const byName = { command: process.execPath, args: [launcher, 'demo', '--config'] };

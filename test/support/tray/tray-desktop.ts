@@ -6,7 +6,6 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { z } from 'zod';
 import type { ConnectionView } from '#proxy/accounts/accounts-door';
 import { buildTray } from '../../../build-tray.ts';
-import { temporaryFolder } from '../temporary-folder.ts';
 import { wirePage, type FromApp, type RecordedItem, type ToApp } from './wire.ts';
 
 const windowSize = z.object({ width: z.number(), height: z.number() });
@@ -78,21 +77,14 @@ export type TrayDesktopOptions = {
 
 const built = new Map<boolean, Promise<string>>();
 
-/** Built once a run for each kind of door. */
+/** Built once for each kind of door, in each worker. */
 async function builtTray(scripted: boolean): Promise<string> {
   const before = built.get(scripted);
   if (before) return before;
-  const building = temporaryFolder('tray').then(async ({ path }) => {
-    // Beside node_modules, where what is not bundled is found.
-    const folder = join(
-      import.meta.dirname,
-      '../../out',
-      scripted ? 'tray-scripted' : 'tray',
-      path.split('/').at(-1) ?? '',
-    );
-    await buildTray(folder, scripted ? ['latchkey/accounts'] : []);
-    return folder;
-  });
+  // Beside node_modules, where what is not bundled is found; each worker has its own.
+  const name = `tray${scripted ? '-scripted' : ''}-${process.env['VITEST_POOL_ID'] ?? '0'}`;
+  const folder = join(import.meta.dirname, '../../out', name);
+  const building = buildTray(folder, scripted ? ['latchkey/accounts'] : []).then(() => folder);
   built.set(scripted, building);
   return building;
 }
