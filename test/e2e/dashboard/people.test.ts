@@ -98,11 +98,14 @@ await suite('browser', 'the first owner in a real browser', () => {
   test('everything works by the keyboard alone', async () => {
     const page = await newPage();
     await page.goto(`${server.base}/sign-in?next=/account`);
+    // The page gives its first field the focus, which may come after it has loaded.
+    await page.locator('input:focus').waitFor();
     await page.keyboard.type(email);
     await page.keyboard.press('Tab');
     await page.keyboard.type(password);
     await page.keyboard.press('Enter');
     await page.waitForURL(account);
+    await page.getByRole('heading', { level: 1 }).waitFor();
 
     const stops: string[] = [];
     for (let turn = 0; turn < 12; turn += 1) {
