@@ -94,7 +94,7 @@ test('what is answered by 500 comes again, and what follows waits behind it', as
   expect(groups()[2]?.id).not.toBe(groups()[0]?.id);
 });
 
-test('who is killed before the answer was kept sends again, under the same id, and loses nothing', async () => {
+test('a server that is killed before it has kept an answer sends the event again, under the same id, and loses nothing', async () => {
   const first = await acme();
   receiver.answer({ status: 204 }, 'hold');
   const { secret } = await hook(first, ...only);

@@ -45,7 +45,7 @@ async function connect(
 }
 
 test(
-  'costs that one person a new consent, and nobody else anything',
+  'a server that is killed before it keeps rotated tokens costs that one person a new consent, and nobody else anything',
   { timeout: 90_000 },
   async () => {
     await using server = await grantingServer({ args: ['--outbound-host', '127.0.0.1'] });
