@@ -55,13 +55,18 @@ describe.each(storeAdapters)('an AdmissionStore in $name', ({ open }) => {
     ['a server that is not there', { server: 'nothing' }],
     ['an organization that is not there', { organization: 'nothing' }],
     ['a name in another case', { server: 'Sales' }],
-  ])('lets nobody in to %s', async (_, elsewhere) => {
-    await using database = await open();
-    await prepared(database);
+  ])(
+    'lets nobody in to %s, even if their own server let them in just before',
+    async (_, elsewhere) => {
+      await using database = await open();
+      await prepared(database);
+      const own = [await byKey(database), await byClient(database)];
 
-    expect(await byKey(database, elsewhere)).toBeUndefined();
-    expect(await byClient(database, elsewhere)).toBeUndefined();
-  });
+      expect(own).not.toContain(undefined);
+      expect(await byKey(database, elsewhere)).toBeUndefined();
+      expect(await byClient(database, elsewhere)).toBeUndefined();
+    },
+  );
 
   test('lets in neither a key nor a client that it does not know', async () => {
     await using database = await open();
@@ -122,6 +127,7 @@ describe.each(storeAdapters)('an AdmissionStore in $name', ({ open }) => {
     const other = await database.connectAgain();
     await database.revokedTokens.revoke({ id: 'jti-1', expiresAt: now + 10 }, now);
 
+    expect(await byClient(other, { tokenId: 'jti-2' })).toBeDefined();
     expect(await byClient(other)).toBeUndefined();
     expect(await byClient(other, { tokenId: 'jti-2' })).toBeDefined();
   });

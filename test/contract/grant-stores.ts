@@ -424,10 +424,35 @@ export function grantStoresContract(name: string, open: () => Promise<Opened>): 
 
       test('only for its person, its client and its server', async () => {
         const { begun } = await grant();
+        const [otherPerson, otherClient] = [await person(), await client()];
 
-        expect(await admitted(begun, { userId: await person() })).toBeUndefined();
-        expect(await admitted(begun, { clientId: await client() })).toBeUndefined();
+        expect(await admitted(begun)).toBeDefined();
+        expect(await admitted(begun, { userId: otherPerson })).toBeUndefined();
+        expect(await admitted(begun, { clientId: otherClient })).toBeUndefined();
         expect(await admitted(begun, { server: 'support' })).toBeUndefined();
+      });
+
+      test('only while its person is in a group of the server, where that has groups', async () => {
+        const { begun } = await grant();
+        const groupId = `group_${randomUUID()}`;
+        const sales = { id: groupId, organizationId: 'org_1', name: groupId, createdAt: now };
+        const ofPerson = { organization: 'acme', server: 'sales', userId: begun.userId };
+        const both = async () => [
+          (await admitted(begun)) !== undefined,
+          (await stores.admissions.byPerson(ofPerson)) !== undefined,
+        ];
+        await stores.groups.add(sales);
+        await stores.groupMembers.add('org_1', groupId, begun.userId);
+        await stores.serverGroups.set('srv_1', [groupId]);
+
+        const inside = await both();
+        await stores.groupMembers.remove('org_1', groupId, begun.userId);
+        const outside = await both();
+        await stores.serverGroups.set('srv_1', []);
+
+        expect(inside).toEqual([true, true]);
+        expect(outside).toEqual([false, false]);
+        expect(await both()).toEqual([true, true]);
       });
 
       test.each<
