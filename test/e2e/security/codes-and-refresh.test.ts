@@ -5,9 +5,22 @@ import { grantingServer, type Browser, type GrantingServer } from '#support/gran
 
 let server: GrantingServer;
 let dana: Browser;
+/** Another client of the same server. */
+const otherId = 'client_other';
 beforeAll(async () => {
   server = await grantingServer();
   dana = await server.browser();
+  await server.stores.clients.add({
+    id: otherId,
+    name: 'Other',
+    serverId: 'srv_sales',
+    scopes: [],
+    redirectUris: [],
+    jwks: undefined,
+    secretHash: undefined,
+    secretHint: undefined,
+    createdAt: 0,
+  });
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
@@ -59,20 +72,7 @@ test.each([
 });
 
 test('31: a code of another client is invalid_grant', async () => {
-  const id = 'client_other';
-  await server.stores.clients.add({
-    id,
-    name: 'Other',
-    serverId: 'srv_sales',
-    scopes: [],
-    redirectUris: [],
-    jwks: undefined,
-    secretHash: undefined,
-    secretHint: undefined,
-    createdAt: 0,
-  });
-
-  expect(await server.redeem(await server.code(dana), { client_id: id })).toMatchObject({
+  expect(await server.redeem(await server.code(dana), { client_id: otherId })).toMatchObject({
     status: 400,
     json: { error: 'invalid_grant' },
   });
@@ -140,7 +140,7 @@ test('38: two refreshes at once get the same successor, and one chain goes on', 
 
 test('39: a refresh is for its client, never wider, and may be narrower', async () => {
   const { refreshToken } = await server.signIn(dana);
-  const foreign = await server.refresh(refreshToken, { client_id: 'client_other' });
+  const foreign = await server.refresh(refreshToken, { client_id: otherId });
   const wider = await server.refresh(refreshToken, { scope: 'mcp:resources:read' });
   const narrow = await server.refresh(refreshToken, { scope: 'mcp:tools:read' });
   const full = await server.refresh(String(narrow.json['refresh_token']));
@@ -175,6 +175,18 @@ test('47: a refresh token is revoked with its access tokens, by client_id alone 
   expect(await server.call(accessToken)).toBe(401);
   expect((await server.refresh(refreshToken)).status).toBe(400);
   expect(await events()).toContain('grant.revoke');
+});
+
+test('47: a refresh token of another client gets 200 and goes on working', async () => {
+  const { accessToken, refreshToken } = await server.signIn(dana);
+  const { status } = await server.post('/api/oauth/revoke', {
+    token: refreshToken,
+    client_id: otherId,
+  });
+
+  expect(status).toBe(200);
+  expect(await server.call(accessToken)).toBe(200);
+  expect((await server.refresh(refreshToken)).status).toBe(200);
 });
 
 test('47: what was granted to a client that proved itself, it revokes only by proving itself', async () => {
