@@ -5,6 +5,7 @@ import type { Connection } from '#proxy/config/connection';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
 
 const apiKeySecret = `mcp_${'k'.repeat(36)}`;
+const signIn: Connection['credentials'] = { kind: 'authorization_code' };
 const connection: Connection = {
   name: 'work',
   account: 'work',
@@ -26,13 +27,19 @@ test('a key and a header come back from the keychain into their places', async (
 
 test.each([
   ['another URL', { url: 'https://evil.example/mcp' }],
+  ['another path of the same host', { url: 'https://cloud.example.com/mcp/acme/support' }],
+  ['another port of the same host', { url: 'https://cloud.example.com:8443/mcp/acme/sales' }],
   ['another account', { account: 'home' }],
-])('%s gets none of them', async (_, other) => {
+])('%s gets neither the key nor the header', async (_, other) => {
   const store = memorySecretStore();
   await keepSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
+  const wantsKey = { ...connection, ...other, headers: {} };
+  const wantsHeader = { ...connection, ...other, credentials: signIn };
 
-  const refused = withKeptSecrets({ ...connection, ...other }, store);
+  for (const wanting of [wantsKey, wantsHeader]) {
+    const refused = withKeptSecrets(wanting, store);
 
-  await expect(refused).rejects.toThrow(ConfigurationError);
-  await expect(refused).rejects.toThrow('is not in the keychain');
+    await expect(refused).rejects.toThrow(ConfigurationError);
+    await expect(refused).rejects.toThrow('is not in the keychain');
+  }
 });
