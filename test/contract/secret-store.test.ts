@@ -1,16 +1,15 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { keychainSession, type KeychainSession } from '#support/keychain-session';
 import { suite } from '#support/suite';
+import { temporaryFolder } from '#support/temporary-folder';
 import { chunkedSecretStore } from '#proxy/keychain/chunked-secret-store';
 import { fileSecretStore } from '#proxy/keychain/file-secret-store';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
 import { osSecretStore } from '#proxy/keychain/os-secret-store';
 import type { SecretStore } from '#proxy/keychain/secret-store';
 import { secretStoreContract } from './secret-store.ts';
-import { testFolder } from '#support/test-folder';
 
 const { platform } = process;
 
@@ -35,8 +34,9 @@ function limitedStore(maxChars: number): SecretStore {
   };
 }
 
-const directory = mkdtempSync(join(tmpdir(), 'secrets-'));
-afterAll(() => rmSync(directory, { recursive: true }));
+const folder = await temporaryFolder();
+afterAll(() => folder[Symbol.asyncDispose]());
+const directory = folder.path;
 const keyFile = join(directory, 'key');
 writeFileSync(keyFile, 'k'.repeat(44), { mode: 0o600 });
 const file = (key = keyFile) =>
@@ -62,12 +62,25 @@ test('file: another key opens nothing', async () => {
   await expect(file(other).get('account')).rejects.toMatchObject({ code: 'locked' });
 });
 
+test('file: a secret that was moved to the place of another account opens nothing', async () => {
+  const swapped = join(directory, 'swapped');
+  const store = fileSecretStore({ directory: swapped, keyFile, platform });
+  await store.set('account one', 'secret one');
+  const [one = ''] = readdirSync(swapped);
+  await store.set('account two', 'secret two');
+  const two = readdirSync(swapped).find((name) => name !== one) ?? '';
+  renameSync(join(swapped, one), join(swapped, two));
+
+  await expect(store.get('account two')).rejects.toMatchObject({ code: 'locked' });
+});
+
 test.each([
   ['is absent', undefined, 0o600],
   ['is too short', 'short', 0o600],
   ['is readable by others', 'k'.repeat(44), 0o644],
 ])('file: a key file that %s makes the store unavailable', async (_, content, mode) => {
-  const bad = join(testFolder(), 'key');
+  await using elsewhere = await temporaryFolder();
+  const bad = join(elsewhere.path, 'key');
   if (content !== undefined) writeFileSync(bad, content, { mode });
 
   await expect(file(bad).get('account')).rejects.toMatchObject({ code: 'unavailable' });
