@@ -8,6 +8,7 @@ test.each([
   `mcp_${'c'.repeat(36)}`,
   `code_${'d'.repeat(36)}`,
   `rt_${'e'.repeat(36)}`,
+  `pat_${'f'.repeat(36)}`,
   'eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl',
 ])('%s never gets into a log line', (secret) => {
   const lines: string[] = [];
@@ -17,6 +18,15 @@ test.each([
 
   expect(lines.join('')).not.toContain(secret);
   expect(lines.join('')).not.toContain('abc.def-ghi');
+});
+
+test.each([
+  'client_secret=hunter22hunter',
+  '"access_token":"hunter22hunter"',
+  'refresh_token=hunter22hunter&x=y',
+  "client_assertion: 'hunter22hunter'",
+])('the value of %s is masked, whatever its shape', (text) => {
+  expect(redact(text)).not.toContain('hunter22');
 });
 
 test('a known secret of any shape is removed, ordinary words are not', () => {
