@@ -55,20 +55,24 @@ async function ownJson(
   } catch (cause) {
     throw unfinished(cause);
   }
-  return ownLong(held, chunks, id);
+  // As long as nothing has gone on, a refusal can still be an answer of ours.
+  const members = new TopLevelMembers();
+  try {
+    for (const chunk of held) check(members, chunk, id);
+  } catch (refusal) {
+    await chunks.return?.();
+    throw refusal;
+  }
+  return ownLong(held, chunks, { members, id });
 }
 
 async function* ownLong(
   held: readonly Uint8Array[],
   rest: AsyncIterator<Uint8Array>,
-  id: string | undefined,
+  { members, id }: { members: TopLevelMembers; id: string | undefined },
 ): AsyncGenerator<Uint8Array> {
-  const members = new TopLevelMembers();
   try {
-    for (const chunk of held) {
-      check(members, chunk, id);
-      yield chunk;
-    }
+    yield* held;
     for (;;) {
       const { done, value } = await rest.next();
       if (done) break;

@@ -15,17 +15,22 @@ beforeAll(async () => {
 afterAll(() => server[Symbol.asyncDispose]());
 
 const megabyte = 1024 * 1024;
-const piece = Buffer.alloc(64 * 1024, 'x');
+const pieceBytes = 64 * 1024;
+const start = '{"jsonrpc":"2.0","id":1,"result":{"text":"';
+const end = '"}}';
 
-/** Answers the first request with that many bytes, as the credit allows; counts what it sent. */
+/** Answers the first request, whose id is 1, with that many bytes, as the credit allows; counts what it sent. */
 function longAnswer(bytes: number) {
   let left = bytes;
   let allowed = 256 * 1024;
   const flush = (stream: number, agent: RawAgent) => {
-    while (left > 0 && allowed >= piece.length) {
+    while (left > 0 && allowed >= pieceBytes) {
+      const piece = Buffer.alloc(pieceBytes, 'x');
+      if (left === bytes) piece.write(start);
+      if (left === pieceBytes) piece.write(end, pieceBytes - end.length);
       agent.say(wireFrame(types.data, stream, piece));
-      left -= piece.length;
-      allowed -= piece.length;
+      left -= pieceBytes;
+      allowed -= pieceBytes;
     }
     if (left === 0) agent.say(wireFrame(types.end, stream));
   };
