@@ -8,7 +8,7 @@ const networkPrefix = 'network:';
 
 /**
  * What guesses at a person's account are counted under: the browser, if that person signed in with it before, and
- * else the network. A browser that only claims to be known, or is for somebody else, is as unknown as any.
+ * else the network. A cookie that is invalid or belongs to another person does not make a browser known.
  * OWASP, "Slow Down Online Guessing Attacks with Device Cookies"
  */
 export async function placeOf(
