@@ -49,8 +49,8 @@ export function sbomOf(program: string, modules: readonly string[]): string {
 
 /** The key in package-lock.json of the package that `module` is part of. */
 function placeOf(module: string, packages: Readonly<Record<string, Locked>>): string {
-  // What the bundler itself adds to the file, such as how CommonJS modules are started.
-  if (module.startsWith('\0rolldown/')) return 'node_modules/rolldown';
+  // What the bundler itself adds to the file: how CommonJS modules are started, or a template literal that contains `</script`.
+  if (/^\0(rolldown\/|@oxc-project\+runtime@)/.test(module)) return 'node_modules/rolldown';
   const path = `/${relative(root, module).split(sep).join('/')}`;
   const at = path.lastIndexOf(folders);
   const [scope = '', name = ''] = path.slice(at + folders.length).split('/');

@@ -18,6 +18,7 @@ const level = (
     sequence: { groupOrder: order },
     testTimeout: timeoutMs,
     hookTimeout: timeoutMs,
+    ...(name === 'contract' && { globalSetup: ['test/support/postgres-setup.ts'] }),
     ...(timeoutMs > 20_000 && { globalSetup: ['test/support/end-to-end-setup.ts'] }),
   },
 });

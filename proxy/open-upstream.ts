@@ -6,7 +6,7 @@ import type { Message } from '#jsonrpc/message';
 import type { Log } from '#log/log';
 import type { Credential } from '#upstream/credential';
 import { knownTools } from '#upstream/known-tools';
-import { patientUpstream } from '#upstream/patient-upstream';
+import { withIdleTimeout } from '#upstream/idle-timeout';
 import { streamableHttp } from '#upstream/streamable-http';
 import type { Upstream } from '#upstream/upstream';
 import type { Place } from './open-account.ts';
@@ -23,7 +23,7 @@ export function openUpstream(
 ): Upstream {
   const { clock, http } = place;
   const url = new URL(connection.url);
-  const { maxMessageBytes, patienceSeconds } = options;
+  const { maxMessageBytes, idleTimeoutSeconds } = options;
   const tools = knownTools(log);
   const toolHeaders = (message: Message) => tools.headers(message);
   const way = { url, credential, http, clock, log, maxMessageBytes, toolHeaders, hasStandIn };
@@ -41,6 +41,6 @@ export function openUpstream(
     memory: rememberedServer(serversDirectory(options, place), connection.url),
     log,
   });
-  if (patienceSeconds === 0) return met;
-  return patientUpstream(met, { patienceSeconds, clock, log });
+  if (idleTimeoutSeconds === 0) return met;
+  return withIdleTimeout(met, { idleTimeoutSeconds, clock, log });
 }

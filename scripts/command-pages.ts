@@ -2,7 +2,8 @@ import { commands as proxyCommands } from '#proxy/cli/commands';
 import type { Command as ProxyCommand } from '#proxy/cli/command';
 import { declarations, optionNames, type OptionName } from '#proxy/config/options';
 import { commands as serverCommands } from '#server/cli/commands';
-import type { Command as ServerCommand, FolderCommand } from '#server/cli/command';
+import type { Command as ServerCommand } from '#server/admin/command';
+import type { FolderCommand } from '#server/cli/backup-commands';
 import { dataDir, startOptions, variableOf, type Option } from '#server/config/option';
 
 /** The reference pages of `docs/` that follow from the commands' own declarations: file name to Markdown. */

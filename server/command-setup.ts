@@ -2,12 +2,13 @@ import { lookup } from 'node:dns/promises';
 import { join } from 'node:path';
 
 import { checkBaseUrl } from '#config/base-url';
-import type { Sealing } from '#people/sealing';
-import { readMasterKey } from '#signing/master-key';
-import type { SigningKeyStore } from '#signing/signing-key';
+import type { Sealing } from '#accounts/sealing';
+import { readMasterKey } from '#oauth/master-key';
 import type { Clock } from '#clock/clock';
+import { listSigningKeys } from '#db/signing-keys';
+import type { Db } from '#db/transaction';
 import type { OutboundGuard } from '#outbound/checked-addresses';
-import { upstreamSetup, type UpstreamSetup } from '#upstream-access/upstream-setup';
+import { upstreamSetup, type UpstreamSetup } from '#upstreams/credentials/setup';
 import { webhookSetup, type WebhookSetup } from '#webhooks/webhook-setup';
 
 /** Where a command finds what it stands on. */
@@ -25,11 +26,11 @@ export interface CommandPlace {
  * opened, as no other command needs it. Hosts inside this network are those that the command itself names.
  */
 export async function commandSetup(
-  signingKeys: Pick<SigningKeyStore, 'list'>,
+  db: Db,
   { dataDir, masterKeyFile, outboundHosts, baseUrl }: CommandPlace,
   clock: Clock,
 ): Promise<{ upstreamSetup: UpstreamSetup; webhookSetup: WebhookSetup }> {
-  const mayCreate = (await signingKeys.list()).length === 0;
+  const mayCreate = (await listSigningKeys(db)).length === 0;
   const file = masterKeyFile ?? join(dataDir, 'master.key');
   const masterKey = () => readMasterKey(file, { mayCreate });
   const sealing: Sealing = {

@@ -2,33 +2,28 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { resolve as absolute } from 'node:path';
 import { fileURLToPath } from 'node:url';
-
-import { commandHelpText, helpText, nounHelpText, startHelpText } from '#cli/help';
+import { firstLink } from '#accounts/one-time-links';
+import { passwordHashing } from '#accounts/passwords';
 import { demoBanner, type DemoPlace } from '#cli/demo-banner';
-import { checkPositionals, findCommand } from '#cli/find-command';
-import { readHidden } from '#cli/read-hidden';
-import { readPassword } from '#cli/read-password';
+import { helpText, nounHelpText, startHelpText } from '#cli/help';
 import { systemClock } from '#clock/clock';
 import { checkBaseUrl, listeningUrl } from '#config/base-url';
 import { readOidcOptions } from '#config/oidc-options';
-import { dataDir, masterKeyFile, knownBaseUrl, outboundHost, startOptions } from '#config/option';
+import { dataDir, startOptions } from '#config/option';
 import { readOptions } from '#config/read-options';
 import { readSkillFolders } from '#config/skill-folders';
 import { readStdioServers } from '#config/stdio-servers';
 import { CommandError, UsageError } from '#config/usage-error';
+import { databaseFault } from '#db/faults';
 import type { ProxySource } from '#download/proxy-download';
 import { startWords, typedStart } from '#download/proxy-reference';
-import { batchedSink } from '#log/batched-sink';
-import { jsonLog, logLevels } from '#log/log';
+import { batchedSink, jsonLog, logLevels } from '#log/log';
 import { printable } from '#log/printable';
 import { redact } from '#log/redact';
-import { firstLink } from '#people/first-link';
-import { passwordHashing } from '#people/password-hashing';
-import { commandSetup } from './command-setup.ts';
-import { openStores } from './stores.ts';
 import manifest from './package.json' with { type: 'json' };
-import { serve, type RunningServer } from './serve.ts';
-import { isInUse, stageBackup } from './stage-backup.ts';
+import { runCommand } from './run-command.ts';
+import { type RunningServer, serve } from './serve.ts';
+import { isInUse } from './stage-backup.ts';
 
 const here = new URL('.', import.meta.url);
 /** Whether this is the one file of a build, and not its sources. */
@@ -64,48 +59,18 @@ async function run(argv: readonly string[]): Promise<void> {
   const [, second = '--help'] = argv;
   const nounHelp = second.startsWith('-') && wantsHelp ? nounHelpText(first) : undefined;
   if (nounHelp !== undefined) return print(nounHelp);
-  const { command, rest } = findCommand(argv);
-  if (wantsHelp) return print(commandHelpText(command, [dataDir]));
-  const help = `latchkey-server ${command.words} --help`;
-  const input = readOptions([...command.options, dataDir], rest, process.env, help);
-  checkPositionals(command, input.positionals);
   const terminal = {
     input: process.stdin,
     prompt: (text: string) => void process.stderr.write(text),
   };
-  const folder = absolute(input.must('data-dir'));
-  if ('runOnFolder' in command) {
-    const readSecret = async (prompt: string, what: string) =>
-      (await readHidden([prompt], what, terminal))[0] ?? '';
-    return command.runOnFolder(input, { stage: stageBackup, isInUse, clock, out, readSecret });
-  }
-  const isNew = !isInUse(folder);
-  // The server may use another folder, where nobody would ever see what is made in this one.
-  if (isNew && !(command.words === 'organization create' && input.isGiven('data-dir'))) {
-    throw new CommandError(
-      `there is no database in ${folder}`,
-      'name the data folder of the server by --data-dir or LATCHKEY_DATA_DIR; to begin a new one: latchkey-server start, or organization create ORG --data-dir DIR',
-    );
-  }
-  const stores = await openStores(folder);
-  tell(isNew ? `created a new database in ${folder}` : `data folder: ${folder}`);
-  try {
-    const hashing = passwordHashing();
-    const password = () => readPassword(terminal);
-    const place = {
-      dataDir: folder,
-      masterKeyFile: command.options.includes(masterKeyFile)
-        ? input.text('master-key-file')
-        : undefined,
-      outboundHosts: command.options.includes(outboundHost) ? input.list('outbound-host') : [],
-      baseUrl: command.options.includes(knownBaseUrl) ? input.text('base-url') : undefined,
-    };
-    const setup = await commandSetup(stores.signingKeys, place, clock);
-    const own = { stores: { ...stores, ...setup }, clock, out, hashing };
-    await command.run(input, { ...own, readPassword: password });
-  } finally {
-    await stores.close();
-  }
+  await runCommand(argv, {
+    env: process.env,
+    clock,
+    hashing: passwordHashing(),
+    terminal,
+    out,
+    tell,
+  });
 }
 
 async function start(argv: readonly string[]): Promise<void> {
@@ -157,7 +122,7 @@ async function start(argv: readonly string[]): Promise<void> {
   }
   const path = await firstLink({ ...server.stores, clock });
   if (path !== undefined) {
-    out(`Nobody can sign in yet. Make the first owner within an hour, by this link, once:`);
+    out(`There is no account yet. Create the first owner within an hour with this one-time link:`);
     out('');
     out(`  ${base}${path}`);
     out('');
@@ -249,8 +214,11 @@ function words(error: unknown): { message: string; hint?: string | undefined } {
       hint: 'stop the program that listens there, or choose another with --port',
     };
   }
-  if (error.message === 'database or disk is full') {
-    return { message: error.message, hint: 'make room, or choose another place with --data-dir' };
+  if (databaseFault(error) === 'full') {
+    return {
+      message: error.message,
+      hint: 'free disk space, or choose another folder with --data-dir',
+    };
   }
   if (code === 'EACCES' || code === 'EPERM' || code === 'ENOSPC' || code === 'EROFS') {
     return { message: error.message, hint: 'choose another place with --data-dir' };

@@ -1,13 +1,12 @@
 import type { Clock } from '#clock/clock';
 import type { Logger } from '#log/log';
+import type { MasterKey } from '#oauth/master-key';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import { guardedFetch } from '#outbound/guarded-fetch';
-import type { MasterKey } from '#signing/master-key';
-import { EndConnections } from '#upstream-access/end-connections';
-import type { EndedTokens } from '#upstream-access/ended-tokens';
-import { endRegistrations } from '#upstream-access/end-registrations';
-import { accessFetch, type clientsOf } from '#upstream-access/upstream-authorizations';
-import { WebhookDeliveries } from '#webhooks/webhook-deliveries';
+import { accessFetch, type clientsOf } from '#upstreams/credentials/authorization-client';
+import { CredentialCleanup } from '#upstreams/credentials/cleanup';
+import type { EndedTokens } from '#upstreams/credentials/tokens';
+import { WebhookDeliveries } from '#webhooks/deliveries';
 import { receiverLimits } from '#webhooks/webhook-setup';
 import type { OpenStores } from './stores.ts';
 
@@ -31,29 +30,19 @@ export interface SendersFor {
 export function openSenders(
   { stores, masterKey, guard, clientOf, endedTokens, written, clock, log }: SendersFor,
   closers: (() => Promise<void>)[],
-): { readonly endConnections: EndConnections } {
-  const endConnections = new EndConnections({
-    ended: stores.endedConnections,
-    accesses: stores.upstreamAccesses,
-    sealing: masterKey,
+): { readonly credentialCleanup: CredentialCleanup } {
+  const credentialCleanup = new CredentialCleanup({
+    db: stores.db,
+    takeServerTokens: endedTokens,
     clientOf,
-    serverTokens: endedTokens,
-    endRegistrations: () =>
-      endRegistrations({
-        registrations: stores.endedRegistrations,
-        askFor: ({ vouchedHosts }) => accessFetch(guard, vouchedHosts),
-        sealing: masterKey,
-        audit: stores.audit,
-        clock,
-      }),
-    audit: stores.audit,
+    fetchOf: ({ vouchedHosts }) => accessFetch(guard, vouchedHosts),
+    sealing: masterKey,
     clock,
-    failed: (err) => log.error({ err }, 'an authorization server was not told of an end'),
+    onError: (err) => log.error({ err }, 'an authorization server was not told of an end'),
   });
-  closers.push(() => endConnections.close());
+  closers.push(() => credentialCleanup.close());
   const deliveries = new WebhookDeliveries({
-    backlog: stores.backlog,
-    together: stores.together,
+    db: stores.db,
     ask: guardedFetch({ ...receiverLimits, ...guard }),
     allowedHosts: guard.allowedHosts,
     sealing: masterKey,
@@ -64,5 +53,5 @@ export function openSenders(
     failed: (err) => log.error({ err }, 'events not delivered'),
   });
   closers.push(() => deliveries.close());
-  return { endConnections };
+  return { credentialCleanup };
 }

@@ -1,50 +1,55 @@
 import { lookup } from 'node:dns/promises';
 import { join } from 'node:path';
-
 import { sql } from 'kysely';
-
-import type { AdministrationPorts } from '#administration/administration-ports';
+import { openIdProvider } from '#accounts/openid-provider';
+import { passwordHashing } from '#accounts/passwords';
+import type { AdministrationPorts } from '#admin/operation';
 import { CountedRefusals } from '#audit/counted-refusals';
-import { UsageRecorder } from '#credentials/usage';
-import { TranslatedEras } from '#eras/translated-eras';
-import type { AdmissionStore } from '#gateway/admission';
-import { auditedRefusal } from '#gateway/audited-refusal';
-import { Gateway } from '#gateway/gateway';
 import type { OidcOptions } from '#config/oidc-options';
-import { changesWithAgents } from '#dashboard/changes-with-agents';
-import { dashboardRoutes } from '#dashboard/dashboard-routes';
+import { consoleCalls } from '#console/call-server';
+import { insertAuditEvent } from '#db/audit';
+import { updateLastUses } from '#db/last-uses';
+import { deleteOldRollups, listCountedNames, recordCalls } from '#db/rollups';
+import { findServer } from '#db/servers';
+import { listSigningKeys } from '#db/signing-keys';
+import { sqliteAdmissions } from '#db/sqlite/admission-store';
+import { sqliteChanges } from '#db/sqlite/change-store';
 import { ProxyDownload, type ProxySource } from '#download/proxy-download';
 import type { ProxyReference } from '#download/proxy-reference';
-import { accountGrantsOf } from '#http/account-grants';
-import { consoleCalls } from '#console/call-server';
+import type { AdmissionStore } from '#gateway/admission';
+import { EraAdapters } from '#gateway/era-adapters';
+import { Gateway } from '#gateway/gateway';
+import { auditedRefusal } from '#gateway/gateway-refusal';
 import { createApp } from '#http/app';
-import { isAllowedOrigin } from '#http/host-guard';
+import { isAllowedOrigin } from '#http/guards';
 import { serverSettingsRoutes } from '#http/server-settings-routes';
-import { providerCallbackPath } from '#http/provider-routes';
-import { openIdProvider } from '#openid/openid-provider';
-import { passwordHashing } from '#people/password-hashing';
+import type { Log } from '#log/log';
+import { type AccessTokenClaims, accessTokens } from '#oauth/access-tokens';
+import { clientResolver } from '#oauth/client-documents';
 import { FailedAttempts } from '#oauth/failed-attempts';
-import { findClient } from '#oauth/find-client';
-import { fetchText } from '#outbound/fetch-text';
+import { UsageRecorder } from '#oauth/last-uses';
+import { readMasterKey } from '#oauth/master-key';
+import { KeyRing } from '#oauth/signing-keys';
 import { parseServerPath } from '#organizations/slug';
-import { accessTokens, type AccessTokenClaims } from '#signing/access-token';
-import { KeyRing } from '#signing/key-ring';
-import { readMasterKey } from '#signing/master-key';
-import { sqliteAdmissions } from '#store/sqlite/admission-store';
-import { sqliteChanges } from '#store/sqlite/change-store';
-import { socketAcceptor } from '#tunnel/accept-socket';
-import { clientsOf } from '#upstream-access/upstream-authorizations';
-import { upstreamSetup } from '#upstream-access/upstream-setup';
+import { fetchText } from '#outbound/guarded-fetch';
+import { clientsOf } from '#upstreams/credentials/authorization-client';
+import { upstreamSetup } from '#upstreams/credentials/setup';
+import { openUpstreams, type UpstreamOptions } from '#upstreams/open-upstreams';
+import { socketAcceptor } from '#upstreams/tunnel/accept-socket';
 import { CallMeter } from '#usage/call-meter';
+import { accountGrantsOf } from '#web/account-routes';
+import { changesWithAgents } from '#web/dashboard/live';
+import { dashboardRoutes } from '#web/dashboard/routes';
+import { providerCallbackPath } from '#web/provider-routes';
 import { webhookSetup } from '#webhooks/webhook-setup';
 import { openSenders } from './open-senders.ts';
-import { openUpstreams, type UpstreamOptions } from './open-upstreams.ts';
-import { openStores, type OpenStores } from './stores.ts';
+import { type OpenStores, openStores } from './stores.ts';
 
 const drainMs = 10_000;
 const clientDocument = { timeoutMs: 3000, maxBytes: 20 * 1024 };
 
 export interface ServeOptions extends UpstreamOptions {
+  readonly log: Log;
   readonly masterKeyFile: string | undefined;
   readonly host: string;
   readonly port: number;
@@ -75,7 +80,7 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-/** Marries the adapters to the decisions and listens. Rejects when it cannot, with nothing left open. */
+/** Wires everything together and listens. If it rejects, nothing is left open. */
 export async function serve(options: ServeOptions): Promise<RunningServer> {
   const closers: (() => Promise<void>)[] = [];
   try {
@@ -100,9 +105,9 @@ async function open(
   closers.push(() => stores.close());
 
   const masterKeyFile = options.masterKeyFile ?? join(dataDir, 'master.key');
-  const mayCreate = (await stores.signingKeys.list()).length === 0;
+  const mayCreate = (await listSigningKeys(stores.db)).length === 0;
   const masterKey = readMasterKey(masterKeyFile, { mayCreate });
-  const keys = await KeyRing.open(stores.signingKeys, {
+  const keys = await KeyRing.open(stores.db, {
     masterKey,
     clock,
     failed: (err) => log.error({ err }, 'signing keys not read'),
@@ -111,31 +116,43 @@ async function open(
   const tokens = accessTokens(base, { keys, refreshKeys: () => keys.refresh(), clock });
   const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
 
-  const usage = new UsageRecorder(stores.usage, (err) => log.error({ err }, 'last use not kept'));
+  const usage = new UsageRecorder(
+    (uses) => updateLastUses(stores.db, uses),
+    (err) => log.error({ err }, 'last use not kept'),
+  );
   closers.push(() => usage.close());
   const used: UsageRecorder['used'] = (use, usedAt) => usage.used(use, usedAt);
 
   const failed = (err: unknown) => log.error({ err }, 'calls not counted yet');
-  const meter = await CallMeter.open({ rollups: stores.rollups, clock, failed });
+  const meter = new CallMeter(await listCountedNames(stores.db), {
+    record: (tallies) => recordCalls(stores.db, tallies),
+    forget: (now) => deleteOldRollups(stores.db, now),
+    clock,
+    failed,
+  });
   closers.push(() => meter.close());
 
   const guard = {
     allowedHosts: options.outboundHosts ?? [],
     resolve: (host: string) => lookup(host, { all: true }),
   };
-  const { directory, tunnels, upstreamOf, left, endedTokens } = await openUpstreams(
+  const { directory, tunnels, upstreamOf, pinned, left, endedTokens } = await openUpstreams(
     options,
     { stores, masterKey, tokens, guard, endpointUrl },
     closers,
   );
   const notWritten = (err: unknown) => log.error({ err }, 'refusal not written down');
-  const refusals = new CountedRefusals({ audit: stores.audit, clock, failed: notWritten });
+  const refusals = new CountedRefusals({
+    write: (event) => insertAuditEvent(stores.db, event),
+    clock,
+    failed: notWritten,
+  });
   closers.push(() => refusals.flush());
   const admissions = sqliteAdmissions(stores.connection);
   const clientOf = clientsOf({ sealing: masterKey, guard, clock });
   const changes = sqliteChanges(stores.connection);
   const written = () => changes.written();
-  const { endConnections } = openSenders(
+  const { credentialCleanup } = openSenders(
     { stores, masterKey, guard, clientOf, endedTokens, written, clock, log },
     closers,
   );
@@ -156,10 +173,10 @@ async function open(
     admissions,
     mac: (text) => masterKey.mac('gateway', text),
     upstreamOf,
+    pinned,
     left,
-    eras: new TranslatedEras(clock),
-    presentationOf: ({ organization, name }) =>
-      stores.organizations.serverByName(organization, name),
+    eras: new EraAdapters(clock),
+    presentationOf: ({ organization, name }) => findServer(stores.db, organization, name),
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
     refused: (refusal, request, principal) => {
       const { code, details } = refusal;
@@ -194,7 +211,7 @@ async function open(
       identityProvider:
         options.oidc &&
         openIdProvider({ ...options.oidc, redirectUri: base + providerCallbackPath }),
-      grantsOf: accountGrantsOf(stores.grants, clock),
+      grantsOf: accountGrantsOf(stores.db, clock),
       clock,
     },
     administration,
@@ -216,7 +233,7 @@ async function open(
       clock,
       endpointUrl,
       used,
-      findClient: findClient({ ...stores, base, clock, fetchDocument }),
+      resolveClient: clientResolver({ ...stores, base, clock, fetchDocument }),
       isAdmitted: isAdmitted(base, admissions),
     },
     others: [
@@ -239,7 +256,7 @@ async function open(
             ...administration,
             sealing: masterKey,
             authorizationClientOf: clientOf,
-            tellEnds: () => endConnections.tellNow(),
+            cleanUpCredentials: () => credentialCleanup.runNow(),
             changes: changesWithAgents(changes, tunnels),
             presenceOf: (agentId) => tunnels.presenceOf(agentId),
             callServer: consoleCalls(gateway),
@@ -265,7 +282,7 @@ async function open(
         tunnels.close();
         app.server.closeAllConnections();
       }, drainMs);
-      // A connection that becomes idle while others finish is nobody's reason to wait.
+      // Closes connections that become idle while others finish.
       const idle = setInterval(() => app.server.closeIdleConnections(), 200);
       gateway.endEndless();
       tunnels.drain();

@@ -9,11 +9,10 @@ import {
 } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
-
-import type { StagedBackup } from '#cli/command';
+import type { StagedBackup } from '#cli/backup-commands';
 import { CommandError } from '#config/usage-error';
-import { endWhatWasOpen } from '#store/end-what-was-open';
-import { isolateDatabase, problemOfDatabase } from '#store/sqlite/sqlite-file';
+import { endWhatWasOpen } from '#db/one-time';
+import { isolateDatabase, problemOfDatabase } from '#db/sqlite/open-sqlite';
 import { databaseName, openStores } from './stores.ts';
 
 const stopIt = 'stop the server, and wait for commands to end';
@@ -50,7 +49,7 @@ export async function stageBackup(file: string, dataDir: string): Promise<Staged
       endWhatWasOpen: () => endWhatWasOpen(stores.db),
       async place() {
         await stores.close();
-        if (!isolateDatabase(staged)) throw new Error(`${staged} is used by somebody else`);
+        if (!isolateDatabase(staged)) throw new Error(`${staged} is in use by another process`);
         const kept = setAside(dataDir);
         renameSync(staged, join(dataDir, databaseName));
         return kept;
@@ -71,7 +70,7 @@ function setAside(dataDir: string): string | undefined {
   const current = join(dataDir, databaseName);
   if (!existsSync(current)) return undefined;
   if (!isolateDatabase(current)) {
-    throw new CommandError(`somebody has ${current} open`, stopIt);
+    throw new CommandError(`another process has ${current} open`, stopIt);
   }
   let count = 1;
   while (existsSync(`${current}.replaced-${count}`)) count += 1;

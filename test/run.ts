@@ -3,13 +3,14 @@
  * and as the last line the totals. `--full` adds the level `full`; all other arguments go to vitest:
  * `npm test -- --project e2e test/e2e/oauth`.
  *
- * The run has a temporary folder of its own as `TMPDIR`. Whatever is left in it, and every process that still knows
+ * The run has a temporary folder of its own as `TMPDIR`, in memory where there is room. Whatever is left in it, and every process that still knows
  * it, fails the run.
  */
 import { spawn } from 'node:child_process';
 import { mkdir, readFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { leftovers } from '#support/leftovers';
+import { memoryFolder } from '#support/memory-folder';
 import { reportSchema, summary, type Report } from '#support/summary';
 import { temporaryFolder } from '#support/temporary-folder';
 
@@ -20,7 +21,7 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
   process.exit(1);
 }
 // A short path: sockets lie in it, and theirs are limited to 108 bytes.
-const folder = await temporaryFolder('lk');
+const folder = await temporaryFolder('lk', await memoryFolder());
 const file = join(folder.path, 'report.json');
 const temporary = join(folder.path, 't');
 await mkdir(temporary);

@@ -75,6 +75,8 @@ export type SignInView = z.infer<typeof signInView>;
 
 /** All that the tray and the window Connections show. */
 export const overview = z.strictObject({
+  /** Whether the connections have been read; before that nobody knows whether there are any. */
+  known: z.boolean(),
   connections: z.array(connectionView),
   signIns: z.array(signInView),
   startAtLogin: z.boolean(),

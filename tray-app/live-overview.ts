@@ -30,11 +30,13 @@ export interface LiveOverview {
 
 export function liveOverview(ports: LiveOverviewPorts): LiveOverview {
   const { door, waits, startsAtLogin, changed, notify, sleep } = ports;
+  let known = false;
   let connections: Overview['connections'] = [];
   let trouble: Overview['trouble'];
   let before: Overview | undefined;
 
   const now = (): Overview => ({
+    known,
     connections,
     signIns: waits.views(),
     startAtLogin: startsAtLogin(),
@@ -49,6 +51,7 @@ export function liveOverview(ports: LiveOverviewPorts): LiveOverview {
     const titles = new Map((await door.assistants()).map(({ id, title }) => [id, title]));
     for await (const seen of door.watch(signal)) {
       connections = seen.map((one) => connectionFacts(one, (id) => titles.get(id) ?? id));
+      known = true;
       trouble = undefined;
       const overview = now();
       changed(overview);

@@ -28,12 +28,15 @@ export type MenuItem =
 const shown = 12;
 
 /** The tray's menu: every connection with its state in a word, then what can be done. */
-export function menu({ connections, signIns, startAtLogin, trouble }: Overview): MenuItem[] {
+export function menu(overview: Overview): MenuItem[] {
+  const { known, connections, signIns, startAtLogin, trouble } = overview;
   const listed = connections.slice(0, shown);
   const more = connections.length - listed.length;
   return [
     ...(trouble ? [line(`${stateShapes.trouble} ${trouble.problem}`)] : []),
-    ...(connections.length === 0 && !trouble ? [line('No connections yet')] : []),
+    ...(connections.length === 0 && !trouble
+      ? [line(known ? 'No connections yet' : 'Loading connections…')]
+      : []),
     ...listed.map((one) => connectionItem(one, signInOf(one, signIns))),
     ...(more > 0 ? [open(`${more} more…`, 'connections')] : []),
     { kind: 'separator' },

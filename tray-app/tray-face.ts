@@ -8,7 +8,7 @@ export type TrayFace = {
 };
 
 /** The worst of the connections: what only a person can mend comes before what mends itself. */
-export function trayFace({ connections, signIns, trouble }: Overview): TrayFace {
+export function trayFace({ known, connections, signIns, trouble }: Overview): TrayFace {
   if (trouble) return { icon: 'trouble', tooltip: `Latchkey: ${trouble.problem}` };
   const waiting = signIns.find(({ phase }) => phase === 'waiting');
   if (waiting)
@@ -24,6 +24,7 @@ export function trayFace({ connections, signIns, trouble }: Overview): TrayFace 
     return { icon: 'attention', tooltip: `Latchkey: ${listed(needy)} ${needs(needy)} you` };
   if (away.length > 0)
     return { icon: 'offline', tooltip: `Latchkey: ${listed(away)} cannot be reached` };
+  if (!known) return { icon: 'well', tooltip: 'Latchkey: loading connections' };
   if (connections.length === 0) return { icon: 'well', tooltip: 'Latchkey: no connections yet' };
   return { icon: 'well', tooltip: 'Latchkey: all connections are ready' };
 }

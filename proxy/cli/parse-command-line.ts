@@ -1,4 +1,4 @@
-import { optionNames, type OptionTexts } from '#config/options';
+import { optionCalled, type OptionTexts } from '#config/options';
 import { UsageError } from '#config/usage-error';
 import type { Command, CommandInput } from './command.ts';
 import { commands } from './commands.ts';
@@ -29,7 +29,7 @@ export function parseCommandLine(words: readonly string[]): Asked {
       continue;
     }
     const [name, inline] = splitOnce(word, '=');
-    const option = optionNames.find((known) => `--${known}` === name);
+    const option = optionCalled(name);
     const flag = name.startsWith('--') ? command.flags[name.slice(2)] : undefined;
     if (flag && flag.value === undefined) {
       if (inline !== undefined) throw new UsageError(`${name} takes no value`);
@@ -62,8 +62,7 @@ function firstOperand(words: readonly string[]): string | undefined {
     }
     if (!word.startsWith('-')) return true;
     skipped =
-      optionNames.some((known) => `--${known}` === word) ||
-      connectCommand.flags[word.slice(2)]?.value !== undefined;
+      optionCalled(word) !== undefined || connectCommand.flags[word.slice(2)]?.value !== undefined;
     return false;
   });
 }

@@ -11,6 +11,8 @@ type Declaration = {
   value: string;
   fallback?: string;
   doc: string;
+  /** The names that it had before, which keep working. */
+  formerly?: { option: string; env: string };
 };
 
 /** Every option, declared once: the command line, the environment and the help read this. */
@@ -54,11 +56,12 @@ export const declarations = {
     fallback: String(64 * 1024 * 1024),
     doc: 'longest message, either way',
   },
-  patience: {
-    env: 'LATCHKEY_PATIENCE',
+  'idle-timeout': {
+    env: 'LATCHKEY_IDLE_TIMEOUT',
     value: 'SECONDS',
     fallback: '0',
     doc: 'give up a request about which the server says nothing for so long; 0: wait as long as the assistant',
+    formerly: { option: 'patience', env: 'LATCHKEY_PATIENCE' },
   },
   proxy: {
     env: 'LATCHKEY_PROXY',
@@ -84,6 +87,15 @@ export const declarations = {
 
 export type OptionName = keyof typeof declarations;
 export const optionNames = Object.keys(declarations).filter(isOptionName);
+
+/** The option that is written so on the command line: `--idle-timeout`, or `--patience` as it was called before. */
+export function optionCalled(word: string): OptionName | undefined {
+  return optionNames.find((name) => {
+    const { formerly }: Declaration = declarations[name];
+    return word === `--${name}` || word === `--${formerly?.option ?? name}`;
+  });
+}
+
 export type OptionTexts = Partial<Record<OptionName, string>>;
 
 export type Options = {
@@ -94,8 +106,8 @@ export type Options = {
   signIn: SignInMode;
   logLevel: LogLevel;
   maxMessageBytes: number;
-  /** 0: without end. */
-  patienceSeconds: number;
+  /** 0: none. */
+  idleTimeoutSeconds: number;
 } & NetworkOptions;
 
 /** The same names as in `#http/network-settings`. */
@@ -114,7 +126,9 @@ type NetworkOptions = {
 export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options {
   const text = (name: OptionName) => {
     const declaration: Declaration = declarations[name];
-    return given[name] ?? (env[declaration.env] || declaration.fallback);
+    const { formerly } = declaration;
+    const before = formerly && env[formerly.env];
+    return given[name] ?? (env[declaration.env] || before || declaration.fallback);
   };
   const choice = <T extends string>(name: OptionName, choices: readonly T[]): T => {
     const value = text(name);
@@ -125,9 +139,13 @@ export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options
   const maxMessageBytes = Number(text('max-message-bytes'));
   if (!Number.isSafeInteger(maxMessageBytes) || maxMessageBytes < 1_024)
     throw new UsageError('--max-message-bytes is a number, 1024 at least');
-  const patienceSeconds = Number(text('patience'));
-  if (!Number.isSafeInteger(patienceSeconds) || patienceSeconds < 0 || patienceSeconds > 86_400)
-    throw new UsageError('--patience is a number of seconds, a day at most, or 0');
+  const idleTimeoutSeconds = Number(text('idle-timeout'));
+  if (
+    !Number.isSafeInteger(idleTimeoutSeconds) ||
+    idleTimeoutSeconds < 0 ||
+    idleTimeoutSeconds > 86_400
+  )
+    throw new UsageError('--idle-timeout is a number of seconds, a day at most, or 0');
   const config = text('config');
   const stateDir = text('state-dir');
   const secretStoreKeyFile = text('secret-store-key-file');
@@ -145,7 +163,7 @@ export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options
     signIn: choice('sign-in', signInModes),
     logLevel: choice('log-level', logLevels),
     maxMessageBytes,
-    patienceSeconds,
+    idleTimeoutSeconds,
     ...networkOptions(given, text),
   };
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import type { HttpClient } from '#http/http-client';
-import type { Message } from '#jsonrpc/message';
+import { stringAt, type Message } from '#jsonrpc/message';
 import { modernVersion } from '#jsonrpc/modern-version';
 import type { Log } from '#log/log';
 import { authorizedRequest } from './authorized-request.ts';
@@ -45,6 +45,18 @@ type Asking = {
 
 /** What an assistant waits for an answer, in all. */
 const patienceSeconds = 60;
+
+/**
+ * Where the request may be repeated, a gateway's word that it lost the server while that answered counts as an answer that
+ * broke off.
+ */
+function exceptLost(deliver: Deliver, mayRepeat: () => boolean): Deliver {
+  return async (message) => {
+    if (stringAt(message, 'error', 'data', 'outcome') === 'unknown' && mayRepeat())
+      throw new UpstreamError('no_answer', 'the gateway lost the MCP server');
+    await deliver(message);
+  };
+}
 
 /**
  * Streamable HTTP in both eras: sessions with a stream of their own, resumption and DELETE up to
@@ -105,10 +117,14 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
     const patientUntil = patience();
     const revival = session.revival();
     if (revival) await revival.catch(() => undefined);
-    await onceMore(
-      () => exchange(message, deliver, { signal, patientUntil }),
-      () => repeatable.has(message) && !signal.aborted && clock.now() < patientUntil,
-    );
+    const mayRepeat = () =>
+      repeatable.has(message) && !signal.aborted && clock.now() < patientUntil;
+    let taking = exceptLost(deliver, mayRepeat);
+    await onceMore(async () => {
+      const first = taking;
+      taking = deliver;
+      await exchange(message, first, { signal, patientUntil });
+    }, mayRepeat);
   }
 
   async function exchange(

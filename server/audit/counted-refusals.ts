@@ -1,22 +1,23 @@
+import { type AuditEvent, insertAuditEvent } from '#db/audit';
 import type { Clock } from '#clock/clock';
-import type { AuditEvent, AuditLog } from './audit-log.ts';
+import type { Db } from '#db/transaction';
 
 const windowMs = 60_000;
 const mostOfOne = 60;
 const mostOfAll = 6000;
 const longestTarget = 200;
 
-/** Something that was refused, and that whoever it was can try again without end. */
+/** A refusal that the same client can cause any number of times. */
 export type RepeatableRefusal = Omit<AuditEvent, 'at' | 'outcome' | 'times'>;
 
-/** Writes down refusals that can be repeated without end. */
+/** Records refusals that can be repeated endlessly. */
 export interface RefusalLog {
   note(refusal: RepeatableRefusal): Promise<void>;
 }
 
-/** `failed` hears of what could not be written down, as nobody waits for a count. */
+/** `failed` receives errors of writing in the background. */
 export interface CountedRefusalsPorts {
-  readonly audit: Pick<AuditLog, 'append'>;
+  readonly write: (event: AuditEvent) => Promise<void>;
   readonly clock: Clock;
   readonly failed: (error: unknown) => void;
 }
@@ -24,10 +25,9 @@ export interface CountedRefusalsPorts {
 type Other = Pick<AuditEvent, 'actor' | 'organization'> & { times: number };
 
 /**
- * Writes the first of equal refusals down at once, and those that follow within a minute as one event that
- * says how many. At most sixty kinds a minute of one actor have words of their own and the rest of theirs is one
- * number, so that nobody fills the disk with what they may not do, or hides what others were refused behind it. All
- * who prove nothing count as one.
+ * Records the first of equal refusals immediately, and those that follow within a minute as one event with their
+ * number. Per minute at most sixty kinds of one actor are listed, and the rest is one number, so that refusals can
+ * neither fill the disk nor hide those of others. All unauthenticated callers count as one actor.
  */
 export class CountedRefusals implements RefusalLog {
   readonly #ports: CountedRefusalsPorts;
@@ -62,10 +62,10 @@ export class CountedRefusals implements RefusalLog {
     }
     this.#kinds.set(event.actor, kinds + 1);
     this.#seen.set(key, { event, more: 0 });
-    await this.#ports.audit.append(event);
+    await this.#ports.write(event);
   }
 
-  /** Writes down what was counted; then everything is new again. */
+  /** Records what was counted and starts again. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -74,10 +74,10 @@ export class CountedRefusals implements RefusalLog {
     this.#kinds.clear();
     this.#others = new Map();
     for (const { event, more } of seen.values()) {
-      if (more > 0) await this.#ports.audit.append({ ...event, times: more });
+      if (more > 0) await this.#ports.write({ ...event, times: more });
     }
     for (const { actor, organization, times } of others.values()) {
-      await this.#ports.audit.append({
+      await this.#ports.write({
         at: this.#ports.clock.now(),
         actor,
         organization,
@@ -91,7 +91,7 @@ export class CountedRefusals implements RefusalLog {
     }
   }
 
-  /** In the record of an organization only where all of them were. */
+  /** Belongs to an organization only if all of them did. */
   #countOther({ actor, organization }: AuditEvent): void {
     const known = this.#others.get(actor);
     this.#others.set(actor, {
@@ -100,4 +100,17 @@ export class CountedRefusals implements RefusalLog {
       times: (known?.times ?? 0) + 1,
     });
   }
+}
+
+/** Writes every refusal on its own: for the operator of this machine, who can fill its disk in other ways. */
+export function everyRefusal({
+  db,
+  clock,
+}: {
+  readonly db: Db;
+  readonly clock: Clock;
+}): RefusalLog {
+  return {
+    note: (refusal) => insertAuditEvent(db, { ...refusal, at: clock.now(), outcome: 'refused' }),
+  };
 }

@@ -1,15 +1,50 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
-import type { AuditLog } from '#audit/audit-log';
+import { type StoredSigningKey, listSigningKeys } from '#db/signing-keys';
+import { insertAuditEvent } from '#db/audit';
+import type { Db } from '#db/transaction';
 import type { Clock } from '#clock/clock';
 import { json, masterKeyFile } from '#config/option';
 import type { Input } from '#config/read-options';
 import { CommandError } from '#config/usage-error';
-import { keepMasterKey, parseMasterKey, readMasterKey } from '#signing/master-key';
-import { areSealedUnder, type StoredSigningKey } from '#signing/signing-key';
-import type { Command, FolderCommand, FolderPorts } from './command.ts';
-import { printMade } from './print.ts';
+import { keepMasterKey, parseMasterKey, readMasterKey } from '#oauth/master-key';
+import { areSealedUnder } from '#oauth/signing-keys';
+import type { Command, CommandFacts, Stores } from '#admin/command';
+import { printMade } from '#admin/print';
+
+/** A backup, copied next to its destination and migrated to the newest schema, but not in use yet. */
+export interface StagedBackup {
+  readonly stores: Pick<Stores, 'db'>;
+  /** Ends what works once or for one browser; the count of sessions, and of links with invitations. */
+  endWhatWasOpen(): Promise<{ readonly sessions: number; readonly links: number }>;
+  /**
+   * Lets it take the place of what is there.
+   *
+   * @returns where that is now, `undefined` where there was nothing
+   * @throws {CommandError} while the previous data is in use
+   */
+  place(): Promise<string | undefined>;
+  /** Removes it unless it was placed. */
+  discard(): Promise<void>;
+}
+
+/** What a command on the data folder itself works with, as no store may be open there. */
+export interface FolderPorts {
+  /** @throws {CommandError} when `file` is no backup */
+  readonly stage: (file: string, dataDir: string) => Promise<StagedBackup>;
+  /** Whether the destination has data already. */
+  readonly isInUse: (dataDir: string) => boolean;
+  readonly clock: Clock;
+  readonly out: (line: string) => void;
+  /** Asks for a secret by these words, or takes what is piped in. */
+  readonly readSecret: (prompt: string, what: string) => Promise<string>;
+}
+
+/** A command on the data folder itself. */
+export interface FolderCommand extends CommandFacts {
+  readonly runOnFolder: (input: Input, ports: FolderPorts) => Promise<void>;
+}
 
 export const backup: Command = {
   words: 'backup',
@@ -18,7 +53,7 @@ export const backup: Command = {
   doc: 'write everything but the master key to a new file, while the server runs',
   async run(input, { stores, clock, out }) {
     const file = resolve(input.positionals[0] ?? '');
-    await note('backup.create', { audit: stores.audit, clock });
+    await note('backup.create', { db: stores.db, clock });
     try {
       stores.backUp(file);
     } catch (cause) {
@@ -52,9 +87,13 @@ export const restore: FolderCommand = {
     }
     const staged = await stage(file, dataDir);
     try {
-      const keep = await provenMasterKey(await staged.stores.signingKeys.list(), input, readSecret);
+      const keep = await provenMasterKey(
+        await listSigningKeys(staged.stores.db),
+        input,
+        readSecret,
+      );
       const ended = await staged.endWhatWasOpen();
-      await note('backup.restore', { audit: staged.stores.audit, clock });
+      await note('backup.restore', { db: staged.stores.db, clock });
       const replaced = await staged.place();
       keep();
       const facts = {
@@ -70,7 +109,7 @@ export const restore: FolderCommand = {
     }
     if (!input.flag('json')) {
       out(
-        'hint: every session, one-time link and invitation of the backup is ended: people sign in again, links are made anew',
+        'hint: every session, one-time link and invitation of the backup is ended: people sign in again, and new links have to be created',
       );
       out('hint: what was revoked or removed after the backup counts again: revoke it again');
       const named = input.text('master-key-file');
@@ -115,11 +154,8 @@ async function provenMasterKey(
   );
 }
 
-async function note(
-  action: string,
-  { audit, clock }: { audit: Pick<AuditLog, 'append'>; clock: Clock },
-): Promise<void> {
-  await audit.append({
+async function note(action: string, { db, clock }: { db: Db; clock: Clock }): Promise<void> {
+  await insertAuditEvent(db, {
     at: clock.now(),
     actor: 'operator',
     organization: undefined,

@@ -1,11 +1,12 @@
-import { clientCreate } from '#administration/client-operations';
-import { keyCreate } from '#administration/key-operations';
-import { organizationCreate } from '#administration/organization-operations';
-import { serverCreate } from '#administration/server-operations';
+import { findOrganization } from '#db/organizations';
+import { findServer } from '#db/servers';
+import { clientCreate } from '#admin/clients';
+import { keyCreate } from '#admin/keys';
+import { organizationCreate } from '#admin/organizations';
+import { serverCreate } from '#admin/servers';
 import type { Clock } from '#clock/clock';
-import { ordinaryScopes } from '#credentials/scope';
-import { administer } from './administer.ts';
-import type { Stores } from './command.ts';
+import { ordinaryScopes } from '#oauth/scopes';
+import { administer, type Stores } from '#admin/command';
 
 const organization = 'demo';
 const name = 'library';
@@ -29,11 +30,11 @@ export async function demoBanner(
   { stores, clock }: { stores: Stores; clock: Clock },
 ): Promise<string[]> {
   const ports = { stores, clock };
-  const { organizations } = stores;
-  if (!(await organizations.byName(organization))) {
+  const { db } = stores;
+  if (!(await findOrganization(db, organization))) {
     await administer(organizationCreate, { name: organization }, ports);
   }
-  if (await organizations.serverByName(organization, name)) return knownLines(place);
+  if (await findServer(db, organization, name)) return knownLines(place);
   await administer(serverCreate, { organization, name, upstream: { kind: 'demo' } }, ports);
 
   const at = { organization, server: name };

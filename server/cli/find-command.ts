@@ -1,6 +1,7 @@
 import { UsageError } from '#config/usage-error';
-import type { Command, FolderCommand } from './command.ts';
+import type { Command } from '#admin/command';
 import { commands } from './commands.ts';
+import type { FolderCommand } from './backup-commands.ts';
 
 const allHelp = 'latchkey-server --help lists the commands';
 

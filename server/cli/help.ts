@@ -1,6 +1,7 @@
 import { dataDir, startOptions, variableOf, type Option } from '#config/option';
-import type { Command, FolderCommand } from './command.ts';
+import type { Command } from '#admin/command';
 import { commands } from './commands.ts';
+import type { FolderCommand } from './backup-commands.ts';
 
 /** The page that `latchkey-server --help` prints. */
 export function helpText(version: string): string {

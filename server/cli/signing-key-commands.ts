@@ -1,10 +1,12 @@
 import { join } from 'node:path';
 
+import { insertAuditEvent } from '#db/audit';
 import { json, masterKeyFile } from '#config/option';
-import { readMasterKey } from '#signing/master-key';
-import { rotateSigningKey } from '#signing/rotate-signing-key';
-import type { Command } from './command.ts';
-import { printMade } from './print.ts';
+import { listSigningKeys } from '#db/signing-keys';
+import { readMasterKey } from '#oauth/master-key';
+import { rotateSigningKey } from '#oauth/signing-keys';
+import type { Command } from '#admin/command';
+import { printMade } from '#admin/print';
 
 export const signingKeyRotate: Command = {
   words: 'signing-key rotate',
@@ -13,10 +15,10 @@ export const signingKeyRotate: Command = {
   doc: 'sign with a new key; tokens of the old one count until they expire',
   async run(input, { stores, clock, out }) {
     const file = input.text('master-key-file') ?? join(input.must('data-dir'), 'master.key');
-    const mayCreate = (await stores.signingKeys.list()).length === 0;
+    const mayCreate = (await listSigningKeys(stores.db)).length === 0;
     const masterKey = readMasterKey(file, { mayCreate });
-    const kid = await rotateSigningKey(stores.signingKeys, { masterKey, clock });
-    await stores.audit.append({
+    const kid = await rotateSigningKey(stores.db, { masterKey, clock });
+    await insertAuditEvent(stores.db, {
       at: clock.now(),
       actor: 'operator',
       organization: undefined,

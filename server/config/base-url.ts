@@ -3,8 +3,8 @@ import { UsageError } from './usage-error.ts';
 const loopbackHosts = new Set(['127.0.0.1', '[::1]', 'localhost']);
 
 /**
- * The public URL, checked: https, or http on loopback; nothing behind the port, and spelt as a browser
- * would, since it is compared byte for byte in tokens and metadata.
+ * Validates the public URL: https, or http on loopback; nothing after the port; and in canonical form, because it is
+ * compared byte for byte in tokens and metadata.
  *
  * @throws {UsageError}
  */
@@ -21,7 +21,7 @@ export function checkBaseUrl(text: string): string {
   return text;
 }
 
-/** The URL of a server that listens on `host` and has no other name. */
+/** The URL of a server that listens on `host` and has no other public URL. */
 export function listeningUrl(host: string, port: number): string {
   return new URL(`http://${host.includes(':') ? `[${host}]` : host}:${port}`).origin;
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { Input } from './read-options.ts';
 import { CommandError, UsageError } from './usage-error.ts';
 
-/** The upstream OpenID provider, as the operator configured it. */
+/** The upstream OpenID provider that the operator configured. */
 export interface OidcOptions {
   readonly issuer: string;
   readonly clientId: string;
@@ -15,7 +15,7 @@ export interface OidcOptions {
 
 const example = 'an example: --oidc-issuer https://idp.example.com --oidc-client-id latchkey …';
 
-/** `undefined` when there is none. @throws {UsageError} @throws {CommandError} */
+/** `undefined` if none is configured. @throws {UsageError} @throws {CommandError} */
 export function readOidcOptions(input: Input): OidcOptions | undefined {
   const issuer = input.text('oidc-issuer');
   const clientId = input.text('oidc-client-id');

@@ -1,9 +1,9 @@
-/** One option of a command: `--name VALUE`, or the environment's `LATCHKEY_NAME`. */
+/** An option of a command: `--name VALUE`, or `LATCHKEY_NAME` in the environment. */
 export interface Option {
   readonly name: string;
-  /** What stands for the value in the help; a flag has none. */
+  /** The placeholder of the value in the help; flags have none. */
   readonly value?: string;
-  /** May be given more than once, one value each. */
+  /** May be given more than once, with one value each. */
   readonly repeated?: boolean;
   readonly required?: boolean;
   readonly fallback?: string;
@@ -37,7 +37,7 @@ export const outboundHost: Option = {
   doc: 'a host inside this network that upstreams, webhooks and metadata may be at',
 };
 
-/** The public URL for a command that can do without. */
+/** The public URL, for a command that works without it. */
 export const knownBaseUrl: Option = {
   name: 'base-url',
   value: 'URL',

@@ -3,24 +3,24 @@ import { parseArgs } from 'node:util';
 import { variableOf, type Option } from './option.ts';
 import { UsageError } from './usage-error.ts';
 
-/** What a command was given. */
+/** The options and arguments of a command. */
 export interface Input {
   readonly positionals: readonly string[];
-  /** The value of an option, its environment variable or its fallback. */
+  /** The value of an option, its environment variable or its default. */
   text(name: string): string | undefined;
-  /** The same for one that is required or has a fallback. */
+  /** The same for an option that is required or has a default. */
   must(name: string): string;
   list(name: string): readonly string[];
   flag(name: string): boolean;
-  /** Whether somebody chose the value, by the option or its variable. */
+  /** Whether the option or its variable was set. */
   isGiven(name: string): boolean;
 }
 
 /**
- * Reads a command's arguments. An option that was not given is looked up in the environment; of a
- * repeated one the variable's values are separated by commas or blanks.
+ * Parses a command's arguments. Missing options are read from the environment; for repeatable options the variable's
+ * values are separated by commas or whitespace.
  *
- * @throws {UsageError} naming the argument, with `help` as the command that tells more
+ * @throws {UsageError} naming the argument, with a hint to `help`
  */
 export function readOptions(
   options: readonly Option[],
@@ -71,7 +71,7 @@ function parse(options: readonly Option[], argv: readonly string[], help: string
       ),
     });
   } catch (error) {
-    // Behind the first sentence Node explains itself, as what to type for a value that begins with a dash.
+    // The rest of Node's message explains, for example, how to pass a value that begins with a dash.
     const [line = '', ...more] = (error instanceof Error ? error.message : String(error)).split(
       /\. |\.?\n/,
     );

@@ -3,9 +3,9 @@ import { UsageError } from './usage-error.ts';
 const form = /^([a-z0-9-]{1,63}\/[a-z0-9-]{1,63})=(.+)$/;
 
 /**
- * The folders of `--skills ORG/SERVER=DIR`, by the path of the server that has them.
+ * The folders of `--skills ORG/SERVER=DIR` by server path.
  *
- * @throws {UsageError} naming what was given
+ * @throws {UsageError} naming the option's value
  */
 export function readSkillFolders(
   given: readonly string[],

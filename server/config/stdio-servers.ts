@@ -12,11 +12,11 @@ const commandSchema = z.strictObject({
 const path = z.string().regex(/^[a-z0-9-]{1,63}\/[a-z0-9-]{1,63}$/);
 const fileSchema = z.strictObject({ servers: z.record(path, commandSchema) });
 
-/** A command that speaks MCP over its standard input and output, and all of the environment that it is given. */
+/** A command that speaks MCP over its standard input and output, with its complete environment. */
 export type StdioCommand = z.output<typeof commandSchema>;
 
 /**
- * The file of `--stdio-servers`: commands by the path of the server that they are behind.
+ * Parses the file of `--stdio-servers`: commands by the path of their server.
  *
  *     {"servers": {"acme/files": {"command": "npx", "args": ["…"], "env": {"TOKEN": "…"}, "cwd": "/srv/files"}}}
  *

@@ -1,4 +1,4 @@
-/** The command was typed wrongly: said in one line with a hint, exit code 2. */
+/** The command line is wrong. Reported in one line with a hint; exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
   readonly hint: string | undefined;
@@ -9,7 +9,7 @@ export class UsageError extends Error {
   }
 }
 
-/** The command was right and could not be done: said in one line with a hint, exit code 1. */
+/** The command line is right but the command failed. Reported in one line with a hint; exit code 1. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
   readonly hint: string | undefined;

@@ -1,15 +1,17 @@
-import type { GatewayAnswer, GatewayRequest } from '#gateway/exchange';
+import { z } from 'zod';
+import type { GatewayAnswer, GatewayRequest } from '#gateway/request';
+import { laidOutJson } from '#tools/tool-definition';
 
 const maxAnswerBytes = 1024 * 1024;
-const patienceMs = 30_000;
+const timeoutMs = 30_000;
 
-/** Who asks which server for what, from a page of ours. */
-export interface ConsoleCall {
-  /** A person whose session and membership the page has just looked up; the gateway looks again. */
+/** A call that a person makes from a page of the dashboard. */
+interface ConsoleCall {
+  /** The page has just checked session and membership; the gateway checks again. */
   readonly userId: string;
   readonly organization: string;
   readonly server: string;
-  /** Where they are. */
+  /** The person's network address. */
   readonly address: string;
   /** The `X-Request-Id` of the page. */
   readonly requestId: string;
@@ -17,17 +19,17 @@ export interface ConsoleCall {
   readonly params: Readonly<Record<string, unknown>>;
 }
 
-/** What came back: JSON-RPC as text, or why there is none. */
-export type ConsoleAnswer =
+/** The JSON-RPC response as text, or why there is none. */
+type ConsoleAnswer =
   | { readonly outcome: 'answered'; readonly text: string }
   | { readonly outcome: 'too-large' | 'late' | 'broken' };
 
-/** Never rejects: what goes wrong is an answer. */
+/** Never rejects; errors are values. */
 export type CallServer = (call: ConsoleCall) => Promise<ConsoleAnswer>;
 
 /**
- * Sends what a person tries through the gateway as any caller's request, with all its checks. Waits thirty seconds at
- * most, and reads a mebibyte.
+ * Sends a person's call through the gateway like any caller's, with all checks. Waits at most thirty seconds and
+ * reads at most a mebibyte.
  */
 export function consoleCalls(gateway: {
   handle(request: GatewayRequest): Promise<GatewayAnswer>;
@@ -52,7 +54,7 @@ export function consoleCalls(gateway: {
       .catch(() => ({ outcome: 'broken' }) as const);
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<ConsoleAnswer>((resolve) => {
-      timer = setTimeout(() => resolve({ outcome: 'late' }), patienceMs);
+      timer = setTimeout(() => resolve({ outcome: 'late' }), timeoutMs);
     });
     const first = await Promise.race([answer, late]);
     clearTimeout(timer);
@@ -72,4 +74,164 @@ async function read({ body }: GatewayAnswer): Promise<ConsoleAnswer> {
     chunks.push(chunk);
   }
   return { outcome: 'answered', text: Buffer.concat(chunks).toString('utf8') };
+}
+
+const mostPages = 10;
+
+const toolSchema = z.object({
+  name: z.string(),
+  title: z.string().optional().catch(undefined),
+  description: z.string().optional().catch(undefined),
+  inputSchema: z.record(z.string(), z.unknown()).catch({}),
+});
+
+const listSchema = z.object({
+  tools: z.array(toolSchema),
+  nextCursor: z.string().optional().catch(undefined),
+});
+
+/** A tool as its MCP server describes it. MCP 2025-11-25 tools, "Tool" */
+export type Tool = z.output<typeof toolSchema>;
+
+/** The tools, or the error that was returned instead. */
+export type ToolList = { readonly outcome: 'tools'; readonly tools: readonly Tool[] } | AnswerError;
+
+/** The tools that this person may call, from at most ten pages. */
+export async function listTools(
+  caller: Omit<ConsoleCall, 'method' | 'params'>,
+  callServer: CallServer,
+): Promise<ToolList> {
+  const tools: Tool[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < mostPages; page += 1) {
+    const params = cursor === undefined ? {} : { cursor };
+    const answer = answerResult(await callServer({ ...caller, method: 'tools/list', params }));
+    if (answer.outcome === 'error') return answer;
+    const { data } = listSchema.safeParse(answer.result);
+    if (!data) return { outcome: 'error', message: 'The list of tools cannot be read.' };
+    tools.push(...data.tools);
+    cursor = data.nextCursor;
+    if (cursor === undefined) break;
+  }
+  return { outcome: 'tools', tools };
+}
+
+const answerSchema = z.union([
+  z.object({ result: z.record(z.string(), z.unknown()) }),
+  z.object({ error: z.object({ code: z.number(), message: z.string() }) }),
+]);
+
+/** Why there is no result. */
+export interface AnswerError {
+  readonly outcome: 'error';
+  /** A sentence. */
+  readonly message: string;
+  /** The code of the JSON-RPC error, if there is one. JSON-RPC 2.0 §5.1 */
+  readonly code?: number;
+}
+
+/** The result of a call, or why there is none. */
+type AnswerResult =
+  | { readonly outcome: 'result'; readonly result: Readonly<Record<string, unknown>> }
+  | AnswerError;
+
+/** Parses a response of the gateway. */
+export function answerResult(answer: ConsoleAnswer): AnswerResult {
+  switch (answer.outcome) {
+    case 'late':
+      return error('There was no answer within 30 seconds. The call may still be running.');
+    case 'too-large':
+      return error('The answer is larger than 1 MiB, too large to be shown here.');
+    case 'broken':
+      return error('The answer broke off.');
+    case 'answered':
+      return parsed(answer.text);
+  }
+}
+
+function parsed(text: string): AnswerResult {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return error('The answer is not JSON.');
+  }
+  const { data } = answerSchema.safeParse(value);
+  if (!data) return error('The answer is not a JSON-RPC response.');
+  if ('result' in data) return { outcome: 'result', result: data.result };
+  const { code, message } = data.error;
+  return { ...error(sentence(message)), code };
+}
+
+function error(message: string): AnswerError {
+  return { outcome: 'error', message };
+}
+
+/**
+ * Turns the message of the gateway or the MCP server, which may be empty, into a sentence with a capital and a
+ * period.
+ */
+function sentence(message: string): string {
+  const text = message.trim();
+  if (text === '') return 'The server answered with an error, and says no more.';
+  const begun = `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+  return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
+}
+
+const mostCharacters = 20_000;
+const mostParts = 20;
+
+/** One part of a result, safe to show. */
+interface ResultPart {
+  readonly title: string;
+  /** Plain text of at most 20,000 characters. */
+  readonly text: string;
+  readonly isCut: boolean;
+}
+
+/** A tool's result as its page shows it. */
+export interface ResultView {
+  readonly isError: boolean;
+  /** One sentence. */
+  readonly summary: string;
+  /** The code of the JSON-RPC error, if that is what was returned. */
+  readonly code: number | undefined;
+  readonly parts: readonly ResultPart[];
+}
+
+const resultSchema = z.object({
+  isError: z.boolean().catch(false),
+  structuredContent: z.unknown().optional(),
+  content: z
+    .array(z.looseObject({ type: z.string(), text: z.string().optional().catch(undefined) }))
+    .catch([]),
+});
+
+/** Describes a tool's result in words and parts. MCP 2025-11-25 tools, "Tool Result" */
+export function toResultView(answer: AnswerResult): ResultView {
+  if (answer.outcome === 'error') {
+    return { isError: true, summary: answer.message, code: answer.code, parts: [] };
+  }
+  const { isError, structuredContent, content } = resultSchema.parse(answer.result);
+  const texts = content
+    .slice(0, mostParts)
+    .map((part) =>
+      part.type === 'text' && part.text !== undefined
+        ? shown('Text', part.text)
+        : shown(`Content of the type ${part.type}`, pretty(part)),
+    );
+  const structured =
+    structuredContent === undefined ? [] : [shown('Structured content', pretty(structuredContent))];
+  const whole = content.length === 0 && structured.length === 0;
+  const parts = whole ? [shown('Result', pretty(answer.result))] : [...texts, ...structured];
+  const summary = isError ? 'The tool says that it failed.' : 'The tool has answered.';
+  return { isError, summary, code: undefined, parts };
+}
+
+function shown(title: string, text: string): ResultPart {
+  return { title, text: text.slice(0, mostCharacters), isCut: text.length > mostCharacters };
+}
+
+function pretty(value: unknown): string {
+  return laidOutJson(value, mostCharacters);
 }

@@ -1,18 +1,17 @@
 import { z } from 'zod';
+import type { Tool } from './call-server.ts';
 
-import type { Tool } from './list-tools.ts';
-
-/** So many fields still fit into one form. */
+/** With more fields a form becomes unusable. */
 const mostFields = 40;
 
-/** One argument of a tool as a form asks for it. */
+/** A tool argument as a form field. */
 export interface ToolField {
   /** The argument's name. */
   readonly name: string;
   readonly kind: 'text' | 'number' | 'integer' | 'boolean' | 'choice' | 'json';
   readonly description: string;
   readonly required: boolean;
-  /** Of a choice. */
+  /** The options of a choice. */
   readonly options: readonly string[];
 }
 
@@ -28,7 +27,7 @@ const propertyShape = z.object({
   enum: z.array(z.string()).optional().catch(undefined),
 });
 
-/** The fields of a tool's form: plain ones for plain values, JSON for the rest. JSON Schema 2020-12 */
+/** The form fields of a tool: simple fields for simple values, JSON for the rest. JSON Schema 2020-12 */
 export function toolFields({ inputSchema }: Pick<Tool, 'inputSchema'>): readonly ToolField[] {
   const { properties, required } = schemaShape.parse(inputSchema);
   return Object.entries(properties)
@@ -49,4 +48,77 @@ function kindOf(property: z.output<typeof propertyShape> | undefined): ToolField
   const type = property?.type;
   if (type === 'string') return property?.enum ? 'choice' : 'text';
   return type === 'number' || type === 'integer' || type === 'boolean' ? type : 'json';
+}
+
+/** A message has at most 64 levels, and three of them enclose an argument. */
+const deepest = 61;
+
+/** What is wrong with the value entered for an argument. */
+export interface ArgumentProblem {
+  readonly name: string;
+  readonly message: string;
+}
+
+/** `values` by argument name, valid for `tools/call` if there are no `problems`. */
+interface TypedArguments {
+  readonly values: Readonly<Record<string, unknown>>;
+  readonly problems: readonly ArgumentProblem[];
+}
+
+/**
+ * Converts form values to the types that the tool declares. Empty fields are omitted. Only numbers, JSON and nesting
+ * depth are checked here; the MCP server validates the rest.
+ */
+export function typedArguments(
+  fields: readonly ToolField[],
+  typed: ReadonlyMap<string, string>,
+): TypedArguments {
+  const values = new Map<string, unknown>();
+  const problems: ArgumentProblem[] = [];
+  for (const field of fields) {
+    const text = typed.get(field.name);
+    if (text === undefined) {
+      if (field.required) problems.push({ name: field.name, message: `${field.name} is needed.` });
+      continue;
+    }
+    const read = valueOf(field, text);
+    if ('problem' in read) problems.push({ name: field.name, message: read.problem });
+    else values.set(field.name, read.value);
+  }
+  return { values: Object.fromEntries(values), problems };
+}
+
+function valueOf(
+  { name, kind }: ToolField,
+  text: string,
+): { readonly value: unknown } | { readonly problem: string } {
+  switch (kind) {
+    case 'text':
+    case 'choice':
+      return { value: text };
+    case 'boolean':
+      return { value: text === 'true' };
+    case 'number':
+    case 'integer': {
+      const value = Number(text);
+      const fits = kind === 'integer' ? Number.isSafeInteger(value) : Number.isFinite(value);
+      const wanted = kind === 'integer' ? 'a whole number' : 'a number';
+      return text.trim() !== '' && fits ? { value } : { problem: `${name} is not ${wanted}.` };
+    }
+    case 'json':
+      try {
+        const value: unknown = JSON.parse(text);
+        if (!isDeeper(value, deepest)) return { value };
+        return {
+          problem: `${name} is nested deeper than ${deepest} levels, which no call may be.`,
+        };
+      } catch {
+        return { problem: `${name} is not JSON. A text stands in double quotes there.` };
+      }
+  }
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }

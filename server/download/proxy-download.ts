@@ -8,30 +8,30 @@ import { proxyReference, type ProxyReference } from './proxy-reference.ts';
 const packTimeoutMs = 30_000;
 const maxBytes = 16 * 1024 * 1024;
 
-/** Where the proxy's package is made: built with this server, or packed by a script among its sources. */
+/** Where the proxy's package comes from: built with this server, or packed by a script of the source tree. */
 export type ProxySource = { readonly file: string } | { readonly script: string };
 
 /** The proxy's package, as npm installs it. */
 export interface ProxyCopy {
   readonly bytes: Buffer;
-  /** In hexadecimal digits. */
+  /** In hexadecimal. */
   readonly sha256: string;
 }
 
 export interface ProxyDownloadPorts {
-  /** The Node that packs it. */
+  /** The Node binary that packs it. */
   readonly nodePath: string;
-  /** The environment of this process, of which the packing gets next to nothing. */
+  /** The environment of this process. The script gets almost none of it. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
-  /** Hears why there is no copy. */
+  /** Called with the reason when there is no package. */
   readonly failed: (error: unknown) => void;
 }
 
-/** How long a failure lasts before somebody's request tries again. */
+/** How long a failure is remembered before a request tries again. */
 export const retryAfterSeconds = 30;
 
-/** The copy of the proxy that this server hands out: made once, when it is first asked for. */
+/** The proxy package that this server offers for download, built on first use. */
 export class ProxyDownload {
   readonly fileName: string;
   readonly #source: ProxySource;
@@ -46,7 +46,7 @@ export class ProxyDownload {
     this.#ports = ports;
   }
 
-  /** `undefined` where it cannot be made: sources without the bundler, a build without the file. */
+  /** `undefined` if it cannot be built, because the bundler or the built file is missing. */
   copy(): Promise<ProxyCopy | undefined> {
     const now = this.#ports.clock.now();
     if (this.#failedAt !== undefined && now - this.#failedAt >= retryAfterSeconds) {
@@ -62,7 +62,7 @@ export class ProxyDownload {
     return proxyReference(base, { fileName: this.fileName, sha256: copy?.sha256 });
   }
 
-  /** Ends a packing that is under way. */
+  /** Stops packing. */
   close(): void {
     this.#closing.abort();
   }
@@ -88,7 +88,7 @@ export class ProxyDownload {
       maxBuffer: maxBytes,
       timeout: packTimeoutMs,
       killSignal: 'SIGKILL',
-      // Windows starts nothing without it.
+      // Windows cannot start a process without it.
       env: { SystemRoot: env['SystemRoot'] },
       signal: this.#closing.signal,
       windowsHide: true,

@@ -1,20 +1,20 @@
 /**
- * Where the proxy comes from, for everything that this program renders or prints. No package of a registry is named: until one
- * is published, its name there belongs to anybody. So it is this server's own copy.
+ * Where to get the proxy, for everything that this program renders or prints. This is the server's own copy rather
+ * than a package of a registry: until one is published, anyone could register its name there.
  */
 export interface ProxyReference {
   /** `latchkey-VERSION.tgz` */
   readonly fileName: string;
-  /** What npx and npm install. It changes with the content, since npx keeps what it once installed from a URL. */
+  /** The URL for npx and npm. It changes with the content, because npx caches what it installed from a URL. */
   readonly url: string;
-  /** In hexadecimal digits; `undefined` while there is no copy to hand out. */
+  /** In hexadecimal; `undefined` while no copy is available. */
   readonly sha256: string | undefined;
 }
 
-/** Where the copy of the proxy is that fits this server. */
+/** The folder of URLs of the proxy that matches this server. */
 export const downloadPath = '/download/';
 
-/** How much of the digest is in the URL. */
+/** How many characters of the digest are in the URL. */
 const markLength = 16;
 
 export function proxyReference(
@@ -25,25 +25,25 @@ export function proxyReference(
   return { fileName, url: `${base}${downloadPath}${fileName}${mark}`, sha256 };
 }
 
-/** What tells one content of the file from another, in its URL. */
+/** The part of the URL that identifies the content. */
 export function contentMark(sha256: string): string {
   return sha256.slice(0, markLength);
 }
 
 /**
- * The program and arguments by which an assistant starts the proxy. npm would ask for the URL again at each start, and for a
- * minute while the server is away; what the URL names never changes.
+ * The program and arguments with which an assistant starts the proxy. With `--prefer-offline` npm does
+ * not request the URL at each start, nor wait a minute while the server is down; its content never changes.
  */
 export function startWords({ url }: ProxyReference): readonly [string, ...string[]] {
   return ['npx', '-y', '--prefer-offline', url];
 }
 
-/** The same for a person to type. Quoted, as some shells look for files with a question mark. */
+/** The same as a command line. Quoted, because some shells expand a question mark. */
 export function typedStart({ url }: ProxyReference): string {
   return `npx -y "${url}"`;
 }
 
-/** What a person types to have the command `latchkey`. */
+/** The command that installs `latchkey`. */
 export function typedInstallation({ url }: ProxyReference): string {
   return `npm install --global "${url}"`;
 }

@@ -1,8 +1,11 @@
-import type { EpochSeconds } from '#clock/clock';
-import type { Scope } from '#credentials/scope';
-import type { ServerRecord } from '#organizations/server-record';
-import type { MeteredCall } from './metered-call.ts';
-import type { Standing } from './standing.ts';
+import type { ServerRecord } from '#db/servers';
+import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Scope } from '#oauth/scopes';
+import { hashSecret, isWellFormedSecret } from '#oauth/secrets';
+import type { AccessTokens } from '#oauth/access-tokens';
+import { type Awaitable, whenReady } from './awaitable.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import type { MeteredCall } from './metering.ts';
 
 /** What lets a request in: who is asking, for which server, and what they may do there. */
 export interface Admission {
@@ -20,10 +23,10 @@ export interface Admission {
   /** What it would be let in for now; `undefined` when not at all. */
   readonly scopesNow: () => Promise<readonly Scope[] | undefined>;
   /** What the same caller comes back by, with another token too. */
-  readonly standing: Standing;
+  readonly access: Access;
 }
 
-/** The server and the credential's standing, asked anew for every request. */
+/** A server and the credential's access to it, looked up for every request. */
 export interface AdmittedKey {
   readonly server: ServerRecord;
   readonly keyId: string;
@@ -37,9 +40,12 @@ export interface AdmittedClient {
 }
 
 /**
- * Says whether a credential opens a server at this moment. `undefined` covers unknown, revoked, expired,
- * another server's, a grant that was withdrawn, a person who left, and a server or organization that is
- * not there or disabled: nobody learns which.
+ * Looks up whether a credential is valid for a server now. `undefined` means unknown, revoked, expired or of another
+ * server, a revoked grant, a person who left, or a missing or disabled server or organization. Deliberately not told
+ * apart.
+ *
+ * With `asOf`, the result of `written()` in the same turn and after the request arrived, the answer is returned
+ * synchronously if the store can do so.
  */
 export interface AdmissionStore {
   byKey(at: {
@@ -47,7 +53,8 @@ export interface AdmissionStore {
     server: string;
     keyHash: string;
     now: EpochSeconds;
-  }): Promise<AdmittedKey | undefined>;
+    asOf?: string | undefined;
+  }): Awaitable<AdmittedKey | undefined>;
 
   byClient(at: {
     organization: string;
@@ -57,15 +64,207 @@ export interface AdmissionStore {
     tokenId?: string | undefined;
     /** Of a token that a person granted: the grant, and the person. */
     grant?: { id: string; userId: string } | undefined;
-  }): Promise<AdmittedClient | undefined>;
+    asOf?: string | undefined;
+  }): Awaitable<AdmittedClient | undefined>;
 
   /** A member of the server's organization, for what their role covers. */
   byPerson(at: {
     organization: string;
     server: string;
     userId: string;
-  }): Promise<AdmittedClient | undefined>;
+  }): Awaitable<AdmittedClient | undefined>;
 
   /** Another text than before, once anything at all was written. Costs next to nothing. */
   written(): string;
+}
+
+/** What lets a caller come back, whatever becomes of the one token it came with: a key, or a client and its grant. */
+export interface Access {
+  /** Tells it from what else may let the same caller in. */
+  readonly name: string;
+  /** Whether it lets anybody in now. */
+  readonly isActive: () => Promise<boolean>;
+}
+
+/** The owner of sessions, links and waiting calls: a principal at a server. */
+export function ownerOf(principal: string, serverId: string): string {
+  return `${principal} ${serverId}`;
+}
+
+/** The one credential that a request carries, by its form. */
+export type PresentedCredential =
+  | { readonly type: 'key'; readonly key: string }
+  | { readonly type: 'token'; readonly token: string };
+
+/** A person whose browser session was looked up just now. */
+export interface VouchedPerson {
+  readonly type: 'person';
+  readonly userId: string;
+}
+
+/**
+ * Reads the credential from the headers, and from nowhere else. `Bearer mcp_…` is a key, as many
+ * assistants can set no other header. Two credentials, or one header twice, is refused: choosing one
+ * would let a proxy in front and this server choose differently.
+ *
+ * RFC 6750 §2.1
+ *
+ * @throws {GatewayRefusal} `no_credential`, `two_credentials`, `bad_credential`
+ */
+export function presentedCredential(rawHeaders: readonly string[]): PresentedCredential {
+  const found: { name: string; value: string }[] = [];
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]?.toLowerCase();
+    if (name === 'authorization' || name === 'x-api-key') {
+      found.push({ name, value: rawHeaders[index + 1] ?? '' });
+    }
+  }
+  const [only, another] = found;
+  if (!only) throw new GatewayRefusal('no_credential');
+  if (another) throw new GatewayRefusal('two_credentials');
+  if (only.name === 'x-api-key') return { type: 'key', key: only.value };
+  const bearer = /^Bearer +(\S+)$/i.exec(only.value)?.[1];
+  if (bearer === undefined) throw new GatewayRefusal('bad_credential');
+  return bearer.startsWith('mcp_')
+    ? { type: 'key', key: bearer }
+    : { type: 'token', token: bearer };
+}
+
+interface Place {
+  readonly organization: string;
+  readonly server: string;
+}
+
+export interface AdmitPorts {
+  readonly admissions: AdmissionStore;
+  readonly tokens: AccessTokens;
+  readonly clock: Clock;
+  readonly endpointUrl: (serverPath: string) => string;
+}
+
+/**
+ * Lets a credential in to the server it is for, or says `bad_credential`, the same for every cause.
+ * A store that cannot be asked means `unavailable`, never an unchecked yes. `asOf` as `AdmissionStore` has it.
+ *
+ * RFC 9068 §4, RFC 6750 §3.1
+ *
+ * @throws {GatewayRefusal} `bad_credential`, `unavailable`
+ */
+export function admit(
+  credential: PresentedCredential | VouchedPerson,
+  at: Place,
+  ports: AdmitPorts,
+  asOf?: string,
+): Awaitable<Admission> {
+  switch (credential.type) {
+    case 'key':
+      return admitKey(credential.key, at, ports, asOf);
+    case 'token':
+      return admitToken(credential.token, at, ports);
+    case 'person':
+      return admitPerson(credential.userId, at, ports);
+  }
+}
+
+function admitKey(
+  key: string,
+  { organization, server }: Place,
+  { admissions, clock }: AdmitPorts,
+  asOf: string | undefined,
+): Awaitable<Admission> {
+  if (!isWellFormedSecret('mcp_', key)) throw new GatewayRefusal('bad_credential');
+  const keyHash = hashSecret(key);
+  const ask = (readAsOf?: string) =>
+    admissions.byKey({ organization, server, keyHash, now: clock.now(), asOf: readAsOf });
+  return whenReady(
+    asked(() => ask(asOf)),
+    (found): Admission => {
+      if (!found) throw new GatewayRefusal('bad_credential');
+      const { keyId, scopes } = found;
+      return {
+        principal: `key:${keyId}`,
+        credential: { type: 'key', id: keyId },
+        scopes,
+        server: found.server,
+        reference: keyId,
+        scopesNow: async () => (await ask())?.scopes,
+        access: { name: `key ${keyId}`, isActive: async () => (await ask()) !== undefined },
+      };
+    },
+  );
+}
+
+async function admitToken(
+  token: string,
+  { organization, server }: Place,
+  { admissions, tokens, clock, endpointUrl }: AdmitPorts,
+): Promise<Admission> {
+  const verdict = await tokens.verify(token);
+  if (verdict.outcome === 'invalid') {
+    throw new GatewayRefusal('bad_credential', { cause: verdict.reason });
+  }
+  const { id: tokenId, audience, clientId, grantId, subject, scopes, expiresAt } = verdict.claims;
+  if (audience !== endpointUrl(`${organization}/${server}`)) {
+    throw new GatewayRefusal('bad_credential', { cause: 'for another server' });
+  }
+  const grant = grantId === undefined ? undefined : { id: grantId, userId: subject };
+  const at = { organization, server, clientId, grant };
+  const ask = () => admissions.byClient({ ...at, tokenId });
+  const askForAny = () => admissions.byClient(at);
+  const found = await asked(ask);
+  if (!found) throw new GatewayRefusal('bad_credential', { cause: 'revoked' });
+  const within = (most: AdmittedClient) => scopes.filter((scope) => most.scopes.includes(scope));
+  return {
+    principal: `client:${clientId}:${subject}`,
+    credential: { type: 'client', id: clientId },
+    ...(grantId !== undefined && { grantId, userId: subject }),
+    scopes: within(found),
+    server: found.server,
+    reference: tokenId,
+    async scopesNow() {
+      const now = expiresAt > clock.now() ? await ask() : undefined;
+      return now && within(now);
+    },
+    access: whileAsked(`client ${clientId} ${grantId ?? ''}`, askForAny).access,
+  };
+}
+
+async function admitPerson(
+  userId: string,
+  { organization, server }: Place,
+  { admissions }: AdmitPorts,
+): Promise<Admission> {
+  const ask = () => admissions.byPerson({ organization, server, userId });
+  const found = await asked(ask);
+  if (!found) throw new GatewayRefusal('bad_credential', { cause: 'no member' });
+  return {
+    principal: `user:${userId}`,
+    credential: { type: 'person', id: userId },
+    userId,
+    scopes: found.scopes,
+    server: found.server,
+    reference: `user:${userId}`,
+    ...whileAsked('person', ask),
+  };
+}
+
+/** For as long as the same question finds something. */
+function whileAsked(
+  name: string,
+  ask: () => Awaitable<Pick<AdmittedClient, 'scopes'> | undefined>,
+): Pick<Admission, 'scopesNow' | 'access'> {
+  const scopesNow = async () => (await ask())?.scopes;
+  return { scopesNow, access: { name, isActive: async () => (await ask()) !== undefined } };
+}
+
+function asked<Answer>(ask: () => Awaitable<Answer>): Awaitable<Answer> {
+  const unavailable = (cause: unknown): never => {
+    throw new GatewayRefusal('unavailable', { cause });
+  };
+  try {
+    const answer = ask();
+    return answer instanceof Promise ? answer.catch(unavailable) : answer;
+  } catch (cause) {
+    return unavailable(cause);
+  }
 }

@@ -1,17 +1,16 @@
-import { formatScopes, ordinaryScopes } from '#credentials/scope';
+import { formatScopes, ordinaryScopes } from '#oauth/scopes';
 import { protectedResourceMetadataUrl } from '#oauth/metadata';
-import { accountWords } from './account-words.ts';
-import type { Era } from './era.ts';
-import { modernVersions } from './era.ts';
-import type { GatewayAnswer } from './exchange.ts';
+import { type Era, modernVersions } from 'latchkey-mcp/headers';
+import { accountError } from './connect-account.ts';
 import type { GatewayRefusal } from './gateway-refusal.ts';
+import type { GatewayAnswer } from './request.ts';
 
-/** What of a request its error answer depends on. */
+/** What an error answer needs to know about its request. */
 export interface FailedRequest {
   readonly base: string;
   readonly serverPath: string;
   readonly era: Era;
-  /** The id's own JSON text; `null` when the body was not understood. */
+  /** The JSON text of the id; `null` if the body was not understood. */
   readonly id: string;
 }
 
@@ -24,13 +23,13 @@ interface Words {
   readonly headers?: Record<string, string>;
 }
 
-/** A refusal in JSON-RPC and HTTP: the second of the two places that speak HTTP statuses. */
+/** Maps a refusal to HTTP and JSON-RPC. */
 export function errorAnswer(refusal: GatewayRefusal, request: FailedRequest): GatewayAnswer {
   const { status, code, message, data, headers } = words(refusal, request);
   const retryAfter = refusal.details.retryAfterSeconds;
   const error = JSON.stringify({ code, message, ...(data && { data }) });
   return {
-    // Nobody reads an answer to a message without an id: only the status says that it was refused.
+    // A message without an id gets no response, so only the status says that it was refused.
     status: status === 200 && request.id === 'null' ? 400 : status,
     headers: {
       'Content-Type': 'application/json',
@@ -169,6 +168,7 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
         status: 502,
         code: -32000,
         message: `the MCP server behind this endpoint failed${because}`,
+        ...(details.isOutcomeUnknown && { data: { outcome: 'unknown' } }),
       };
     case 'upstream_busy':
       return { status: 503, code: -32000, message: 'the MCP server behind this endpoint is busy' };
@@ -182,7 +182,7 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
     case 'no_person':
     case 'upstream_scope':
     case 'upstream_token':
-      return accountWords(code, details);
+      return accountError(code, details);
     case 'unavailable':
       return { status: 503, code: -32000, message: 'access cannot be checked now, try again soon' };
     case 'fault':

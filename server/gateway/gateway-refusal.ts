@@ -1,6 +1,8 @@
-import type { Scope } from '#credentials/scope';
+import type { RepeatableRefusal } from '#audit/counted-refusals';
+import type { Scope } from '#oauth/scopes';
+import type { GatewayRequest } from './request.ts';
 
-/** Why the gateway turns a request down. Each becomes words and a status in `errors.ts`, nowhere else. */
+/** Why the gateway refuses a request. `errors.ts` maps each code to a status and a message. */
 export type RefusalCode =
   | 'no_credential'
   | 'bad_credential'
@@ -39,22 +41,24 @@ export type RefusalCode =
   | 'fault';
 
 export interface RefusalDetails {
-  /** What exactly, in words fit for the caller. */
+  /** Details that the caller may see. */
   readonly detail?: string;
-  /** For `insufficient_scope`: granted and needed together. */
+  /** For `insufficient_scope`: granted and required scopes together. */
   readonly scopes?: readonly Scope[];
-  /** For `unsupported_version`: the version that was asked for. */
+  /** For `unsupported_version`: the requested version. */
   readonly requested?: string;
   readonly retryAfterSeconds?: number;
-  /** For `not_connected`, `upstream_scope`, `upstream_token`: the page where a person connects their account. */
+  /** For `not_connected`, `upstream_scope`, `upstream_token`: the page on which a person connects their account. */
   readonly page?: string;
-  /** Whether the caller said that it can show a person a URL. MCP "URL mode elicitation" */
+  /** Whether the caller said that it can show a URL. MCP "URL mode elicitation" */
   readonly showsUrls?: boolean;
+  /** The MCP server may have executed the request, or a part of it. */
+  readonly isOutcomeUnknown?: boolean;
   /** For the log only. */
   readonly cause?: unknown;
 }
 
-/** The one error that the gateway room throws on purpose. */
+/** The error class of the gateway. */
 export class GatewayRefusal extends Error {
   override readonly name = 'GatewayRefusal';
   readonly code: RefusalCode;
@@ -65,4 +69,48 @@ export class GatewayRefusal extends Error {
     this.code = code;
     this.details = details;
   }
+}
+
+/** The connection to the MCP server, or to its agent, was lost during the answer. */
+export function answerBrokeOff(cause: unknown): GatewayRefusal {
+  return new GatewayRefusal('upstream_failed', {
+    detail: 'its answer broke off, so whether the request took effect is unknown',
+    isOutcomeUnknown: true,
+    cause,
+  });
+}
+
+/**
+ * Refusals that are recorded in the audit log: missing permissions rather than mistakes or faults, and errors of an
+ * MCP server that may hide tools from its administrators.
+ */
+const audited: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
+  'bad_credential',
+  'two_credentials',
+  'insufficient_scope',
+  'foreign_origin',
+  'unknown_tool',
+  'not_theirs',
+  'too_many_requests',
+  'unreadable_tools',
+]);
+
+/**
+ * The audit action of a refused call; `undefined` if it is not recorded. Missing credentials are normal: that is how
+ * a client discovers where to get one.
+ */
+export function auditedRefusal(
+  { code }: GatewayRefusal,
+  { id, organization, server, address }: GatewayRequest,
+  principal: string | undefined,
+): RepeatableRefusal | undefined {
+  if (!audited.has(code)) return undefined;
+  return {
+    actor: principal ?? 'anonymous',
+    organization,
+    action: `call.${code.replaceAll('_', '-')}`,
+    target: `${organization}/${server}`,
+    address,
+    requestId: id,
+  };
 }

@@ -1,299 +1,166 @@
+import type { CredentialUse } from '#db/last-uses';
+import type { ServerRecord } from '#db/servers';
 import type { EpochSeconds } from '#clock/clock';
-import type { CredentialUse } from '#credentials/usage';
-import type { ServerLimits } from '#organizations/server-limits';
-import type { ServerRecord } from '#organizations/server-record';
-import type { Admission } from './admission.ts';
-import { admit, type AdmitPorts } from './admit.ts';
-import { askForAccount } from './ask-for-account.ts';
-import { authorise } from './authorise.ts';
-import { CallLimits } from './call-limits.ts';
-import type { Call, MessageCall } from './call.ts';
-import { Cancellations } from './cancellations.ts';
-import type { EraFaces } from './era-faces.ts';
-import { eraOf, legacyOnlyMethods, type Era } from './era.ts';
+import type { Admission, AdmitPorts } from './admission.ts';
+import type { Awaitable } from './awaitable.ts';
+import type { EraAdapters } from './era-adapters.ts';
 import { errorAnswer } from './errors.ts';
-import type { GatewayAnswer, GatewayRequest } from './exchange.ts';
+import type { Presentation } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import { withHeartbeat } from './heartbeat.ts';
-import { heardUpstream } from './heard-upstream.ts';
-import { KeptOwners } from './kept-owners.ts';
-import { legacyMessage, type LegacyRooms } from './legacy-message.ts';
-import { LegacySessions, sessionOf } from './legacy-sessions.ts';
-import { legacyStream } from './legacy-stream.ts';
-import { limitedAnswer, slownessIn } from './limited-answer.ts';
-import type { NoteCall } from './metered-call.ts';
-import { isCall, Metering } from './metering.ts';
+import { Cancellations, type LegacyState } from './legacy-calls.ts';
+import { CallLimits } from './limits.ts';
+import { Metering, type NoteCall } from './metering.ts';
 import { MirroredArguments } from './mirrored-arguments.ts';
-import { modernMessage } from './modern-message.ts';
-import { countedFor, OpenAnswers } from './open-answers.ts';
-import { ownerOf } from './owner-of.ts';
-import { PlainLinks } from './plain-links.ts';
-import { presentedUpstream, presentingMethods, type Presentation } from './presented-upstream.ts';
-import { presentedCredential } from './presented-credential.ts';
-import { principalSeal, type Mac } from './principal-seal.ts';
-import { readMessage } from './read-message.ts';
-import { sealAnswer } from './seal-answer.ts';
-import { toldEnd } from './told-end.ts';
-import { unsealMessage } from './unseal-message.ts';
-import type { Upstream } from './upstream.ts';
-import { withoutConnectResponse } from './without-connect-response.ts';
-
-const maxOpenPerCredential = 1024;
+import { OpenAnswers } from './open-answers.ts';
+import { givenUp, passCall, type Progress } from './pipeline.ts';
+import { PlainLinks } from './plain-calls.ts';
+import { Reaper } from './reaper.ts';
+import type { GatewayAnswer, GatewayRequest } from './request.ts';
+import type { Mac } from './seal.ts';
+import { LegacySessions } from './sessions.ts';
+import type { Upstream, UpstreamAnswer } from './upstream.ts';
 
 export interface GatewayPorts extends AdmitPorts {
   readonly base: string;
-  /** The way to a server for who was admitted; `owner` is whom sessions belong to there. */
+  /** The upstream of a server for an admitted caller; `owner` is whom sessions belong to there. */
   readonly upstreamOf: (server: ServerRecord, owner: string, admission: Admission) => Upstream;
-  /** Nothing lets an owner in any more: what the ways keep for them besides sessions may end. */
+  /** Compares a list of tools with what was accepted of them, and leaves out what must not be shown. */
+  readonly pinned: (answer: UpstreamAnswer, server: ServerRecord) => Promise<UpstreamAnswer>;
+  /** Told once an owner has lost access: whatever else is kept for them besides sessions may end. */
   readonly left: (owner: string) => void;
   /** Translates for callers of the era that an upstream does not speak. */
-  readonly eras: EraFaces;
-  /** What a server says of itself, beside what its upstream does; asked when a caller connects. */
+  readonly eras: EraAdapters;
+  /** What the operator says of a server; asked when a caller connects. */
   readonly presentationOf: (server: ServerRecord) => Promise<Presentation | undefined>;
   /** Binds what upstreams hand out to the caller it was for. */
   readonly mac: Mac;
   readonly used: (use: CredentialUse, usedAt: EpochSeconds) => void;
-  /** Told of every call that was let in, when it is over. */
+  /** Told of every admitted call, when it is over. */
   readonly note: NoteCall;
-  /** Told of every refusal and fault, with the reason that the caller does not get. */
+  /** Told of every refusal and fault, with the reason that the caller is not told. */
   readonly refused: (refusal: GatewayRefusal, request: GatewayRequest, principal?: string) => void;
   readonly isAllowedOrigin: (origin: string | undefined) => boolean;
 }
 
-/** What of a message an error answer repeats, known from the moment it was read. */
-interface Seen {
-  id: string;
-  era: Era;
-  readonly metering: Metering;
-  /** Who asks, once that is proved. */
-  principal?: string;
+/** What the steps of the pipeline work with. */
+export interface GatewayParts {
+  readonly ports: GatewayPorts;
+  readonly open: OpenAnswers;
+  readonly limits: CallLimits;
+  readonly reaper: Reaper;
+  readonly legacy: LegacyState;
+  readonly mirrored: MirroredArguments;
+  /** What was written when the calls of this turn had come; `undefined` outside of `together`. */
+  writtenAsOf: string | undefined;
+  /** The answer that says why, which is logged too. */
+  readonly refuse: (
+    refusal: GatewayRefusal,
+    request: GatewayRequest,
+    progress: Progress,
+  ) => GatewayAnswer;
 }
 
 /**
- * What stands in front of every MCP server: authenticate, authorise, route, stream. Nothing reaches an
- * upstream before all checks have passed, and no credential of a caller ever does.
+ * What stands in front of every MCP server: authenticate, authorize, route, stream. No credential of a caller ever
+ * reaches an upstream. `pipeline.ts` has the path of a call.
  */
 export class Gateway {
-  readonly #ports: GatewayPorts;
-  readonly #open = new OpenAnswers();
-  readonly #rooms: LegacyRooms;
-  readonly #limits: CallLimits;
-  readonly #kept: KeptOwners;
-  readonly #mirrored = new MirroredArguments();
+  readonly #parts: GatewayParts;
 
   constructor(ports: GatewayPorts) {
-    this.#ports = ports;
-    this.#limits = new CallLimits(ports.clock);
-    this.#rooms = {
-      sessions: new LegacySessions(ports.clock),
-      links: new PlainLinks(ports.clock),
+    const { clock, admissions, eras, left } = ports;
+    const legacy = {
+      sessions: new LegacySessions(clock),
+      links: new PlainLinks(clock),
       cancellations: new Cancellations(),
     };
-    const keepers = [this.#rooms.sessions, this.#rooms.links, ports.eras];
-    this.#kept = new KeptOwners({
-      clock: ports.clock,
-      written: () => ports.admissions.written(),
+    const keepers = [legacy.sessions, legacy.links, eras];
+    const reaper = new Reaper({
+      clock,
+      written: () => admissions.written(),
       keeps: (owner) => keepers.some((keeper) => keeper.keeps(owner)),
-      left: ports.left,
+      left,
       end: (owner) => keepers.forEach((keeper) => keeper.endOf(owner)),
     });
+    this.#parts = {
+      ports,
+      legacy,
+      reaper,
+      open: new OpenAnswers(),
+      limits: new CallLimits(clock),
+      mirrored: new MirroredArguments(),
+      writtenAsOf: undefined,
+      refuse: (refusal, request, progress) => this.#refuse(refusal, request, progress),
+    };
   }
 
   /** Never rejects: whatever goes wrong is an answer. */
   async handle(request: GatewayRequest): Promise<GatewayAnswer> {
-    const metering = new Metering(this.#ports.note);
-    const seen: Seen = { id: 'null', era: 'legacy', metering };
+    return this.answer(request);
+  }
+
+  /**
+   * Runs `answerAll`, which answers calls that have come by now. Whether anything was written is looked at once for all
+   * of them, behind the last, so that none has to wait for it.
+   */
+  together(answerAll: () => void): void {
+    const parts = this.#parts;
     try {
-      this.#checkTransport(request);
-      return await this.#admitted(request, seen);
-    } catch (cause) {
-      const refusal =
-        cause instanceof GatewayRefusal ? cause : new GatewayRefusal('fault', { cause });
-      metering.failed(refusal);
-      return this.#refuse(refusal, request, seen);
+      parts.writtenAsOf = parts.ports.admissions.written();
+    } catch {
+      // Each call will ask again and report that it failed.
+    }
+    try {
+      answerAll();
+    } finally {
+      parts.writtenAsOf = undefined;
     }
   }
 
-  #refuse(refusal: GatewayRefusal, request: GatewayRequest, seen: Seen): GatewayAnswer {
-    this.#ports.refused(refusal, request, seen.principal);
-    const serverPath = `${request.organization}/${request.server}`;
-    const { id, era } = seen;
-    return errorAnswer(refusal, { base: this.#ports.base, serverPath, id, era });
+  /** As `handle`; the answer is there immediately where nothing had to be waited for. Neither throws nor rejects. */
+  answer(request: GatewayRequest): Awaitable<GatewayAnswer> {
+    const metering = new Metering(this.#parts.ports.note);
+    const progress: Progress = { id: 'null', era: 'legacy', metering };
+    try {
+      const answer = passCall(request, progress, this.#parts);
+      if (!(answer instanceof Promise)) return answer;
+      return answer.catch((cause: unknown) => this.#failed(cause, request, progress));
+    } catch (cause) {
+      return this.#failed(cause, request, progress);
+    }
   }
 
-  /** Ends the answers that would go on for ever, as a server that drains must. */
+  #failed(error: unknown, request: GatewayRequest, progress: Progress): GatewayAnswer {
+    const cause = progress.call ? givenUp(progress.call, error) : error;
+    const refusal =
+      cause instanceof GatewayRefusal ? cause : new GatewayRefusal('fault', { cause });
+    progress.metering.failed(refusal);
+    return this.#refuse(refusal, request, progress);
+  }
+
+  #refuse(refusal: GatewayRefusal, request: GatewayRequest, progress: Progress): GatewayAnswer {
+    const { ports } = this.#parts;
+    ports.refused(refusal, request, progress.principal);
+    const serverPath = `${request.organization}/${request.server}`;
+    const { id, era } = progress;
+    return errorAnswer(refusal, { base: ports.base, serverPath, id, era });
+  }
+
+  /** Ends the answers that have no end of their own, as a server that drains must. */
   endEndless(): void {
-    this.#open.endEndless();
+    this.#parts.open.endEndless();
   }
 
   endAll(): void {
-    this.#open.endAll();
+    this.#parts.open.endAll();
   }
 
   /** Ends all that is open, and the sessions at the upstreams. */
   async close(): Promise<void> {
-    this.#open.close();
-    this.#kept.close();
-    await Promise.all([this.#rooms.links.close(), this.#rooms.sessions.endAll()]);
-    await this.#ports.eras.close();
+    const { open, reaper, legacy, ports } = this.#parts;
+    open.close();
+    reaper.close();
+    await Promise.all([legacy.links.close(), legacy.sessions.endAll()]);
+    await ports.eras.close();
   }
-
-  #checkTransport({ method, headers }: GatewayRequest): void {
-    if (!this.#ports.isAllowedOrigin(headers.origin)) {
-      throw new GatewayRefusal('foreign_origin', { detail: headers.origin?.slice(0, 200) ?? '' });
-    }
-    const inSession = headers['mcp-session-id'] !== undefined;
-    const known = method === 'POST' || (inSession && (method === 'GET' || method === 'DELETE'));
-    if (!known) throw new GatewayRefusal('method_not_allowed');
-  }
-
-  async #admitted(request: GatewayRequest, seen: Seen): Promise<GatewayAnswer> {
-    const { clock, used, upstreamOf } = this.#ports;
-    const { person, rawHeaders } = request;
-    const presented =
-      person === undefined
-        ? presentedCredential(rawHeaders)
-        : ({ type: 'person', userId: person } as const);
-    const admission = await admit(presented, request, this.#ports);
-    const { credential, grantId, principal, server } = admission;
-    seen.principal = principal;
-    if (request.method === 'POST') seen.metering.admitted(admission);
-    if (credential.type !== 'person') {
-      used({ type: credential.type, id: credential.id }, clock.now());
-    }
-    if (grantId !== undefined) used({ type: 'grant', id: grantId }, clock.now());
-    if (this.#open.count(countedFor(admission)) >= maxOpenPerCredential) {
-      throw new GatewayRefusal('too_many_requests', {
-        detail: `this credential has ${maxOpenPerCredential} of them open`,
-        retryAfterSeconds: 1,
-      });
-    }
-    const ending = new AbortController();
-    const owner = ownerOf(principal, server.id);
-    this.#kept.note(owner, admission.standing);
-    const upstream = upstreamOf(server, owner, admission);
-    const { over, endless } = this.#open.add(whileStanding(admission, upstream), ending);
-    const afterwards = [over];
-    const finish = () => afterwards.forEach((act) => act());
-    try {
-      const seal = principalSeal(owner, this.#ports.mac);
-      const call = { request, admission, upstream, ending, owner, seal, endless, afterwards };
-      const sealed = sealAnswer(await this.#route(call, seen), seal);
-      const answer = whenOver(sealed, finish, seen.metering);
-      // Nobody waits for the response to what only listens.
-      if (seen.id === 'null') return withHeartbeat(answer);
-      const told = toldEnd(answer, (cause) => {
-        const lost = { detail: 'its answer broke off', cause };
-        const refusal =
-          cause instanceof GatewayRefusal ? cause : new GatewayRefusal('upstream_failed', lost);
-        const { body } = this.#refuse(refusal, request, seen);
-        return typeof body === 'string' ? body : '';
-      });
-      return withHeartbeat(told);
-    } catch (error) {
-      finish();
-      const wasEnded = ending.signal.aborted;
-      // Whatever the upstream still sends is for nobody.
-      ending.abort();
-      if (!wasEnded || !isBreak(error)) throw error;
-      const slowness = slownessIn(ending.signal);
-      if (slowness) throw slowness;
-      throw new GatewayRefusal('cancelled', { cause: error });
-    }
-  }
-
-  async #route(call: Call, seen: Seen): Promise<GatewayAnswer> {
-    const { eras } = this.#ports;
-    if (call.request.method !== 'POST') {
-      const { limits } = call.admission.server;
-      if (limits && call.request.method === 'GET') {
-        call.afterwards.push(this.#limits.listen(call.admission, limits).over);
-      }
-      const upstream = heardUpstream(eras.facing('legacy', call), call.admission.scopes);
-      return legacyStream({ ...call, upstream }, this.#rooms.sessions);
-    }
-    let message = await readMessage(call);
-    seen.id = message.envelope.id ?? 'null';
-    seen.metering.read(message.envelope);
-    if (message.envelope.kind !== 'response') {
-      seen.era = eraOf(message.envelope, call.request.headers);
-      const { method = '' } = message.envelope;
-      if (seen.era === 'modern' && legacyOnlyMethods.has(method)) {
-        throw new GatewayRefusal('unknown_method', { detail: method });
-      }
-      authorise(message.envelope, message.body, call.admission);
-    }
-    const { limits } = call.admission.server;
-    if (limits) {
-      const { over } = this.#limits.begin(call, message.envelope, message.body, limits);
-      call.afterwards.push(over);
-    }
-    const upstream = heardUpstream(this.#facing(seen.era, call), call.admission.scopes);
-    message = { ...message, ...unsealMessage(message, call.seal), upstream };
-    if (presentingMethods.has(message.envelope.method ?? ''))
-      message = await this.#presented(message);
-    const answer = await this.#forwarded(message, seen);
-    return limits && isCall(message.envelope) ? this.#limited(answer, call, seen, limits) : answer;
-  }
-
-  /** Who speaks the modern era sees to its headers themselves. */
-  #facing(era: Era, { upstream, owner, admission }: Call): Upstream {
-    const own = era === 'legacy' ? this.#mirrored.upstream(upstream, admission.server) : upstream;
-    return this.#ports.eras.facing(era, { upstream: own, owner, admission });
-  }
-
-  async #forwarded(message: MessageCall, { era }: Seen): Promise<GatewayAnswer> {
-    try {
-      if (era === 'modern') {
-        return await modernMessage({ ...message, ...withoutConnectResponse(message) });
-      }
-      return await legacyMessage(message, this.#rooms);
-    } catch (error) {
-      const inSession = era === 'legacy' && sessionOf(message, this.#rooms.sessions)?.showsUrls;
-      return askForAccount(error, message, { era, inSession });
-    }
-  }
-
-  async #presented(message: MessageCall): Promise<MessageCall> {
-    const { server } = message.admission;
-    const presentation = await this.#ports.presentationOf(server).catch((cause: unknown) => {
-      throw new GatewayRefusal('unavailable', { cause });
-    });
-    if (!presentation?.title && !presentation?.instructions) return message;
-    return { ...message, upstream: presentedUpstream(message.upstream, presentation) };
-  }
-
-  #limited(answer: GatewayAnswer, call: Call, seen: Seen, limits: ServerLimits) {
-    return limitedAnswer(answer, {
-      maxBytes: limits.answerBytes ?? Infinity,
-      signal: call.ending.signal,
-      cut: (refusal) => void this.#refuse(refusal, call.request, seen),
-    });
-  }
-}
-
-/** An admission that ends with the account that the upstream is used by, too. */
-function whileStanding(admission: Admission, { stands }: Upstream): Admission {
-  if (!stands) return admission;
-  const scopesNow = async () => {
-    const scopes = await admission.scopesNow();
-    return scopes && (await stands()) ? scopes : undefined;
-  };
-  return { ...admission, scopesNow };
-}
-
-/** Whether this is what ending a call does to its answer, rather than a refusal of its own. */
-function isBreak(error: unknown): boolean {
-  return !(error instanceof GatewayRefusal) || error.code === 'upstream_failed';
-}
-
-/** The same answer, saying when it has been sent to its end, or given up. */
-function whenOver(answer: GatewayAnswer, finish: () => void, metering: Metering): GatewayAnswer {
-  const { body } = answer;
-  if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) {
-    finish();
-    metering.answered(answer);
-    return answer;
-  }
-  return { ...answer, body: metering.following(answer, body, finish) };
 }

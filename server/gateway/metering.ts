@@ -1,9 +1,35 @@
+import { membersIn } from 'latchkey-mcp/json-edit';
+import type { Envelope } from 'latchkey-mcp/message';
 import type { Admission } from './admission.ts';
-import { AnswerWatch } from './answer-watch.ts';
-import type { GatewayAnswer } from './exchange.ts';
 import type { GatewayRefusal, RefusalCode } from './gateway-refusal.ts';
-import type { Envelope } from './json-scan.ts';
-import type { CallOutcome, NoteCall } from './metered-call.ts';
+import type { AnswerMessage } from './filters.ts';
+
+/** How a call ended, as usage counts it. */
+export type CallOutcome =
+  | 'ok'
+  /** The MCP server answered with an error, of a tool or of the protocol. */
+  | 'tool-error'
+  | 'refused'
+  | 'upstream-error';
+
+/** How an answer ended that began. A caller that leaves before its end is no error. */
+export type AnsweredOutcome = Exclude<CallOutcome, 'refused'>;
+
+/** A request that was let in, and what became of it. */
+export interface MeteredCall {
+  readonly serverId: string;
+  readonly credential: { readonly type: 'client' | 'key' | 'person'; readonly id: string };
+  /** `undefined` when it was refused before its body was read. */
+  readonly method: string | undefined;
+  /** As the caller wrote it: nothing says that there is such a tool. */
+  readonly tool: string | undefined;
+  readonly outcome: CallOutcome;
+  /** From its arrival to the end of its answer. */
+  readonly ms: number;
+}
+
+/** Notes calls. Called on the way of every request, so it neither waits nor throws. */
+export type NoteCall = (call: MeteredCall) => void;
 
 const unanswered: ReadonlySet<RefusalCode> = new Set([
   'upstream_unreachable',
@@ -45,35 +71,9 @@ export class Metering {
     else this.#over(unanswered.has(code) ? 'upstream-error' : 'refused');
   }
 
-  /** It was answered whole. */
-  answered({ headers, body }: GatewayAnswer): void {
-    const watch = new AnswerWatch(headers['Content-Type']);
-    if (typeof body === 'string') watch.push(Buffer.from(body));
-    else if (body instanceof Uint8Array) watch.push(body);
-    this.#over(watch.isError() ? 'tool-error' : 'ok');
-  }
-
-  /** The body as it passes, and `finish` at its end. A caller that leaves before that is no error. */
-  async *following(
-    { headers }: GatewayAnswer,
-    chunks: AsyncIterable<Uint8Array>,
-    finish: () => void,
-  ): AsyncGenerator<Uint8Array> {
-    const watch = new AnswerWatch(headers['Content-Type']);
-    try {
-      for await (const chunk of chunks) {
-        watch.push(chunk);
-        yield chunk;
-      }
-      this.#over(watch.isError() ? 'tool-error' : 'ok');
-    } catch (error) {
-      const isOurs = error instanceof Error && error.name === 'AbortError';
-      this.#over(isOurs ? 'ok' : 'upstream-error');
-      throw error;
-    } finally {
-      finish();
-      this.#over('ok');
-    }
+  /** Its answer went out to its end, or as far as its caller wanted it. */
+  answered(outcome: AnsweredOutcome): void {
+    this.#over(outcome);
   }
 
   #over(outcome: CallOutcome): void {
@@ -96,4 +96,25 @@ export class Metering {
 export function isCall(envelope: Envelope | undefined): boolean {
   if (!envelope) return true;
   return envelope.kind === 'request' && envelope.method !== 'subscriptions/listen';
+}
+
+const maxErrorBytes = 64 * 1024;
+const marks = ['"isError"', '"error"'];
+
+/**
+ * Whether a message of an answer is an error, of a tool or of the protocol. Only a message that holds the words for it is
+ * read; one of more than 64 KiB is none, because errors are short.
+ *
+ * JSON-RPC 2.0 §5.1; MCP 2025-11-25 tools, "Error Handling"
+ */
+export function isErrorAnswer(message: AnswerMessage): boolean {
+  const { bytes } = message;
+  if (bytes.length > maxErrorBytes || !marks.some((mark) => message.holds(mark))) return false;
+  const { scan } = message;
+  if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') return false;
+  const members = membersIn(bytes, scan.envelope.root);
+  if (members.has('error')) return true;
+  const result = members.get('result');
+  const isError = result && membersIn(bytes, result).get('isError');
+  return isError !== undefined && bytes.toString('utf8', isError.start, isError.end) === 'true';
 }

@@ -1,68 +1,58 @@
-import type { ServerRecord } from '#organizations/server-record';
-import { encodeHeader } from './era.ts';
-import { responseIn, wholeBody } from './event-stream.ts';
-import { messageWithoutTools } from './hidden-tools.ts';
-import { elementsIn, membersIn, stringAt } from './json-parts.ts';
-import { scanMessage, type Envelope } from './json-scan.ts';
-import { mirroredParameters, type MirroredParameter } from './mirrored-parameters.ts';
-import type { Span } from './strict-json.ts';
-import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
-import { upstreamPlace } from './upstream-place.ts';
+import { type MirroredParameter, encodeHeader, mirroredParameters } from 'latchkey-mcp/headers';
+import type { Span } from 'latchkey-mcp/json';
+import { elementsIn, membersIn, stringAt } from 'latchkey-mcp/json-edit';
+import { type Envelope, scanMessage } from 'latchkey-mcp/message';
+import type { ServerRecord } from '#db/servers';
+import { upstreamLocation } from '#upstreams/drivers';
+import { responseIn, wholeBody } from './answers.ts';
+import { messageWithoutTools } from './tool-list.ts';
+import { type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 
 const maxServers = 1000;
 const maxPages = 100;
 const headerMismatch = -32020;
 const annotation = Buffer.from('x-mcp-header');
 
-/** What calls of one upstream repeat, by the names of its tools. */
+/** Sends a request to an upstream. */
+type Send = Upstream['send'];
+
+/** The mirrored parameters of one upstream, by tool name. */
 type Tools = Map<string, readonly MirroredParameter[]>;
 
 /**
- * Sees to the headers that modern upstreams want arguments of tools repeated in, where it is the gateway that speaks the
- * modern era for a caller who knows nothing of it. What they want they say in their lists of tools, which are read as they
- * pass, and asked for when a call is refused for want of them. Tools whose annotations are invalid are left out of a list.
+ * Adds the headers in which modern upstreams want tool arguments repeated, for legacy callers, who do not send them.
+ * The upstream's tool lists declare them. Lists are read as they pass, and requested when a call is refused because
+ * of a missing header. Tools with invalid annotations are removed from lists.
  *
  * MCP 2026-07-28 transports, "Custom Headers from Tool Parameters"
  */
 export class MirroredArguments {
   readonly #tools = new Map<string, Tools>();
 
-  /** The same upstream, whose requests of the modern era carry these headers; others pass as they are. */
-  upstream(upstream: Upstream, server: ServerRecord): Upstream {
-    return {
-      send: (request) => {
-        const method = request.headers['mcp-method'];
-        if (method === 'tools/call') return this.#call(request, upstream, server);
-        if (method === 'tools/list') return this.#list(request, upstream, server);
-        return upstream.send(request);
-      },
-    };
+  /** Sends modern tool requests with these headers, and any other request as it is. */
+  send(request: UpstreamRequest, server: ServerRecord, send: Send): Promise<UpstreamAnswer> {
+    const method = request.headers['mcp-method'];
+    if (method === 'tools/call') return this.#call(request, send, server);
+    if (method === 'tools/list') return this.#list(request, send, server);
+    return send(request);
   }
 
-  async #call(
-    request: UpstreamRequest,
-    upstream: Upstream,
-    server: ServerRecord,
-  ): Promise<UpstreamAnswer> {
+  async #call(request: UpstreamRequest, send: Send, server: ServerRecord): Promise<UpstreamAnswer> {
     const tools = this.#toolsOf(server);
     const carried = withArguments(request, tools);
-    const answer = await upstream.send(carried);
+    const answer = await send(carried);
     if (answer.status !== 400 || answer.mediaType !== 'application/json') return answer;
     const body = await wholeBody(answer.body);
     if (!isMismatch(body)) return { ...answer, body };
-    await relist(request, upstream, tools);
+    await relist(request, send, tools);
     const again = withArguments(request, tools);
     const isSame = JSON.stringify(again.headers) === JSON.stringify(carried.headers);
-    // It refused the call, so it did not run it.
-    return isSame ? { ...answer, body } : upstream.send(again);
+    // The upstream refused the call, so it did not execute it.
+    return isSame ? { ...answer, body } : send(again);
   }
 
-  async #list(
-    request: UpstreamRequest,
-    upstream: Upstream,
-    server: ServerRecord,
-  ): Promise<UpstreamAnswer> {
-    const answer = await upstream.send(request);
+  async #list(request: UpstreamRequest, send: Send, server: ServerRecord): Promise<UpstreamAnswer> {
+    const answer = await send(request);
     if (answer.status !== 200) return answer;
     const message = await wholeMessage(answer);
     const { invalid } = learn(message, this.#toolsOf(server));
@@ -71,7 +61,7 @@ export class MirroredArguments {
   }
 
   #toolsOf(server: ServerRecord): Tools {
-    const place = `${server.id} ${upstreamPlace(server)}`;
+    const place = `${server.id} ${upstreamLocation(server.upstream)}`;
     const known = this.#tools.get(place);
     if (known) return known;
     if (this.#tools.size >= maxServers) this.#tools.clear();
@@ -81,10 +71,10 @@ export class MirroredArguments {
   }
 }
 
-/** Asks for the list of tools, as whoever made the call. */
+/** Requests the list of tools on behalf of the caller. */
 async function relist(
   { body, headers: called, signal }: UpstreamRequest,
-  upstream: Upstream,
+  send: Send,
   tools: Tools,
 ): Promise<void> {
   const call = body && read(Buffer.from(body));
@@ -96,14 +86,14 @@ async function relist(
     const params = { _meta, ...(cursor !== undefined && { cursor }) };
     const asked = { jsonrpc: '2.0', id: `tools-${page}`, method: 'tools/list', params };
     const text = Buffer.from(JSON.stringify(asked));
-    const answer = await upstream.send({ method: 'POST', headers, body: text, signal });
+    const answer = await send({ method: 'POST', headers, body: text, signal });
     const message = await wholeMessage(answer);
     ({ cursor } = learn(message, tools));
     if (cursor === undefined) return;
   }
 }
 
-/** Takes over what a list of tools says. Names the tools in it whose annotations are invalid. */
+/** Learns from a list of tools. Returns the names of tools with invalid annotations. */
 function learn(bytes: Buffer, tools: Tools): { invalid: string[]; cursor: string | undefined } {
   const invalid: string[] = [];
   const list = read(bytes);
@@ -138,7 +128,7 @@ function withArguments(request: UpstreamRequest, tools: Tools): UpstreamRequest 
   return { ...request, headers };
 }
 
-/** What a header says of an argument; one that is not there, or `null`, has none. Numbers are compared as such. */
+/** The header value of an argument; absent and `null` arguments have none. Numbers are normalized. */
 function plainValue({ message, params }: ReadMessage, path: readonly string[]): string | undefined {
   let span = params;
   for (const name of path) span = span && membersIn(message, span).get(name);

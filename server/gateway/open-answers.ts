@@ -1,9 +1,9 @@
-import type { Scope } from '#credentials/scope';
+import type { Scope } from '#oauth/scopes';
 import type { Admission } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 
 const checkEveryMs = 500;
-/** Of one whom `countedFor` names: what only listens leaves room for calls. */
+/** Listening streams must leave capacity for calls of the same caller. */
 const maxEndless = 512;
 
 interface OpenAnswer {
@@ -13,29 +13,29 @@ interface OpenAnswer {
 }
 
 /**
- * Whom an exchange is counted for: a key, or what a client does for one person. A client that many
- * people use is no reason for one of them to wait for another.
+ * Whom an exchange is counted for: a key, or a client together with a person. One person of a widely used client must
+ * not make others wait.
  */
 export function countedFor({ credential, principal }: Admission): string {
   return credential.type === 'key' ? credential.id : principal;
 }
 
-/** What an exchange tells of itself. */
+/** What an exchange reports about itself. */
 export interface OpenAnswerHandle {
-  /** It listens: its answer has no end of its own. @throws {GatewayRefusal} `too_many_requests` */
+  /** Its answer is a stream without an end. @throws {GatewayRefusal} `too_many_requests` */
   readonly endless: () => void;
   readonly over: () => void;
 }
 
 /**
- * The exchanges that are under way, each with the credential that let it in. Twice a second every such
- * credential is looked up again, and what it no longer opens is ended: a revocation reaches open
- * streams within a second, whoever made it and wherever. What listens ends with any of its scopes, as it is to
- * hear less: its caller opens it anew. A call that was allowed is answered.
+ * The exchanges in progress, each with its credential. Twice a second every such credential is checked again, and
+ * exchanges that it no longer allows are ended, so that a revocation by any process reaches open streams within a
+ * second. A listening stream ends with the loss of any scope, because it must deliver less; the caller opens a new
+ * one. A call that was allowed is completed.
  */
 export class OpenAnswers {
   readonly #open = new Map<string, Set<OpenAnswer>>();
-  /** What is being looked up, by `lookedUpAs`: nothing is, twice at a time. */
+  /** Checks in progress, by `lookedUpAs`: at most one each. */
   readonly #looking = new Set<string>();
   readonly #timer: NodeJS.Timeout;
 
@@ -43,7 +43,7 @@ export class OpenAnswers {
     this.#timer = setInterval(() => void this.#check(), checkEveryMs).unref();
   }
 
-  /** How many exchanges are open for one whom `countedFor` names. */
+  /** The number of open exchanges, by the result of `countedFor`. */
   count(id: string): number {
     return this.#open.get(id)?.size ?? 0;
   }
@@ -66,7 +66,7 @@ export class OpenAnswers {
     };
   }
 
-  /** Ends the exchanges that would go on for ever, as a server that drains must. */
+  /** Ends the endless exchanges, as a draining server must. */
   endEndless(): void {
     this.#each(({ endless, controller }) => endless && controller.abort());
   }
@@ -84,7 +84,7 @@ export class OpenAnswers {
     for (const answers of this.#open.values()) for (const answer of answers) act(answer);
   }
 
-  /** All at once: a look that takes long holds up nobody's end but its own. */
+  /** All concurrently, so that a slow check delays no other. */
   async #check(): Promise<void> {
     const due = new Map<string, [OpenAnswer, ...OpenAnswer[]]>();
     this.#each((answer) => {
@@ -108,7 +108,7 @@ export class OpenAnswers {
   }
 }
 
-/** A person is the same at every server, and may be a member of the organization of one alone. */
+/** A person is the same at every server, but may be a member of only one server's organization. */
 function lookedUpAs({ reference, server }: Admission): string {
   return `${reference} ${server.id}`;
 }
@@ -122,7 +122,7 @@ function checkEndless(answers: ReadonlySet<OpenAnswer>): void {
   });
 }
 
-/** A store that cannot be asked ends nothing yet: the exchange was let in, and the next check is near. */
+/** A database error ends nothing yet: the exchange was admitted, and the next check follows soon. */
 async function scopesNow(admission: Admission): Promise<readonly Scope[] | undefined> {
   try {
     return await admission.scopesNow();

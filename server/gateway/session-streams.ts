@@ -1,21 +1,20 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
-import type { LostCaller } from './lost-caller.ts';
-import { ResumableStream, type StreamKind } from './resumable-stream.ts';
+import { type SseEvent, withEventId } from 'latchkey-mcp/sse';
+import type { AnswerMessage } from './filters.ts';
 
-const keptSeconds = 120;
+const retentionSeconds = 120;
 const maxBytes = 1024 * 1024;
 const maxStreams = 1000;
 
-/** How much all sessions together may keep, and do. */
+/** The total budget of all sessions for kept events. */
 export interface KeptBudget {
   readonly maxBytes: number;
   bytes: number;
 }
 
 /**
- * The streams of one session and their last events: up to a megabyte, for two minutes, so that a caller
- * who notices a minute late that its stream is gone loses nothing. Their ids mean something in this
- * session only.
+ * The streams of one session and their latest events, up to a megabyte for two minutes, so that a caller who notices
+ * a lost connection after a minute loses nothing. Event ids are valid only in this session.
  */
 export class SessionStreams {
   readonly #clock: Clock;
@@ -47,7 +46,7 @@ export class SessionStreams {
     return stream;
   }
 
-  /** The stream that an event id is of, and the event's number; `undefined` where what followed is lost. */
+  /** The stream and number of an event id; `undefined` if later events are lost. */
   find(eventId: string): { stream: ResumableStream; number: number } | undefined {
     this.#forgetOld();
     const [, id = '', digits = ''] = /^([au]\d{1,9})-(\d{1,9})$/.exec(eventId) ?? [];
@@ -56,7 +55,7 @@ export class SessionStreams {
     return stream?.has(number) ? { stream, number } : undefined;
   }
 
-  /** The stream of what the upstream says unasked whose caller is away just now. */
+  /** The stream of unsolicited messages whose caller is disconnected. */
   abandoned(): ResumableStream | undefined {
     const streams = [...this.#streams.values()];
     return streams.find(
@@ -64,7 +63,7 @@ export class SessionStreams {
     );
   }
 
-  /** Ends the streams of what the upstream says unasked, as it has forgotten whom to. */
+  /** Ends the streams of unsolicited messages, because the upstream no longer knows the session. */
   endUnasked(): void {
     for (const { kind, isOpen, caller } of this.#streams.values()) {
       if (kind === 'unasked' && isOpen) caller.giveUp();
@@ -95,17 +94,242 @@ export class SessionStreams {
     oldest.stream.drop(oldest.number);
   }
 
-  /** Events that are too old. */
+  /** Drops events that are too old. */
   #forgetOld(): void {
-    const oldest = this.#clock.now() - keptSeconds;
+    const oldest = this.#clock.now() - retentionSeconds;
     while ((this.#kept[0]?.at ?? oldest) < oldest) this.#drop();
   }
 
-  /** The streams that have ended and of which nothing is kept, and the oldest where there are too many. */
+  /** Drops ended streams without events, and the oldest if there are too many. */
   #forgetEnded(): void {
     for (const [id, stream] of this.#streams) {
       const isTooMany = this.#streams.size > maxStreams;
       if (isTooMany || (!stream.isOpen && !stream.isKept)) this.#streams.delete(id);
     }
+  }
+}
+
+/** The purpose of a stream: the answer to a request, or unsolicited messages. */
+export type StreamKind = 'answer' | 'unasked';
+
+/** Whether an event may be kept within the budget. */
+type KeepEvent = (number: number, bytes: number) => boolean;
+
+/**
+ * A stream of events to a caller who may lose it. Events get ids of ours, are kept for a while, and can be replayed
+ * after any id. Only the latest reader receives them.
+ *
+ * MCP 2025-11-25 transports, "Resumability and Redelivery"
+ */
+export class ResumableStream {
+  readonly id: string;
+  readonly kind: StreamKind;
+  readonly caller: LostCaller;
+  /** The upstream's id of its last event, in case the upstream ends the stream early. */
+  upstreamEventId: string | undefined;
+  /** Whether the awaited response has passed. */
+  isAnswered = false;
+  /** The id of the answered request, as JSON text. */
+  answered: string | undefined;
+  readonly #keep: KeepEvent;
+  #kept: Buffer[] = [];
+  #lastNumber = 0;
+  #reader = 0;
+  #isOpen = true;
+  #changed = Promise.withResolvers<void>();
+
+  constructor(id: string, kind: StreamKind, caller: LostCaller, keep: KeepEvent) {
+    this.id = id;
+    this.kind = kind;
+    this.caller = caller;
+    this.#keep = keep;
+  }
+
+  /** Whether more events may come. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** Whether it is of this kind and complete. */
+  isOver(kind: StreamKind): boolean {
+    return this.kind === kind && !this.#isOpen;
+  }
+
+  /** Whether any of its events can be replayed. */
+  get isKept(): boolean {
+    return this.#kept.length > 0;
+  }
+
+  get lastNumber(): number {
+    return this.#lastNumber;
+  }
+
+  /** Whether no event after this number has been dropped. */
+  has(number: number): boolean {
+    return number <= this.#lastNumber && number >= this.#lastNumber - this.#kept.length;
+  }
+
+  /** Makes the caller of this function the stream's reader; the returned function says whether it still is. */
+  read(): () => boolean {
+    this.#reader += 1;
+    const reader = this.#reader;
+    return () => reader === this.#reader;
+  }
+
+  /** The event as it goes to the caller. Events without data and id, such as comments, are not kept. */
+  push(event: SseEvent): Uint8Array {
+    this.upstreamEventId = event.id ?? this.upstreamEventId;
+    return event.data.length === 0 && event.id === undefined ? event.raw : this.#number(event);
+  }
+
+  /** An event without a message, which gives the caller an id to resume from. */
+  prime(): Uint8Array {
+    return this.#number({ raw: Buffer.from('data: \n\n'), data: Buffer.alloc(0) });
+  }
+
+  #number(event: SseEvent): Uint8Array {
+    const number = this.#lastNumber + 1;
+    const bytes = withEventId(event, `${this.id}-${number}`);
+    if (this.#keep(number, bytes.length)) this.#kept.push(bytes);
+    else this.#kept = [];
+    this.#lastNumber = number;
+    this.#wake();
+    return bytes;
+  }
+
+  /** Drops an event; earlier ones have already been dropped. */
+  drop(number: number): void {
+    if (number === this.#lastNumber - this.#kept.length + 1) this.#kept.shift();
+  }
+
+  /** Nothing more follows. */
+  end(): void {
+    this.#isOpen = false;
+    this.#wake();
+  }
+
+  /** The events after this number, kept and new, until the stream or `signal` ends. */
+  async *behind(number: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    const isReader = this.read();
+    this.caller.back();
+    signal.addEventListener('abort', () => this.#wake());
+    try {
+      for (let last = number; isReader() && !signal.aborted && this.has(last);) {
+        const next = this.#kept[this.#kept.length - (this.#lastNumber - last)];
+        if (next) {
+          last += 1;
+          yield next;
+        } else if (this.#isOpen) await this.#changed.promise;
+        else return;
+      }
+    } finally {
+      if (isReader() && this.#isOpen) this.caller.left();
+    }
+  }
+
+  #wake(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+}
+
+const graceMs = 60_000;
+
+/**
+ * Waits for a caller whose connection was lost: a lost stream of the legacy era cancels nothing and can be resumed
+ * for 60 s. Then `giveUp` runs.
+ */
+export class LostCaller {
+  /** Stops waiting. */
+  readonly giveUp: () => void;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(giveUp: () => void) {
+    this.giveUp = giveUp;
+  }
+
+  get isAway(): boolean {
+    return this.#timer !== undefined;
+  }
+
+  left(): void {
+    this.back();
+    this.#timer = setTimeout(this.giveUp, graceMs).unref();
+  }
+
+  back(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+const maxPendingRequests = 1000;
+
+/** The parts of a session that its streams change. */
+export interface StreamSession {
+  /** Ids, as JSON text, of the upstream's requests that wait for the caller's response. */
+  readonly pending: Set<string>;
+}
+
+/** A session's stream that carries the events of one answer. */
+export interface FollowedStream {
+  /** Replaces an earlier reader; returns the priming event for callers that support it. */
+  begin(): Uint8Array | undefined;
+  /** The event to send; `undefined` once another connection has resumed the stream. */
+  push(message: AnswerMessage): Uint8Array | undefined;
+  /** The same for an event without a message. */
+  pushComment(event: SseEvent): Uint8Array | undefined;
+  end(): void;
+}
+
+/**
+ * Numbers and keeps the events of an answer, and notes which requests of the upstream wait for the caller's response.
+ * With `isPrimed` the stream begins with an event without a message, so that a caller who loses it before the first
+ * message can resume.
+ */
+export function followed(
+  stream: ResumableStream,
+  session: StreamSession,
+  isPrimed: boolean,
+): FollowedStream {
+  let isReader = () => true;
+  return {
+    begin() {
+      isReader = stream.read();
+      return isPrimed ? stream.prime() : undefined;
+    },
+    push(message) {
+      noteMessage(message, session, stream);
+      const { id } = message.event ?? {};
+      const event = {
+        raw: message.eventBytes,
+        data: message.bytes,
+        ...(id !== undefined && { id }),
+      };
+      const bytes = stream.push(event);
+      return isReader() ? bytes : undefined;
+    },
+    pushComment(event) {
+      const bytes = stream.push(event);
+      return isReader() ? bytes : undefined;
+    },
+    end: () => stream.end(),
+  };
+}
+
+function noteMessage(
+  message: AnswerMessage,
+  { pending }: StreamSession,
+  stream: ResumableStream,
+): void {
+  if (!message.bytes.includes('"method"')) {
+    stream.isAnswered = true;
+    return;
+  }
+  const { scan } = message;
+  if (scan.outcome === 'refused') return;
+  if (scan.envelope.kind === 'response') stream.isAnswered = true;
+  else if (scan.envelope.kind === 'request' && pending.size < maxPendingRequests) {
+    pending.add(scan.envelope.id ?? '');
   }
 }

@@ -1,9 +1,11 @@
+import type { Span } from 'latchkey-mcp/json';
+import { elementsIn, membersIn, stringAt } from 'latchkey-mcp/json-edit';
+import { isError, scanMessage } from 'latchkey-mcp/message';
+import type { Filter } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import { elementsIn, membersIn, stringAt } from './json-parts.ts';
-import { isError, scanMessage } from './json-scan.ts';
-import type { Span } from './strict-json.ts';
+import type { UpstreamRequest } from './upstream.ts';
 
-/** An answer to `tools/list`, and where its tools are. */
+/** An answer to `tools/list` and the location of its tools. */
 export interface ToolList {
   /** The array. */
   readonly span: Span;
@@ -25,8 +27,8 @@ const toolMembers: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The tools in an answer to `tools/list`; `undefined` for an error. What two readers could understand differently is
- * refused: a client would be shown tools that were not looked at.
+ * The tools in an answer to `tools/list`; `undefined` for an error. Anything that two parsers could read differently
+ * is refused, because a client could see tools that were not checked.
  *
  * @throws {GatewayRefusal} `unreadable_tools`
  */
@@ -59,7 +61,7 @@ export function unreadableTools(why: string): GatewayRefusal {
   });
 }
 
-/** The members of an object, of which none may be taken for a known one by who does not mind the case. */
+/** The members of an object. Refuses names that a case-insensitive parser could take for a known one. */
 function membersOf(
   message: Buffer,
   span: Span,
@@ -68,10 +70,53 @@ function membersOf(
   const members = membersIn(message, span);
   const lower = new Set([...known].map((name) => name.toLowerCase()));
   for (const name of members.keys()) {
-    // As U+017F, which is an `s` to some readers.
+    // For example U+017F, which some parsers read as `s`.
     if (!known.has(name) && lower.has(name.toUpperCase().toLowerCase())) {
       throw unreadableTools('a member differs from a known one in case only');
     }
   }
   return members;
+}
+
+/**
+ * Removes hidden tools from a `tools/list` answer. An answer that cannot be parsed is refused rather than passed on.
+ * `undefined` if nothing is hidden.
+ */
+export function hideTools(hidden: readonly string[]): Filter | undefined {
+  if (hidden.length === 0) return undefined;
+  return (message) => message.changed(messageWithoutTools(message.bytes, hidden));
+}
+
+/**
+ * A `tools/list` answer without these tools; all other bytes stay the same.
+ *
+ * @throws {GatewayRefusal} `unreadable_tools`
+ */
+export function messageWithoutTools(message: Buffer, hidden: readonly string[]): Buffer {
+  const list = toolsIn(message);
+  if (!list) return message;
+  const kept = list.tools.filter(({ name }) => !hidden.includes(name));
+  if (kept.length === list.tools.length) return message;
+  const comma = Buffer.from(',');
+  return Buffer.concat([
+    message.subarray(0, list.span.start + 1),
+    ...kept.flatMap(({ span }, i) => {
+      const tool = message.subarray(span.start, span.end);
+      return i > 0 ? [comma, tool] : [tool];
+    }),
+    message.subarray(list.span.end - 1),
+  ]);
+}
+
+/** No client sends an escaped request for tools that is longer than this. */
+const shortBytes = 16 * 1024;
+
+/** Whether a request to an upstream asks for a list of tools. */
+export function asksForTools({ method, body }: UpstreamRequest): boolean {
+  if (method !== 'POST' || !body) return false;
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const may = bytes.includes('tools/list') || (bytes.length < shortBytes && bytes.includes('\\'));
+  if (!may) return false;
+  const scan = scanMessage(bytes);
+  return scan.outcome === 'message' && scan.envelope.method === 'tools/list';
 }

@@ -27,7 +27,27 @@ export interface Upstream {
   send(request: UpstreamRequest): Promise<UpstreamAnswer>;
 
   /** Whether open answers may go on; looked at as often as whether the credential still counts. */
-  readonly stands?: () => Promise<boolean>;
+  readonly isConnected?: () => Promise<boolean>;
+}
+
+/** Sends a request on: to the next step, or to the upstream. */
+export type UpstreamSend = (request: UpstreamRequest) => Promise<UpstreamAnswer>;
+
+/** What a request passes on the way to its upstream: may answer it, or send it on, and change both. */
+export type UpstreamStep = (
+  request: UpstreamRequest,
+  next: UpstreamSend,
+) => Promise<UpstreamAnswer>;
+
+/** Sends through the steps in their order; those that are absent are left out. */
+export function throughSteps(
+  steps: readonly (UpstreamStep | undefined)[],
+  send: UpstreamSend,
+): UpstreamSend {
+  return steps.reduceRight<UpstreamSend>(
+    (next, step) => (step ? (request) => step(request, next) : next),
+    send,
+  );
 }
 
 export class UpstreamError extends Error {

@@ -1,20 +1,20 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-
-import type { Actor } from '#administration/actor';
-import type { AdministrationPorts } from '#administration/administration-ports';
-import { AdministrationRefusal } from '#administration/administration-refusal';
-import type { Operation, OperationRoute } from '#administration/operation';
-import { operations } from '#administration/operations';
-import { perform } from '#administration/perform';
-import { tokenActor } from '#administration/token-actor';
-import { openApiDocument } from '#api/openapi-document';
-import { fieldsInPath, filledPath } from '#api/path-fields';
-import { fromWire, toWire, wireName } from '#api/wire-names';
+import { networkOf } from '#accounts/guess-limit';
+import { fieldsInPath, filledPath, openApiDocument } from '#admin/openapi';
+import {
+  type Actor,
+  type AdministrationPorts,
+  type Operation,
+  type OperationRoute,
+  perform,
+  tokenActor,
+} from '#admin/operation';
+import { operations } from '#admin/operations';
+import { AdministrationRefusal } from '#admin/refusal';
+import { fromWire, toWire, wireName } from '#admin/wire-names';
 import type { FailedAttempts } from '#oauth/failed-attempts';
-import { OAuthRefusal } from '#oauth/oauth-refusal';
-import { networkOf } from '#people/network-of';
-import { adminErrorAnswer } from './admin-error-answer.ts';
-import { pageLinks } from './page-links.ts';
+import { OAuthError } from '#oauth/oauth-error';
+import { adminErrorAnswer } from './error-answers.ts';
 
 const root = '/api/admin';
 const maxBodyBytes = 256 * 1024;
@@ -25,7 +25,7 @@ export interface AdminApiRoutesOptions {
   readonly failedAttempts: FailedAttempts;
 }
 
-/** `{base}/api/admin/…`: every operation that has a route, for the bearer of a personal token. */
+/** `{base}/api/admin/…`: every operation that has a route, authenticated by a personal access token. */
 export function adminApiRoutes(app: FastifyInstance, options: AdminApiRoutesOptions): void {
   const { base } = options;
   app.removeAllContentTypeParsers();
@@ -78,9 +78,10 @@ function serveOperation(
 }
 
 /**
- * Who is asking, by a personal token and nothing else: no cookie is read, so no page can make a browser ask.
+ * Authenticates the caller by a personal access token only. Cookies are ignored, so that no web page can make a
+ * browser send a request.
  *
- * @throws {OAuthRefusal} `invalid_client`, `slow_down`, `invalid_request`
+ * @throws {OAuthError} `invalid_client`, `slow_down`, `invalid_request`
  * @throws {AdministrationRefusal} `forbidden`
  */
 async function callerOf(
@@ -93,11 +94,10 @@ async function callerOf(
   }
   const names = request.raw.rawHeaders.filter((_, index) => index % 2 === 0);
   if (names.filter((name) => name.toLowerCase() === 'authorization').length > 1) {
-    throw new OAuthRefusal('invalid_request', 'the header authorization is repeated');
+    throw new OAuthError('invalid_request', 'the header authorization is repeated');
   }
   const token = /^Bearer +([\w-]+)$/i.exec(authorization ?? '')?.[1];
-  const unproved = () =>
-    new OAuthRefusal('invalid_client', 'a personal token that counts is needed');
+  const unproved = () => new OAuthError('invalid_client', 'a personal token that counts is needed');
   if (authorization === undefined) throw unproved();
   const address = networkOf(request.ip);
   return failedAttempts.guard({ address, clientId: undefined }, async () => {
@@ -106,7 +106,7 @@ async function callerOf(
     if (actor) return actor;
     await administration.refusals.note({
       ...from,
-      actor: 'nobody',
+      actor: 'anonymous',
       organization: undefined,
       action: 'token.refused',
       target: undefined,
@@ -115,11 +115,11 @@ async function callerOf(
   });
 }
 
-/** The input of an operation: the fields of its path, and those of the query or the JSON body. */
+/** The input of an operation: path parameters, and the query or the JSON body. */
 function inputOf(request: FastifyRequest, route: OperationRoute): Record<string, unknown> {
   const inQuery = route.method === 'GET' || route.method === 'DELETE';
   if (!inQuery && /[?#]/.test(request.raw.url ?? '')) {
-    throw new OAuthRefusal('invalid_request', 'fields belong in the body, not in the URL');
+    throw new OAuthError('invalid_request', 'fields belong in the body, not in the URL');
   }
   const given = fromWire(objectOf(inQuery ? request.query : jsonOf(request)));
   const inPath = fieldsInPath(route.path);
@@ -135,21 +135,21 @@ function objectOf(value: unknown): object {
   return typeof value === 'object' && value !== null ? value : {};
 }
 
-/** @throws {OAuthRefusal} `invalid_request` */
+/** @throws {OAuthError} `invalid_request` */
 function jsonOf({ body, headers }: FastifyRequest): object {
   if (!Buffer.isBuffer(body) || body.length === 0) return {};
   const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
   if (type !== 'application/json') {
-    throw new OAuthRefusal('invalid_request', 'the body must be application/json');
+    throw new OAuthError('invalid_request', 'the body must be application/json');
   }
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(body);
     const value: unknown = JSON.parse(text);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
   } catch {
-    // What is no JSON is told the same as what is no object.
+    // Invalid JSON gets the same error as JSON that is no object.
   }
-  throw new OAuthRefusal('invalid_request', 'the body is not a JSON object');
+  throw new OAuthError('invalid_request', 'the body is not a JSON object');
 }
 
 function addLinks(
@@ -162,4 +162,23 @@ function addLinks(
   if (typeof total !== 'number' || typeof page !== 'number' || typeof limit !== 'number') return;
   const url = new URL(request.url, base);
   void reply.header('Link', pageLinks(url, { total, page, limit }));
+}
+
+/** The `Link` header of a page of a list: the pages before and after it. RFC 8288 §3 */
+function pageLinks(
+  url: URL,
+  { total, page, limit }: { total: number; page: number; limit: number },
+): string {
+  const last = Math.max(1, Math.ceil(total / limit));
+  const to = (rel: string, number: number) => {
+    const target = new URL(url);
+    target.searchParams.set('page', String(number));
+    return `<${target.href}>; rel="${rel}"`;
+  };
+  return [
+    to('first', 1),
+    ...(page > 1 ? [to('prev', Math.min(page - 1, last))] : []),
+    ...(page < last ? [to('next', page + 1)] : []),
+    to('last', last),
+  ].join(', ');
 }

@@ -1,16 +1,19 @@
+import { type IncomingMessage, type Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-
+import { networkOf } from '#accounts/guess-limit';
 import type { RefusalLog } from '#audit/counted-refusals';
 import type { Clock } from '#clock/clock';
 import { FailedAttempts } from '#oauth/failed-attempts';
-import { OAuthRefusal } from '#oauth/oauth-refusal';
-import { networkOf } from '#people/network-of';
-import { subprotocol, type AcceptedRequest } from '#tunnel/accept-socket';
-import { admitAgent } from '#tunnel/admit-agent';
-import type { AdmittedAgent, AgentDirectory } from '#tunnel/agent-directory';
-import { TunnelRefusal } from '#tunnel/tunnel-refusal';
-import { agentErrorAnswer } from './agent-error-answer.ts';
-import { asksForWebSocket, type Upgrades } from './upgrades.ts';
+import { OAuthError } from '#oauth/oauth-error';
+import { type AcceptedRequest, subprotocol } from '#upstreams/tunnel/accept-socket';
+import {
+  admitAgent,
+  type AdmittedAgent,
+  type AgentDirectory,
+  TunnelRefusal,
+} from '#upstreams/tunnel/agent-admission';
+import { agentErrorAnswer } from './error-answers.ts';
 
 export interface AgentRouteOptions {
   readonly agents: {
@@ -18,13 +21,13 @@ export interface AgentRouteOptions {
     readonly clock: Clock;
     readonly refusals: RefusalLog;
     readonly hasRoomFor: (agentId: string) => boolean;
-    /** Takes the connection over. */
+    /** Takes over the connection. */
     readonly accept: (agent: AdmittedAgent, accepted: AcceptedRequest) => void;
     readonly used: (agent: AdmittedAgent) => void;
   };
 }
 
-/** `GET /api/agents/connect`: lets agents in, by their key and nothing else, before a frame is read. */
+/** `GET /api/agents/connect`: authenticates an agent by its key before any frame is read. */
 export function agentRoute(
   app: FastifyInstance,
   { agents, upgrades }: AgentRouteOptions & { readonly upgrades: Upgrades },
@@ -39,7 +42,7 @@ export function agentRoute(
   const connect = { exposeHeadRoute: false };
   app.get('/api/agents/connect', connect, async (request, reply) => {
     const { headers, raw } = request;
-    // A browser says so by itself; a page must not even find out which keys there are.
+    // Browsers always send `Origin`. A web page must not even find out which keys are valid.
     if (headers.origin !== undefined) throw new TunnelRefusal('browser');
     const agent = await agentOf(request, attempts, agents);
     if (!asksForWebSocket(raw) || !upgrades.has(raw)) throw new TunnelRefusal('no_upgrade');
@@ -60,7 +63,7 @@ export function agentRoute(
   });
 }
 
-/** @throws {OAuthRefusal} `invalid_client`, `slow_down` */
+/** @throws {OAuthError} `invalid_client`, `slow_down` */
 async function agentOf(
   request: FastifyRequest,
   attempts: FailedAttempts,
@@ -71,8 +74,60 @@ async function agentOf(
     const agent = await admitAgent(request.raw.rawHeaders, ports);
     if (agent) return agent;
     const at = { address: request.ip, requestId: request.id };
-    const nobody = { actor: 'nobody', organization: undefined, target: undefined };
-    await ports.refusals.note({ ...nobody, action: 'agent.connect', ...at });
-    throw new OAuthRefusal('invalid_client', 'an agent key that counts is needed, as X-API-Key');
+    const caller = { actor: 'anonymous', organization: undefined, target: undefined };
+    await ports.refusals.note({ ...caller, action: 'agent.connect', ...at });
+    throw new OAuthError('invalid_client', 'an agent key that counts is needed, as X-API-Key');
   });
+}
+
+/** The connection of a request that asks for another protocol. */
+export interface Upgrade {
+  readonly socket: Socket;
+  /** Bytes that arrived after the request. */
+  readonly head: Buffer;
+}
+
+/** Whether a request asks for a WebSocket. RFC 6455 §4.1 */
+export function asksForWebSocket({ method, headers }: IncomingMessage): boolean {
+  return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
+}
+
+/**
+ * Sends upgrade requests through the same routes and checks as all others. A route takes over the connection with
+ * `take`; any other response ends it.
+ */
+export class Upgrades {
+  readonly #waiting = new WeakMap<IncomingMessage, Upgrade & { response: ServerResponse }>();
+
+  /** @param route handles a request */
+  listen(
+    server: Server,
+    route: (request: IncomingMessage, response: ServerResponse) => void,
+  ): void {
+    server.on('upgrade', (request, _socket, head) => {
+      const { socket } = request;
+      const response = new ServerResponse(request);
+      socket.on('error', () => socket.destroy());
+      response.shouldKeepAlive = false;
+      response.assignSocket(socket);
+      response.on('finish', () => socket.end());
+      this.#waiting.set(request, { socket, head, response });
+      route(request, response);
+    });
+  }
+
+  /** The connection of a request, which the caller now owns; `undefined` if the request is not an upgrade. */
+  take(request: IncomingMessage): Upgrade | undefined {
+    const found = this.#waiting.get(request);
+    if (!found) return undefined;
+    this.#waiting.delete(request);
+    const { socket, head, response } = found;
+    response.detachSocket(socket);
+    return { socket, head };
+  }
+
+  /** Whether the connection of this request can be taken over. */
+  has(request: IncomingMessage): boolean {
+    return this.#waiting.has(request);
+  }
 }

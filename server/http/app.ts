@@ -1,44 +1,43 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-
 import {
   fastify,
-  LogController,
   type FastifyBaseLogger,
   type FastifyInstance,
   type FastifyRequest,
+  LogController,
 } from 'fastify';
-
-import type { Logger } from '#log/log';
-import { errorPage } from '#pages/error-page';
-import { framingGuard } from './framing-guard.ts';
-import { namedHost, ownHost } from './host-guard.ts';
-import type { RegistrationEndpointPorts } from '#oauth/registration-endpoint';
+import type { Log } from '#log/log';
+import type { RegistrationEndpointPorts } from '#oauth/registration';
+import { accountGrantRoutes, type AccountGrantRoutesOptions } from '#web/account-routes';
+import { assetRoutes } from '#web/assets';
+import { consentRoutes, type ConsentRoutesOptions } from '#web/consent';
+import { downloadRoutes, type DownloadRoutesOptions } from '#web/download';
+import { errorPage } from '#web/messages';
+import { nowherePage } from '#web/page-errors';
+import { sendPage } from '#web/page-request';
+import { peopleRoutes } from '#web/people-routes';
+import type { PeopleRoutesOptions } from '#web/sign-in-routes';
 import { adminApiRoutes, type AdminApiRoutesOptions } from './admin-api-routes.ts';
-import { agentRoute, type AgentRouteOptions } from './agent-route.ts';
-import { accountGrantRoutes, type AccountGrantRoutesOptions } from './account-grants.ts';
-import { CallFront } from './call-front.ts';
-import { assetRoutes } from './asset-routes.ts';
-import { downloadRoutes, type DownloadRoutesOptions } from './download-routes.ts';
-import { consentRoutes, type ConsentRoutesOptions } from './consent-routes.ts';
-import { nowherePage } from './nowhere-page.ts';
-import { healthRoutes, type HealthOptions } from './health-routes.ts';
+import { agentRoute, type AgentRouteOptions, asksForWebSocket, Upgrades } from './agent-route.ts';
+import { CallFront, type CallFrontOptions } from './call-front.ts';
+import {
+  framingGuard,
+  namedHost,
+  ownHost,
+  requestLine,
+  type RequestName,
+  unreadableRequests,
+} from './guards.ts';
 import { mcpRoute, type McpRouteOptions } from './mcp-route.ts';
-import { peopleRoutes } from './people-routes.ts';
-import type { PeopleRoutesOptions } from './people-ports.ts';
-import { oauthRoutes, type OAuthRoutesOptions } from './oauth-routes.ts';
-import { requestLine, type RequestName } from './request-line.ts';
-import { sendPage } from './send-page.ts';
-import { unreadableRequests } from './unreadable-request.ts';
-import { registrationRoute } from './registration-route.ts';
-import { asksForWebSocket, Upgrades } from './upgrades.ts';
+import { oauthRoutes, type OAuthRoutesOptions, registrationRoute } from './oauth-routes.ts';
 
 const requestTimeoutMs = 60_000;
 const headersTimeoutMs = 20_000;
 const keepAliveTimeoutMs = 72_000;
 const nothingHere = { error: 'not_found', error_description: 'there is nothing at this path' };
 
-export interface AppOptions
+interface AppOptions
   extends
     OAuthRoutesOptions,
     McpRouteOptions,
@@ -47,19 +46,20 @@ export interface AppOptions
     AdminApiRoutesOptions,
     AgentRouteOptions,
     DownloadRoutesOptions {
-  readonly log: Logger;
+  readonly gateway: McpRouteOptions['gateway'] & CallFrontOptions['gateway'];
+  readonly log: Log;
   readonly ports: OAuthRoutesOptions['ports'] &
     ConsentRoutesOptions['ports'] &
     AccountGrantRoutesOptions['ports'] &
     RegistrationEndpointPorts;
   readonly trustedProxies: readonly string[];
-  /** Routes of other rooms, each with settings of its own. */
+  /** Routes of other modules, each with its own settings. */
   readonly others?: readonly ((routes: FastifyInstance) => void)[];
-  /** How long a request may take to arrive, in ms; 60,000 unless given. */
+  /** How long a request may take to arrive, in ms; default 60,000. */
   readonly requestTimeoutMs?: number;
 }
 
-/** The HTTP server: limits, the checks that hold for every request, and the routes. */
+/** The HTTP server: limits, the checks that apply to every request, and the routes. */
 export function createApp(options: AppOptions): FastifyInstance {
   const { base, log, trustedProxies } = options;
   const arrivalMs = options.requestTimeoutMs ?? requestTimeoutMs;
@@ -70,7 +70,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const front = new CallFront({ ...options, isAmbiguous, isOwnHost });
   const names = new WeakMap<IncomingMessage, RequestName>();
   const app: FastifyInstance = fastify({
-    // Pino's Logger lacks one member that fastify's own type asks for and never uses.
+    // Fastify's type asks for one member of Pino's logger that ours lacks and fastify never uses.
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion
     loggerInstance: log as unknown as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -80,11 +80,11 @@ export function createApp(options: AppOptions): FastifyInstance {
     keepAliveTimeout: keepAliveTimeoutMs,
     forceCloseConnections: 'idle',
     http: {
-      // Node never ends a slow body when this is the longer one.
+      // If this were the longer timeout, Node would never end a slow body.
       headersTimeout: Math.min(headersTimeoutMs, arrivalMs),
       connectionsCheckingInterval: 1000,
       requireHostHeader: false,
-      // Others ask for protocols that are not spoken here, and mean to be answered all the same.
+      // A request to upgrade to another protocol is answered as if it had not asked.
       shouldUpgradeCallback: asksForWebSocket,
     },
     routerOptions: { ignoreTrailingSlash: false, caseSensitive: true },
@@ -97,7 +97,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
 
   let isWarned = trustedProxies.length > 0;
-  // Instead of a server of our own, with which the framework would listen on one address of `localhost` only.
+  // Instead of fastify's own server, which would listen on only one address of `localhost`.
   app.server.removeAllListeners('request');
   const route = (request: IncomingMessage, response: ServerResponse) => {
     requestLine(request, response, { log, name: () => names.get(request) });
@@ -114,7 +114,10 @@ export function createApp(options: AppOptions): FastifyInstance {
     if (!isWarned && request.headers['x-forwarded-for'] !== undefined) {
       isWarned = true;
       const from = request.raw.socket.remoteAddress;
-      log.warn({ from }, 'a proxy stands in front, and everybody counts as one: see --trust-proxy');
+      log.warn(
+        { from },
+        'requests come through a reverse proxy, so all callers count as one: see --trust-proxy',
+      );
     }
     const isProbe = request.url === '/healthz' || request.url === '/readyz';
     if (isAmbiguous(request.raw)) {
@@ -154,7 +157,27 @@ export function createApp(options: AppOptions): FastifyInstance {
   return app;
 }
 
-/** Whether a browser shows the answer to a person: only they name HTML as what they take. */
+/** Whether a browser will show the response to a person: only then does `Accept` name HTML. */
 function asksForPage({ method, headers }: FastifyRequest): boolean {
   return method === 'GET' && /\btext\/html\b/i.test(headers.accept ?? '');
+}
+
+interface HealthOptions {
+  /** Resolves if a request could be served, rejects if not. */
+  readonly ready: () => Promise<void>;
+}
+
+/** `/healthz`: the process is alive. `/readyz`: it can serve requests. Neither reveals details. */
+function healthRoutes(app: FastifyInstance, { ready }: HealthOptions): void {
+  app.get('/healthz', async () => ({ status: 'ok' }));
+
+  app.get('/readyz', async (request, reply) => {
+    try {
+      await ready();
+      return { status: 'ready' };
+    } catch (error) {
+      request.log.error({ err: error }, 'not ready');
+      return reply.code(503).send({ status: 'unavailable' });
+    }
+  });
 }

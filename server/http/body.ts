@@ -3,15 +3,16 @@ import type { IncomingMessage } from 'node:http';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 
 /**
- * The whole body of a request, at most `maxBytes`; a longer one is refused as soon as that is known.
+ * The whole body of a request, at most `maxBytes`. Returned directly if it has already arrived. A longer body is
+ * refused as soon as its length is known.
  *
- * @throws {GatewayRefusal} `too_large`, `cancelled` when the caller went away before its end.
+ * @throws {GatewayRefusal} `too_large`, `cancelled` if the caller disconnects before the end.
  */
-export async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+export function readBody(request: IncomingMessage, maxBytes: number): Buffer | Promise<Buffer> {
   const tooLarge = () =>
     new GatewayRefusal('too_large', { detail: `at most ${maxBytes} bytes are taken` });
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
-  // What went away while somebody looked who it was says so no more.
+  // The caller disconnected during authentication; no event will follow.
   if (request.destroyed) throw new GatewayRefusal('cancelled');
   if (request.complete) {
     const whole: Buffer = request.read() ?? Buffer.alloc(0);

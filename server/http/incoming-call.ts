@@ -1,19 +1,38 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 
-import type { GatewayRequest } from '#gateway/exchange';
+import type { Departure, GatewayRequest } from '#gateway/request';
 import { readBody } from './body.ts';
 
-/** What the way to the gateway has found out about a request. */
+/** What is known about a request before the gateway gets it. */
 export interface IncomingCallDetails {
   readonly id: string;
   readonly organization: string;
   readonly server: string;
   readonly maxBodyBytes: number;
-  /** Where it comes from. */
+  /** The caller's address. */
   readonly address: string | undefined;
+  /** Told when the answer is over, whether or not all of it went out. */
+  readonly closed?: () => void;
 }
 
-/** A request of `node:http` as the gateway sees it. What most calls never ask for is made when it is. */
+/** Reports that a response was closed before its end. */
+class LostConnection implements Departure {
+  #listeners: (() => void)[] | undefined;
+  aborted = false;
+
+  addEventListener(_: 'abort', listener: () => void): void {
+    if (this.aborted) return;
+    this.#listeners ??= [];
+    this.#listeners.push(listener);
+  }
+
+  tell(): void {
+    this.aborted = true;
+    for (const listener of this.#listeners ?? []) listener();
+  }
+}
+
+/** A request of `node:http` as the gateway sees it. */
 export class IncomingCall implements GatewayRequest {
   readonly id: string;
   readonly method: string;
@@ -22,10 +41,9 @@ export class IncomingCall implements GatewayRequest {
   readonly address: string | undefined;
   readonly headers: IncomingHttpHeaders;
   readonly rawHeaders: readonly string[];
+  readonly gone: Departure;
   readonly #request: IncomingMessage;
   readonly #maxBodyBytes: number;
-  #gone: AbortController | undefined;
-  #hasLeft = false;
 
   constructor(request: IncomingMessage, response: ServerResponse, details: IncomingCallDetails) {
     this.id = details.id;
@@ -37,22 +55,16 @@ export class IncomingCall implements GatewayRequest {
     this.rawHeaders = request.rawHeaders;
     this.#request = request;
     this.#maxBodyBytes = details.maxBodyBytes;
+    const gone = new LostConnection();
+    this.gone = gone;
+    if (response.destroyed) gone.tell();
     response.on('close', () => {
-      if (response.writableFinished) return;
-      this.#hasLeft = true;
-      this.#gone?.abort();
+      details.closed?.();
+      if (!response.writableFinished) gone.tell();
     });
   }
 
-  get gone(): AbortSignal {
-    if (!this.#gone) {
-      this.#gone = new AbortController();
-      if (this.#hasLeft) this.#gone.abort();
-    }
-    return this.#gone.signal;
-  }
-
-  readBody(): Promise<Buffer> {
+  readBody(): Buffer | Promise<Buffer> {
     return readBody(this.#request, this.#maxBodyBytes);
   }
 }

@@ -60,7 +60,7 @@ function isEndpointPath(url: string, organization: string, server: string): bool
   return isSlug(organization) && isSlug(server) && path.endsWith(`/mcp/${organization}/${server}`);
 }
 
-/** For pages of the origins that the operator listed, and for nobody else. */
+/** Only for pages of the origins that the operator listed. */
 function corsHeaders(
   { headers }: FastifyRequest<Place>,
   allowedOrigins: readonly string[],

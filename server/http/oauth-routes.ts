@@ -1,38 +1,41 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-
+import { networkOf } from '#accounts/guess-limit';
 import type { RefusalLog } from '#audit/counted-refusals';
-import { claimedClient } from '#oauth/claimed-client';
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { findClient } from '#db/clients';
+import { claimedClient } from '#oauth/client-authentication';
+import { ownClientDocument } from '#oauth/client-documents';
 import type { FailedAttempts } from '#oauth/failed-attempts';
-import { parseForm, type Form } from '#oauth/form';
+import { type Form, parseForm } from '#oauth/forms';
+import { tokenEndpoint, type TokenEndpointContext } from '#oauth/grants';
 import {
   introspectionEndpoint,
   type IntrospectionEndpointPorts,
-} from '#oauth/introspection-endpoint';
+  userinfoEndpoint,
+  type UserinfoEndpointPorts,
+} from '#oauth/introspection';
 import { authorizationServerMetadata, protectedResourceMetadata } from '#oauth/metadata';
-import { OAuthRefusal } from '#oauth/oauth-refusal';
-import { ownClientDocument } from '#oauth/own-client-document';
-import { revocationEndpoint, type RevocationEndpointPorts } from '#oauth/revocation-endpoint';
-import { tokenEndpoint, type TokenEndpointPorts } from '#oauth/token-endpoint';
-import { userinfoEndpoint, type UserinfoEndpointPorts } from '#oauth/userinfo-endpoint';
+import { OAuthError } from '#oauth/oauth-error';
+import { registrationEndpoint, type RegistrationEndpointPorts } from '#oauth/registration';
+import { revocationEndpoint, type RevocationEndpointPorts } from '#oauth/revocation';
+import type { SigningKeys } from '#oauth/signing-keys';
 import { isSlug } from '#organizations/slug';
-import { networkOf } from '#people/network-of';
-import type { SigningKeys } from '#signing/signing-key';
-import { upstreamClientDocument } from '#upstream-access/client-document';
-import { audited } from './audited.ts';
-import { oauthBodies } from './oauth-bodies.ts';
+import { upstreamClientDocument } from '#upstreams/credentials/authorization-client';
+import { visitOf } from '#web/page-session';
+import { oauthErrorAnswer } from './error-answers.ts';
 
 export interface OAuthRoutesOptions {
   readonly base: string;
   readonly keys: SigningKeys;
   readonly dynamicRegistration?: boolean;
   readonly failedAttempts: FailedAttempts;
-  readonly ports: TokenEndpointPorts &
-    RevocationEndpointPorts &
+  readonly ports: Omit<TokenEndpointContext, 'source'> &
+    Omit<RevocationEndpointPorts, 'source'> &
     IntrospectionEndpointPorts &
     UserinfoEndpointPorts & { readonly refusals: RefusalLog };
 }
 
-/** The OAuth endpoints and the documents that lead a client to them. */
+/** The OAuth endpoints and the documents that describe them to clients. */
 export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): void {
   const { base, keys, ports, failedAttempts, dynamicRegistration = false } = options;
   oauthBodies(app);
@@ -41,10 +44,10 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
     void reply.headers({ 'Cache-Control': 'no-store', Pragma: 'no-cache' });
     try {
       return await guarded(request, failedAttempts, (form, proof) =>
-        tokenEndpoint(form, proof, audited(request, ports)),
+        tokenEndpoint(form, proof, { ...ports, source: visitOf(request) }),
       );
     } catch (refusal) {
-      if (refusal instanceof OAuthRefusal) await noteDenied(request, refusal, ports);
+      if (refusal instanceof OAuthError) await noteDenied(request, refusal, ports);
       throw refusal;
     }
   });
@@ -58,15 +61,15 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
 
   app.post('/api/oauth/revoke', async (request, reply) => {
     await guarded(request, failedAttempts, (form, proof) =>
-      revocationEndpoint(form, proof, audited(request, ports)),
+      revocationEndpoint(form, proof, { ...ports, source: visitOf(request) }),
     );
     return reply.header('Cache-Control', 'no-store').send();
   });
 
   app.get('/api/oauth/userinfo', async (request, reply) => {
     void reply.header('Cache-Control', 'no-store');
-    const told = await userinfoEndpoint(request.headers.authorization, ports);
-    if (told) return told;
+    const claims = await userinfoEndpoint(request.headers.authorization, ports);
+    if (claims) return claims;
     void reply.code(401).header('WWW-Authenticate', 'Bearer error="invalid_token"');
     return { error: 'invalid_token', error_description: 'no valid access token of a person' };
   });
@@ -84,7 +87,7 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
     '/oauth/clients/upstream/:organization/:server',
     ({ organization = '', server = '' }) =>
       isSlug(organization) && isSlug(server)
-        ? upstreamClientDocument(base, { organization, server })
+        ? upstreamClientDocument(base, { organization, name: server })
         : undefined,
   );
   publicDocument(
@@ -97,10 +100,10 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
   );
 }
 
-/** Headers that decide who is asking, and what; sent twice, a proxy might heed the other one. */
+/** If one of these were sent twice, a reverse proxy might use the other one. */
 const singleHeaders = ['authorization', 'content-type'];
 
-/** What a client asks for, unless it or its address has failed to prove itself too often. */
+/** Refuses a client or address that failed to authenticate too often. */
 async function guarded<Answer>(
   request: FastifyRequest,
   failedAttempts: FailedAttempts,
@@ -112,18 +115,18 @@ async function guarded<Answer>(
   return failedAttempts.guard(attempt, () => act(form, authorization));
 }
 
-/** A token that was not given stands in the record of the organization whose client asked, or seemed to. */
+/** A refused token is recorded for the organization of the client, or of the client that the request claimed. */
 async function noteDenied(
   request: FastifyRequest,
-  { code }: OAuthRefusal,
-  { clients, refusals }: OAuthRoutesOptions['ports'],
+  { code }: OAuthError,
+  { db, refusals }: OAuthRoutesOptions['ports'],
 ): Promise<void> {
   const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
   const named = new URLSearchParams(body.toString('utf8'));
   const claimed = claimedClient(new Map(named), request.headers.authorization);
-  const client = claimed === undefined ? undefined : await clients.byId(claimed);
+  const client = claimed === undefined ? undefined : await findClient(db, claimed);
   await refusals.note({
-    actor: 'nobody',
+    actor: 'anonymous',
     organization: client?.serverPath?.split('/')[0],
     action: `token.${code.replaceAll('_', '-')}`,
     target: client && `client:${client.id}`,
@@ -133,21 +136,21 @@ async function noteDenied(
 }
 
 function formOf(request: FastifyRequest): Form {
-  // A secret in a URL ends up in histories and logs, so nothing is taken from there. RFC 6749 §2.3.1
+  // Secrets in URLs end up in histories and logs, so the query is not accepted. RFC 6749 §2.3.1
   if (/[?#]/.test(request.raw.url ?? '')) {
-    throw new OAuthRefusal('invalid_request', 'parameters belong in the body, not in the URL');
+    throw new OAuthError('invalid_request', 'parameters belong in the body, not in the URL');
   }
   const repeated = singleHeaders.find(
     (name) => (request.raw.headersDistinct[name]?.length ?? 0) > 1,
   );
   if (repeated !== undefined) {
-    throw new OAuthRefusal('invalid_request', `the header ${repeated} is repeated`);
+    throw new OAuthError('invalid_request', `the header ${repeated} is repeated`);
   }
   const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
   return parseForm(request.headers['content-type'], body);
 }
 
-/** A document that any page may read: it is the same for everybody and holds nothing private. */
+/** A document that any web page may read, because it is the same for everyone and not private. */
 function publicDocument(
   app: FastifyInstance,
   path: string,
@@ -169,4 +172,64 @@ function publicDocument(
       .code(204)
       .send(),
   );
+}
+
+const maxPerHour = 30;
+const hourSeconds = 3600;
+const mostNetworks = 10_000;
+
+/** `POST {base}/api/oauth/register`, at most thirty an hour for each network. RFC 7591 §3 */
+export function registrationRoute(
+  app: FastifyInstance,
+  ports: RegistrationEndpointPorts & { readonly clock: Clock },
+): void {
+  const recent = new Map<string, EpochSeconds[]>();
+  oauthBodies(app);
+
+  app.post('/api/oauth/register', async (request, reply) => {
+    const type = request.headers['content-type']?.split(';')[0]?.trim().toLowerCase();
+    if (type !== 'application/json') {
+      throw new OAuthError('invalid_client_metadata', 'the body must be application/json');
+    }
+    const now = ports.clock.now();
+    const network = networkOf(request.ip);
+    const before = (recent.get(network) ?? []).filter((at) => at > now - hourSeconds);
+    if (before.length >= maxPerHour) {
+      throw new OAuthError('slow_down', 'too many registrations from this address', {
+        retryAfterSeconds: Math.max(1, (before[0] ?? now) + hourSeconds - now),
+      });
+    }
+    // Deleted before it is set, so that the map keeps the order of the latest registration and evicts the oldest.
+    recent.delete(network);
+    if (recent.size >= mostNetworks) recent.delete(recent.keys().next().value ?? '');
+    recent.set(network, [...before, now]);
+    const registration = await registrationEndpoint(parseJson(request.body), ports);
+    return reply.code(201).header('Cache-Control', 'no-store').send(registration);
+  });
+}
+
+function parseJson(body: unknown): unknown {
+  try {
+    return JSON.parse(String(body));
+  } catch {
+    throw new OAuthError('invalid_client_metadata', 'the body is not JSON');
+  }
+}
+
+const maxBodyBytes = 16 * 1024;
+
+/** Settings of all OAuth endpoints: a small body, read as bytes, and errors in the form of RFC 6749 §5.2. */
+function oauthBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(
+    '*',
+    { parseAs: 'buffer', bodyLimit: maxBodyBytes },
+    (_request, body, done) => done(null, body),
+  );
+  app.setErrorHandler((error, request, reply) => {
+    const { status, headers, body } = oauthErrorAnswer(error);
+    if (status >= 500) request.log.error({ err: error }, 'request failed');
+    else request.log.info({ code: body.error, reason: body.error_description }, 'request refused');
+    return reply.code(status).headers(headers).header('Cache-Control', 'no-store').send(body);
+  });
 }

@@ -1,22 +1,41 @@
 import type { ServerResponse } from 'node:http';
 
-import type { GatewayAnswer } from '#gateway/exchange';
+import type { GatewayAnswer } from '#gateway/request';
 
-/** Sends what the gateway answers, as fast as the caller takes it. Rejects when it cannot begin. */
-export async function sendAnswer(response: ServerResponse, answer: GatewayAnswer): Promise<void> {
-  const { status, headers, body } = answer;
+/**
+ * Sends the gateway's response at the speed of the caller. `more` are additional headers, names and values in turn. A body
+ * that is whole is sent when this returns. Throws or rejects if the response cannot begin.
+ */
+export function sendAnswer(
+  response: ServerResponse,
+  { status, headers, body }: GatewayAnswer,
+  more: readonly string[] = [],
+): Promise<void> | undefined {
+  // Node writes a list as it is, whereas it takes an object apart and validates it twice.
+  const head: string[] = [];
+  for (const name of Object.keys(headers)) head.push(name, headers[name] ?? '');
+  head.push(...more);
   if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) {
-    const length = status === 204 ? {} : { 'Content-Length': Buffer.byteLength(body ?? '') };
-    response.writeHead(status, { ...headers, ...length });
-    // As a string it goes out in one write with the headers.
+    if (status !== 204) head.push('Content-Length', String(Buffer.byteLength(body ?? '')));
+    response.writeHead(status, head);
+    // A string goes out in one write with the headers.
     if (body instanceof Uint8Array) response.end(latin1(body), 'latin1');
     else response.end(body);
-    return;
+    return undefined;
   }
+  return sendStream(response, status, head, body);
+}
+
+async function sendStream(
+  response: ServerResponse,
+  status: number,
+  head: readonly string[],
+  body: AsyncIterable<Uint8Array>,
+): Promise<void> {
   try {
-    response.writeHead(status, headers);
-    if (headers['Content-Type'] === 'text/event-stream') response.flushHeaders();
-    // A caller that left is no reason to stop reading: whether the call goes on is the gateway's to say.
+    response.writeHead(status, [...head]);
+    if (head.includes('text/event-stream')) response.flushHeaders();
+    // If the caller disconnects, keep reading: the gateway decides whether the call goes on.
     for await (const chunk of body) {
       if (!response.destroyed && !response.write(chunk)) await drained(response);
     }

@@ -1,22 +1,19 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-
-import type { AdministrationPorts } from '#administration/administration-ports';
-import { ownServer } from '#administration/shown-server';
-import { changeServerSettings, serverSettings } from '#administration/server-settings';
-import { fromWire, toWire } from '#api/wire-names';
+import type { AdministrationPorts } from '#admin/operation';
+import { changeServerSettings, serverSettings } from '#admin/server-settings';
+import { ownServer } from '#admin/paths';
+import { fromWire, toWire } from '#admin/wire-names';
 import type { RefusalLog } from '#audit/counted-refusals';
-import type { CredentialUse } from '#credentials/usage';
-import { allScopes, type Scope } from '#credentials/scope';
-import type { Admission } from '#gateway/admission';
-import { admit, type AdmitPorts } from '#gateway/admit';
+import type { CredentialUse } from '#db/last-uses';
+import type { ServerRecord } from '#db/servers';
+import { type Admission, admit, type AdmitPorts, presentedCredential } from '#gateway/admission';
 import { errorAnswer } from '#gateway/errors';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
-import { presentedCredential } from '#gateway/presented-credential';
-import { OAuthRefusal } from '#oauth/oauth-refusal';
+import { OAuthError } from '#oauth/oauth-error';
+import { allScopes, type Scope } from '#oauth/scopes';
 import { limitNames } from '#organizations/server-limits';
 import { isSlug } from '#organizations/slug';
-import type { ServerRecord } from '#organizations/server-record';
-import { adminErrorAnswer } from './admin-error-answer.ts';
+import { adminErrorAnswer } from './error-answers.ts';
 
 const maxBodyBytes = 256 * 1024;
 
@@ -26,16 +23,16 @@ interface Place {
 
 export interface ServerSettingsOptions extends AdmitPorts {
   readonly base: string;
-  readonly administration: Pick<AdministrationPorts, 'organizations' | 'together' | 'clock'>;
+  readonly administration: Pick<AdministrationPorts, 'db' | 'clock'>;
   readonly refusals: RefusalLog;
   readonly used: (use: CredentialUse, usedAt: number) => void;
   readonly isAllowedOrigin: (origin: string | undefined) => boolean;
 }
 
 /**
- * `GET` and `PATCH {base}/api/servers/{organization}/{server}`: how a server presents itself, for the credentials of
- * its MCP endpoint with the scopes `mcp:server:read` and `mcp:server:manage`. A change may say by `If-Match`
- * which version it is of; a version is changed once, and of several changes at once each sees the one before.
+ * `GET` and `PATCH {base}/api/servers/{organization}/{server}`: how a server presents itself, for credentials of its
+ * MCP endpoint with the scopes `mcp:server:read` and `mcp:server:manage`. A change may name its version in
+ * `If-Match`. Each version is changed once, and concurrent changes apply one after the other.
  *
  * RFC 5789, RFC 9110 §13.1
  */
@@ -81,7 +78,7 @@ export function serverSettingsRoutes(app: FastifyInstance, options: ServerSettin
   });
 }
 
-/** The whole of the server: what lets a caller in knows only what calls need. */
+/** Reads the complete server: admission only knows what calls need. */
 function current(
   { organization, server }: Place['Params'],
   ports: ServerSettingsOptions['administration'],
@@ -100,13 +97,13 @@ function shown(server: ServerRecord, request: FastifyRequest, reply: FastifyRepl
   return reply.send(toWire({ organization, name, ...settings }));
 }
 
-/** Whether a condition names this version; none is met by any. RFC 9110 §13.1.1, §13.1.2 */
+/** Whether a condition names this version. Without a condition, or with `*`, any does. RFC 9110 §13.1.1, §13.1.2 */
 function holds(condition: string | undefined, version: string): boolean {
   if (condition === undefined || condition.trim() === '*') return true;
   return condition.split(',').some((tag) => tag.trim().replace(/^W\//, '') === `"${version}"`);
 }
 
-/** @throws {GatewayRefusal} what the MCP endpoint would say of the credential, or `insufficient_scope` */
+/** @throws {GatewayRefusal} as the MCP endpoint would for this credential, or `insufficient_scope` */
 async function admitted(
   request: FastifyRequest<Place>,
   needed: Scope,
@@ -118,9 +115,9 @@ async function admitted(
     throw new GatewayRefusal('foreign_origin', { detail: origin?.slice(0, 200) ?? '' });
   }
   const presented = presentedCredential(request.raw.rawHeaders);
-  // No name of another form is anybody's, nor worth writing down.
+  // Names of any other form cannot exist and are not worth recording.
   if (!isSlug(organization) || !isSlug(server)) throw new GatewayRefusal('bad_credential');
-  let actor = 'nobody';
+  let actor = 'anonymous';
   try {
     const admission = await admit(presented, { organization, server }, options);
     const { credential, scopes, principal } = admission;
@@ -146,13 +143,13 @@ async function admitted(
   }
 }
 
-/** What `null` in the place of a setting stands for. */
+/** The value that `null` stands for in a setting. */
 function emptied(name: string): unknown {
   if (name === 'hiddenTools') return [];
   return name === 'limits' ? Object.fromEntries(limitNames.map((limit) => [limit, null])) : '';
 }
 
-/** The gateway's refusal as this API words it: the same status and challenge, RFC 6749 §5.2 JSON. */
+/** The gateway's refusal in the form of this API: the same status and challenge, with JSON of RFC 6749 §5.2. */
 function refusalAnswer(refusal: GatewayRefusal, base: string, serverPath: string) {
   const { status, headers, body } = errorAnswer(refusal, {
     base,
@@ -167,25 +164,25 @@ function refusalAnswer(refusal: GatewayRefusal, base: string, serverPath: string
 }
 
 /**
- * The members to change. `null` empties one. RFC 7396
+ * The members to change. `null` clears one. RFC 7396
  *
- * @throws {OAuthRefusal} `invalid_request`
- * @throws {AdministrationRefusal} `invalid` for a name that is none
+ * @throws {OAuthError} `invalid_request`
+ * @throws {AdministrationRefusal} `invalid` for an unknown name
  */
 function jsonOf({ body, headers }: FastifyRequest): object {
   const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
   if (type !== 'application/json' && type !== 'application/merge-patch+json') {
-    throw new OAuthRefusal('invalid_request', 'the body must be application/json');
+    throw new OAuthError('invalid_request', 'the body must be application/json');
   }
   const value = objectIn(Buffer.isBuffer(body) ? body : Buffer.alloc(0));
-  if (!value) throw new OAuthRefusal('invalid_request', 'the body is not a JSON object');
+  if (!value) throw new OAuthError('invalid_request', 'the body is not a JSON object');
   const members = Object.entries(fromWire(value)).map(([name, member]) => {
     return [name, member === null ? emptied(name) : member] as const;
   });
   return Object.fromEntries(members);
 }
 
-/** What is no JSON is told the same as what is no object. */
+/** Invalid JSON gets the same error as JSON that is no object. */
 function objectIn(bytes: Uint8Array): object | undefined {
   try {
     const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));

@@ -1,9 +1,9 @@
 const unsafe = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /**
- * One line of text that cannot act on a terminal, break a log into other lines or turn a line around: control
- * characters, line ends and invisible marks are shown as `\u001b`. JSON stays JSON, as that is how it spells them.
- * Whatever is printed or logged goes through here, since names and errors come from servers, files and strangers.
+ * Makes text safe for a terminal or a log line: control characters, line breaks and invisible or bidirectional marks
+ * become `\u001b`. JSON stays JSON, which escapes them in the same way. Everything printed or logged passes through
+ * here, because names and errors come from servers, files and strangers.
  */
 export function printable(text: string): string {
   return text.replace(unsafe, (character) =>

@@ -1,29 +1,25 @@
-import type { OAuthClient } from '#credentials/oauth-client';
-import type { Scope } from '#credentials/scope';
+import type { OAuthClient } from '#db/clients';
 import { parseServerPath } from '#organizations/slug';
-import { errorAnswer, type AnswerTarget, type ErrorAnswer } from './answer-url.ts';
-import { parseAuthorizationQuery, type AuthorizationQuery } from './authorization-query.ts';
-import type { FindClient } from './find-client.ts';
-import { OAuthRefusal } from './oauth-refusal.ts';
-import { withoutOpenIdScopes } from './openid-scopes.ts';
-import { ownClientDocument } from './own-client-document.ts';
-import { matchesRedirectUri } from './redirect-match.ts';
-import { requestedScopes } from './requested-scopes.ts';
+import { ownClientDocument, type ResolveClient } from './client-documents.ts';
+import { decode } from './forms.ts';
+import { OAuthError } from './oauth-error.ts';
+import { matchesRedirectUri } from './redirect-uris.ts';
+import { withoutOpenIdScopes, requestedScopes, type Scope } from './scopes.ts';
 
 const s256Challenge = /^[\w-]{43}$/;
 
-/** What a client asks of a person, everything in it checked. */
+/** A validated authorization request. */
 export interface AuthorizationRequest extends AnswerTarget {
-  /** `{organization}/{server}`; whether it exists is not said before we know who asks. */
+  /** `{organization}/{server}`. Whether it exists is revealed only after sign-in. */
   readonly serverPath: string;
   readonly scopes: readonly Scope[];
   readonly codeChallenge: string;
 }
 
 export type AuthorizationOutcome =
-  /** Neither client nor redirect URI can be trusted: a page of our own. */
-  | { readonly outcome: 'page'; readonly refusal: OAuthRefusal }
-  /** Nothing more is done for a client that anybody can make up until somebody has signed in. */
+  /** Neither client nor redirect URI can be trusted, so the error is shown on a page of this server. */
+  | { readonly outcome: 'page'; readonly refusal: OAuthError }
+  /** The client registered or described itself, and nothing more is done for it until a person has signed in. */
   | { readonly outcome: 'sign-in' }
   /** Everything else that is wrong with the request. */
   | ErrorAnswer
@@ -31,12 +27,12 @@ export type AuthorizationOutcome =
 
 export interface AuthorizationRequestPorts {
   readonly base: string;
-  readonly findClient: FindClient;
+  readonly resolveClient: ResolveClient;
 }
 
 /**
- * Checks an authorization request: first whom an answer may be sent to, on whose failure nothing is
- * redirected, then everything that the client can be told.
+ * Validates an authorization request. Client and redirect URI come first: if they are wrong, the browser is not
+ * redirected. All later errors go to the client.
  *
  * RFC 6749 §4.1.1, RFC 7636 §4.4.1, RFC 8707 §2, RFC 9700 §4.1
  */
@@ -49,8 +45,8 @@ export async function authorizationRequest(
   try {
     const asked = parseAuthorizationQuery(query);
     const clientId = asked.parameters.get('client_id');
-    if (clientId === undefined) throw new OAuthRefusal('invalid_request', 'client_id is missing');
-    const client = await ports.findClient(clientId, { userId });
+    if (clientId === undefined) throw new OAuthError('invalid_request', 'client_id is missing');
+    const client = await ports.resolveClient(clientId, { userId });
     if (client === 'sign-in') return { outcome: 'sign-in' };
     const redirectUri = checkedRedirectUri(asked, client);
     if (client.serverId === undefined && userId === undefined) return { outcome: 'sign-in' };
@@ -58,7 +54,7 @@ export async function authorizationRequest(
     const question = checked(asked, client, ports.base);
     return { outcome: 'request', request: { ...target, ...question } };
   } catch (refusal) {
-    if (!(refusal instanceof OAuthRefusal)) throw refusal;
+    if (!(refusal instanceof OAuthError)) throw refusal;
     if (!target) return { outcome: 'page', refusal };
     return errorAnswer(target, refusal, ports.base);
   }
@@ -67,11 +63,11 @@ export async function authorizationRequest(
 function checkedRedirectUri({ parameters }: AuthorizationQuery, client: OAuthClient): string {
   const redirectUri = parameters.get('redirect_uri');
   if (redirectUri === undefined) {
-    throw new OAuthRefusal('invalid_request', 'redirect_uri is missing');
+    throw new OAuthError('invalid_request', 'redirect_uri is missing');
   }
   const known = client.redirectUris.some((uri) => matchesRedirectUri(redirectUri, uri));
   if (known) return redirectUri;
-  throw new OAuthRefusal('invalid_request', 'redirect_uri is not one that the client registered');
+  throw new OAuthError('invalid_request', 'redirect_uri is not one that the client registered');
 }
 
 function answerTarget(
@@ -80,7 +76,7 @@ function answerTarget(
   { parameters }: AuthorizationQuery,
   base: string,
 ): AnswerTarget {
-  // Our own document belongs to no server either, and what it says is ours.
+  // The document of our own proxy belongs to no server either, but it is trusted.
   const isSelfRegistered = serverId === undefined && id !== ownClientDocument(base).client_id;
   const state = parameters.get('state');
   return { clientId: id, clientName: name, isSelfRegistered, redirectUri, state };
@@ -91,8 +87,8 @@ function checked(
   client: OAuthClient,
   base: string,
 ): Omit<AuthorizationRequest, keyof AnswerTarget> {
-  const refuse = (...words: ConstructorParameters<typeof OAuthRefusal>) => {
-    throw new OAuthRefusal(...words);
+  const refuse = (...words: ConstructorParameters<typeof OAuthError>) => {
+    throw new OAuthError(...words);
   };
   const responseType = parameters.get('response_type');
   if (responseType === undefined) refuse('invalid_request', 'response_type is missing');
@@ -101,7 +97,7 @@ function checked(
     refuse('invalid_request', 'response_mode must be query');
   }
   const codeChallenge = parameters.get('code_challenge');
-  if (codeChallenge === undefined) throw new OAuthRefusal('invalid_request', 'PKCE is required');
+  if (codeChallenge === undefined) throw new OAuthError('invalid_request', 'PKCE is required');
   if (parameters.get('code_challenge_method') !== 'S256') {
     refuse('invalid_request', 'code_challenge_method must be S256');
   }
@@ -113,22 +109,122 @@ function checked(
   return { serverPath, scopes, codeChallenge };
 }
 
-/** The server that the tokens are to be for. RFC 8707 §2 */
+/** The server that the tokens are for. RFC 8707 §2 */
 function requestedServer(
   resources: readonly string[],
   { serverPath }: OAuthClient,
   base: string,
 ): string {
   const [resource, ...others] = resources;
-  if (others.length > 0) throw new OAuthRefusal('invalid_target', 'one resource at a time');
+  if (others.length > 0) throw new OAuthError('invalid_target', 'one resource at a time');
   if (serverPath !== undefined) {
     const own = `${base}/mcp/${serverPath}`;
     if (resource === undefined || resource === own) return serverPath;
-    throw new OAuthRefusal('invalid_target', `this client is for ${own}`);
+    throw new OAuthError('invalid_target', `this client is for ${own}`);
   }
-  if (resource === undefined) throw new OAuthRefusal('invalid_target', 'resource is missing');
+  if (resource === undefined) throw new OAuthError('invalid_target', 'resource is missing');
   const start = `${base}/mcp/`;
   const path = resource.startsWith(start) ? resource.slice(start.length) : '';
   if (parseServerPath(path)) return path;
-  throw new OAuthRefusal('invalid_target', `resource must be ${start}ORGANIZATION/SERVER`);
+  throw new OAuthError('invalid_target', `resource must be ${start}ORGANIZATION/SERVER`);
+}
+
+const maxQueryLength = 16_384;
+const maxStateBytes = 4096;
+
+/** The parameters of an authorization request, each at most once. A parameter without a value is absent. */
+export interface AuthorizationQuery {
+  readonly parameters: ReadonlyMap<string, string>;
+  /** The distinct values of `resource`, the only parameter that may be repeated. RFC 8707 §2 */
+  readonly resources: readonly string[];
+}
+
+/**
+ * Parses the query of an authorization request strictly: if two parsers could disagree about it, the browser is not
+ * redirected.
+ *
+ * RFC 6749 §3.1
+ *
+ * @throws {OAuthError} `invalid_request`
+ */
+export function parseAuthorizationQuery(query: string): AuthorizationQuery {
+  const refused = (why: string) => new OAuthError('invalid_request', why);
+  if (query.length > maxQueryLength) throw refused('the request is too long');
+  const parameters = new Map<string, string>();
+  const resources = new Set<string>();
+  const seen = new Set<string>();
+  for (const pair of query.split('&').filter(Boolean)) {
+    const equals = pair.indexOf('=');
+    const name = decode(equals < 0 ? pair : pair.slice(0, equals));
+    const value = equals < 0 ? '' : decode(pair.slice(equals + 1));
+    if (name === 'resource') {
+      if (value !== '') resources.add(value);
+      continue;
+    }
+    if (seen.has(name)) throw refused('a parameter is repeated');
+    seen.add(name);
+    if (value !== '') parameters.set(name, value);
+  }
+  if (Buffer.byteLength(parameters.get('state') ?? '') > maxStateBytes) {
+    throw refused(`state is longer than ${maxStateBytes} bytes`);
+  }
+  return { parameters, resources: [...resources] };
+}
+
+/** The client and redirect URI that receive the answer of the authorization endpoint. */
+export interface AnswerTarget {
+  readonly clientId: string;
+  readonly clientName: string;
+  /** Whether the client described or registered itself, which anyone can do. */
+  readonly isSelfRegistered: boolean;
+  readonly redirectUri: string;
+  readonly state: string | undefined;
+}
+
+/** The redirect URI with the answer appended to any query that it has. RFC 6749 §4.1.2, RFC 9207 §2 */
+export function answerUrl(
+  { redirectUri, state }: Pick<AnswerTarget, 'redirectUri' | 'state'>,
+  answer: Readonly<Record<string, string>>,
+  issuer: string,
+): string {
+  const query = new URLSearchParams(answer);
+  if (state !== undefined) query.set('state', state);
+  query.set('iss', issuer);
+  return `${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query.toString()}`;
+}
+
+/** The redirect URI with an error appended. RFC 6749 §4.1.2.1 */
+export function errorUrl(
+  target: AnswerTarget,
+  { code, message }: OAuthError,
+  issuer: string,
+): string {
+  return answerUrl(target, { error: code, error_description: message }, issuer);
+}
+
+/** How an error reaches the client when the person had no say in it. */
+export type ErrorAnswer =
+  | { readonly outcome: 'redirect'; readonly location: string }
+  /** A page explains the error, and the person decides whether to go on to `location`. */
+  | {
+      readonly outcome: 'refused';
+      readonly refusal: OAuthError;
+      readonly target: AnswerTarget;
+      readonly location: string;
+    };
+
+/**
+ * Redirects only to clients that an administrator created. Any other redirect URI may be a malicious site, and the
+ * link to it would start with the address of this server.
+ *
+ * RFC 9700 §4.11.2
+ */
+export function errorAnswer(
+  target: AnswerTarget,
+  refusal: OAuthError,
+  issuer: string,
+): ErrorAnswer {
+  const location = errorUrl(target, refusal, issuer);
+  if (!target.isSelfRegistered) return { outcome: 'redirect', location };
+  return { outcome: 'refused', refusal, target, location };
 }

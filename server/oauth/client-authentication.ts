@@ -1,12 +1,72 @@
-import { hashSecret, isWellFormedSecret } from '#credentials/secret-format';
-import type { Clock } from '#clock/clock';
-import type { OAuthClient, OAuthClientStore } from '#credentials/oauth-client';
-import { decode, type Form } from './form.ts';
-import { OAuthRefusal } from './oauth-refusal.ts';
+import { createLocalJWKSet, decodeJwt, jwtVerify } from 'jose';
+import { z } from 'zod';
 
-export interface ClientAuthenticationPorts {
-  readonly clients: Pick<OAuthClientStore, 'byId' | 'hasSecret'>;
+import type { Clock } from '#clock/clock';
+import { checkClientSecret, markAssertionUsed } from '#db/client-secrets';
+import { findClient, type OAuthClient } from '#db/clients';
+import type { Db } from '#db/transaction';
+import { decode, type Form } from './forms.ts';
+import { OAuthError } from './oauth-error.ts';
+import { hashSecret, isWellFormedSecret } from './secrets.ts';
+
+/** What identifying a client needs. */
+export interface ClientContext {
+  /** The public URL of this server. */
+  readonly base: string;
+  readonly db: Db;
   readonly clock: Clock;
+}
+
+/** The client that sent a request to an OAuth endpoint, and whether it authenticated. */
+export interface IdentifiedClient {
+  readonly client: OAuthClient;
+  readonly authenticated: boolean;
+}
+
+/**
+ * Identifies the client by its credentials or, if it need not authenticate, by its `client_id` alone. Credentials
+ * that are sent are always checked.
+ *
+ * RFC 6749 §2.3, §3.2.1
+ *
+ * @throws {OAuthError} `invalid_client`, `invalid_request`
+ */
+export async function identifyClient(
+  form: Form,
+  authorization: string | undefined,
+  ports: ClientContext,
+): Promise<IdentifiedClient> {
+  const hasSecret = authorization !== undefined || form.has('client_secret');
+  if (form.has('client_assertion') || form.has('client_assertion_type')) {
+    if (hasSecret) throw new OAuthError('invalid_request', 'one client authentication at a time');
+    return { client: await privateKeyJwt(form, ports), authenticated: true };
+  }
+  if (hasSecret) {
+    return { client: await authenticateClient(form, authorization, ports), authenticated: true };
+  }
+  const clientId = form.get('client_id');
+  if (clientId === undefined) throw new OAuthError('invalid_request', 'client_id is missing');
+  const client = await findClient(ports.db, clientId);
+  if (!client || client.revokedAt !== undefined) throw notAuthenticated();
+  if (client.authenticationRequired) throw notAuthenticated();
+  return { client, authenticated: false };
+}
+
+/** Returns the client if it authenticated. @throws {OAuthError} `invalid_client` */
+export function provedClient({ client, authenticated }: IdentifiedClient): OAuthClient {
+  if (authenticated) return client;
+  throw notAuthenticated();
+}
+
+export function notAuthenticated(): OAuthError {
+  return new OAuthError('invalid_client', 'client authentication failed');
+}
+
+/** The client id that a request claims, unverified. */
+export function claimedClient(form: Form, authorization: string | undefined): string | undefined {
+  const encoded = /^Basic +([\w+/=-]+)$/i.exec(authorization ?? '')?.[1];
+  if (encoded === undefined) return form.get('client_id');
+  return Buffer.from(encoded, 'base64').toString('utf8').split(':')[0];
 }
 
 interface Presented {
@@ -16,27 +76,27 @@ interface Presented {
 }
 
 /**
- * The client that a request to the token or revocation endpoint proves to be, by HTTP Basic or by
- * `client_secret` in the body, never by both. A client that registered keys has no secret that counts.
- * Wrong, unknown and revoked are one answer, reached by the same steps.
+ * Authenticates the client of a token or revocation request, by HTTP Basic or by `client_secret` in the body, but not
+ * both. A client with registered keys has no valid secret. Wrong, unknown and revoked credentials get the same answer
+ * in the same time.
  *
  * RFC 6749 §2.3.1
  *
- * @throws {OAuthRefusal} `invalid_client`, `invalid_request`
+ * @throws {OAuthError} `invalid_client`, `invalid_request`
  */
 export async function authenticateClient(
   form: Form,
   authorization: string | undefined,
-  { clients, clock }: ClientAuthenticationPorts,
+  { db, clock }: Pick<ClientContext, 'db' | 'clock'>,
 ): Promise<OAuthClient> {
   const { clientId, secret, by } = presented(form, authorization);
   const active =
     isWellFormedSecret('secret_', secret) &&
-    (await clients.hasSecret(clientId, hashSecret(secret), clock.now()));
-  const client = await clients.byId(clientId);
-  if (!client || !active || client.revokedAt !== undefined) throw refused(by);
-  // Whoever registered keys must not be taken for somebody who has found an old secret.
-  if (client.jwks !== undefined) throw refused(by);
+    (await checkClientSecret(db, clientId, hashSecret(secret), clock.now()));
+  const client = await findClient(db, clientId);
+  if (!client || !active || client.revokedAt !== undefined) throw secretRefused(by);
+  // Once a client has registered keys, an old secret must not impersonate it.
+  if (client.jwks !== undefined) throw secretRefused(by);
   return client;
 }
 
@@ -46,28 +106,28 @@ function presented(form: Form, authorization: string | undefined): Presented {
   if (authorization !== undefined) {
     const basic = parseBasic(authorization);
     if (secret !== undefined) {
-      throw new OAuthRefusal('invalid_request', 'client credentials in the header and in the body');
+      throw new OAuthError('invalid_request', 'client credentials in the header and in the body');
     }
     if (clientId !== undefined && clientId !== basic.clientId) {
-      throw new OAuthRefusal('invalid_request', 'client_id differs from the Authorization header');
+      throw new OAuthError('invalid_request', 'client_id differs from the Authorization header');
     }
     return basic;
   }
-  if (clientId === undefined) throw new OAuthRefusal('invalid_request', 'client_id is missing');
-  if (secret === undefined) throw refused('body');
+  if (clientId === undefined) throw new OAuthError('invalid_request', 'client_id is missing');
+  if (secret === undefined) throw secretRefused('body');
   return { clientId, secret, by: 'body' };
 }
 
 function parseBasic(authorization: string): Presented {
   const encoded = /^Basic +([A-Za-z0-9+/=_-]+)$/i.exec(authorization)?.[1];
   if (encoded === undefined) {
-    throw new OAuthRefusal('invalid_client', 'client authentication failed', {
+    throw new OAuthError('invalid_client', 'client authentication failed', {
       challenge: 'Basic',
     });
   }
   const text = Buffer.from(encoded, 'base64').toString('utf8');
   const colon = text.indexOf(':');
-  if (colon < 0) throw refused('Basic');
+  if (colon < 0) throw secretRefused('Basic');
   return {
     clientId: decode(text.slice(0, colon)),
     secret: decode(text.slice(colon + 1)),
@@ -75,7 +135,94 @@ function parseBasic(authorization: string): Presented {
   };
 }
 
-function refused(by: Presented['by']): OAuthRefusal {
+function secretRefused(by: Presented['by']): OAuthError {
   const options = by === 'Basic' ? ({ challenge: 'Basic' } as const) : {};
-  return new OAuthRefusal('invalid_client', 'client authentication failed', options);
+  return new OAuthError('invalid_client', 'client authentication failed', options);
+}
+
+const assertionType = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
+const longestLifeSeconds = 300;
+const clockToleranceSeconds = 30;
+const maxAssertionLength = 8192;
+
+/** Asymmetric algorithms only: the server must not be able to forge a client's assertion. */
+export const assertionAlgorithms = [
+  'EdDSA',
+  'Ed25519',
+  'ES256',
+  'ES384',
+  'ES512',
+  'PS256',
+  'RS256',
+];
+
+/**
+ * Authenticates a client by an assertion signed with one of its registered keys. It must be addressed to this server,
+ * last at most five minutes and be used only once.
+ *
+ * RFC 7523 §3, OpenID Connect Core §9
+ *
+ * @throws {OAuthError} `invalid_client`, `invalid_request`
+ */
+export async function privateKeyJwt(form: Form, ports: ClientContext): Promise<OAuthClient> {
+  const { base, db, clock } = ports;
+  const assertion = form.get('client_assertion');
+  if (assertion === undefined || form.get('client_assertion_type') !== assertionType) {
+    throw new OAuthError('invalid_request', `client_assertion_type must be ${assertionType}`);
+  }
+  const clientId = claimedIssuer(assertion);
+  if (clientId === undefined) throw assertionRefused('not a JWT with an issuer');
+  if ((form.get('client_id') ?? clientId) !== clientId)
+    throw assertionRefused('client_id is another one');
+  const client = await findClient(db, clientId);
+  if (!client || client.revokedAt !== undefined) throw assertionRefused('unknown or revoked');
+  const { jti, exp } = await verifiedAssertion(assertion, client, { base, clock });
+  if (exp > clock.now() + longestLifeSeconds + clockToleranceSeconds)
+    throw assertionRefused('too long');
+  const expiresAt = exp + clockToleranceSeconds;
+  if (!(await markAssertionUsed(db, { clientId, jti, expiresAt }, clock.now())))
+    throw assertionRefused('replayed');
+  return client;
+}
+
+const keySetSchema = z.object({ keys: z.array(z.looseObject({ kty: z.string() })) });
+const claimsSchema = z.object({ jti: z.string().min(1).max(256), exp: z.int(), aud: z.string() });
+
+async function verifiedAssertion(
+  assertion: string,
+  client: OAuthClient,
+  { base, clock }: Pick<ClientContext, 'base' | 'clock'>,
+): Promise<z.infer<typeof claimsSchema>> {
+  if (client.jwks === undefined) throw assertionRefused('no key is registered');
+  try {
+    const keys = createLocalJWKSet(keySetSchema.parse(JSON.parse(client.jwks)));
+    const { payload } = await jwtVerify(assertion, keys, {
+      algorithms: assertionAlgorithms,
+      issuer: client.id,
+      subject: client.id,
+      audience: [base, `${base}/api/oauth/token`],
+      requiredClaims: ['exp', 'jti'],
+      clockTolerance: clockToleranceSeconds,
+      currentDate: new Date(clock.now() * 1000),
+    });
+    return claimsSchema.parse(payload);
+  } catch (cause) {
+    throw assertionRefused('does not verify', cause);
+  }
+}
+
+function claimedIssuer(assertion: string): string | undefined {
+  if (assertion.length > maxAssertionLength) return undefined;
+  try {
+    return decodeJwt(assertion).iss;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The same answer for every cause. The log has the cause. */
+function assertionRefused(why: string, cause?: unknown): OAuthError {
+  return new OAuthError('invalid_client', 'client authentication failed', {
+    cause: cause ?? why,
+  });
 }

@@ -1,21 +1,20 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { OAuthRefusal } from './oauth-refusal.ts';
+import { OAuthError } from './oauth-error.ts';
 
 const maxFailures = 20;
 const windowSeconds = 300;
 const maxSubjects = 10_000;
 
-/** Whom a failed attempt is laid to: the address it came from, and the client it claimed to be. */
+/** What a failed attempt is counted against: its network address and the client that it claimed to be. */
 export interface Attempt {
   readonly address: string;
   readonly clientId: string | undefined;
 }
 
 /**
- * Slows down whoever guesses client secrets: after twenty failures within five minutes an address is
- * not listened to; a client whose secret was guessed at as often is told so, but its own right secret
- * still counts from elsewhere. Kept in memory: with 178 random bits to guess this spares work, it does
- * not keep the secret.
+ * Throttles guesses of client secrets. After twenty failures within five minutes an address is refused. A client
+ * whose secret was guessed at as often is refused too, except from other addresses with the right secret. Counts are
+ * in memory: secrets have 178 random bits, so this saves work rather than protects them.
  *
  * RFC 6749 §2.3.1, RFC 6585 §4
  */
@@ -28,9 +27,9 @@ export class FailedAttempts {
   }
 
   /**
-   * Does what may fail, and notes when it does.
+   * Runs `act` and counts a failure.
    *
-   * @throws {OAuthRefusal} `slow_down`, and what `act` throws
+   * @throws {OAuthError} `slow_down`, and what `act` throws
    */
   async guard<Answer>({ address, clientId }: Attempt, act: () => Promise<Answer>): Promise<Answer> {
     const from = `address ${address}`;
@@ -39,7 +38,7 @@ export class FailedAttempts {
     try {
       return await act();
     } catch (error) {
-      if (!(error instanceof OAuthRefusal) || error.code !== 'invalid_client') throw error;
+      if (!(error instanceof OAuthError) || error.code !== 'invalid_client') throw error;
       if (at !== undefined) this.#check(at, error);
       this.#note(from);
       if (at !== undefined) this.#note(at);
@@ -47,12 +46,12 @@ export class FailedAttempts {
     }
   }
 
-  #check(subject: string, cause?: OAuthRefusal): void {
+  #check(subject: string, cause?: OAuthError): void {
     const recent = this.#recent(subject);
     const oldest = recent[0];
     if (recent.length < maxFailures || oldest === undefined) return;
     const retryAfterSeconds = Math.max(1, oldest + windowSeconds - this.#clock.now());
-    throw new OAuthRefusal('slow_down', 'too many failed attempts, try again later', {
+    throw new OAuthError('slow_down', 'too many failed attempts, try again later', {
       retryAfterSeconds,
       cause,
     });
@@ -65,7 +64,7 @@ export class FailedAttempts {
 
   #note(subject: string): void {
     const recent = [...this.#recent(subject), this.#clock.now()].slice(-maxFailures);
-    // Taken out first, so that the one that failed longest ago is the first to be forgotten.
+    // Deleted before it is set, so that the map keeps the order of the latest failure and evicts the oldest.
     this.#failures.delete(subject);
     if (this.#failures.size >= maxSubjects) {
       this.#failures.delete(this.#failures.keys().next().value ?? '');

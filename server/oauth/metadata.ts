@@ -1,5 +1,6 @@
-import { allScopes, ordinaryScopes } from '#credentials/scope';
-import { assertionAlgorithms } from './private-key-jwt.ts';
+import { assertionAlgorithms } from './client-authentication.ts';
+import { grantTypes } from './grants.ts';
+import { allScopes, ordinaryScopes } from './scopes.ts';
 
 /** `/.well-known/oauth-authorization-server`. RFC 8414 §2 */
 export function authorizationServerMetadata(
@@ -25,21 +26,21 @@ export function authorizationServerMetadata(
     scopes_supported: allScopes,
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
-    grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials'],
+    grant_types_supported: grantTypes,
     code_challenge_methods_supported: ['S256'],
     authorization_response_iss_parameter_supported: true,
     client_id_metadata_document_supported: true,
   };
 }
 
-/** Where the metadata of the resource at `{organization}/{server}` is. RFC 9728 §3.1 */
+/** The URL of the metadata of the resource at `{organization}/{server}`. RFC 9728 §3.1 */
 export function protectedResourceMetadataUrl(base: string, serverPath: string): string {
   return `${base}/.well-known/oauth-protected-resource/mcp/${serverPath}`;
 }
 
 /**
- * `/.well-known/oauth-protected-resource/mcp/{organization}/{server}`, built from the path alone, so
- * that it tells nobody which servers there are. RFC 9728 §2
+ * `/.well-known/oauth-protected-resource/mcp/{organization}/{server}`. Built from the path alone, so that it does not
+ * reveal which servers exist. RFC 9728 §2
  */
 export function protectedResourceMetadata(base: string, serverPath: string): object {
   return {

@@ -1,27 +1,22 @@
-import type { OAuthClient } from '#credentials/oauth-client';
-import type { Scope } from '#credentials/scope';
-import type { OrganizationSettingsStore } from '#organizations/organization-settings';
-import type { ServerGroupStore } from '#people/group-store';
-import { roleScopes } from '#people/role';
-import type { UserStore } from '#people/user';
-
-export interface PermittedScopesPorts {
-  readonly users: Pick<UserStore, 'memberships'>;
-  readonly serverGroups: Pick<ServerGroupStore, 'mayUse'>;
-  readonly settings: Pick<OrganizationSettingsStore, 'of'>;
-}
+import { roleScopes } from '#accounts/people';
+import type { OAuthClient } from '#db/clients';
+import { mayUseServer } from '#db/groups';
+import { listMemberships } from '#db/people';
+import { findSettings } from '#db/settings';
+import type { Db } from '#db/transaction';
+import type { Scope } from './scopes.ts';
 
 export type Permitted =
   /** At least one scope. */
   | { readonly outcome: 'permitted'; readonly scopes: readonly Scope[] }
-  /** Not, or no longer, a member of the organization, or of a group that may use the server. */
+  /** Not, or no longer, a member of the organization or of a group with access to the server. */
   | { readonly outcome: 'stranger' }
-  /** The client registered itself, and the organization accepts only those of its administrators. */
+  /** The client registered itself, and the organization accepts only clients that its administrators created. */
   | { readonly outcome: 'closed' }
-  /** The role of the person covers none of the scopes. */
+  /** The person's role covers none of the scopes. */
   | { readonly outcome: 'nothing' };
 
-/** What a client is told when a person cannot give it anything. */
+/** What a client is told when a person cannot grant it anything. */
 export const notPermittedWords = {
   stranger: 'the account that is signed in cannot use this server',
   closed: 'this organization accepts only applications that its administrators created',
@@ -29,9 +24,9 @@ export const notPermittedWords = {
 } as const;
 
 /**
- * Which of `scopes` this person may give this client at this server now. It is asked again whenever a code or a
- * refresh token is used, so that a setting, a role or a group counts from the moment in which it changes. The
- * admission of access tokens asks the same in SQL.
+ * Which of `scopes` this person may grant to this client at this server now. Checked again whenever a code or a
+ * refresh token is used, so that a change of settings, role or groups takes effect immediately. The admission of
+ * access tokens checks the same in SQL.
  */
 export async function permittedScopes(
   scopes: readonly Scope[],
@@ -40,15 +35,15 @@ export async function permittedScopes(
     serverPath: string;
     client: Pick<OAuthClient, 'scopes' | 'serverId'>;
   },
-  { users, serverGroups, settings }: PermittedScopesPorts,
+  { db }: { readonly db: Db },
 ): Promise<Permitted> {
   const { userId, serverPath, client } = about;
   const [organization = ''] = serverPath.split('/');
-  const memberships = await users.memberships(userId);
+  const memberships = await listMemberships(db, userId);
   const membership = memberships.find((candidate) => candidate.organization === organization);
-  const rules = await settings.of(organization);
+  const rules = await findSettings(db, organization);
   if (!membership || !rules) return { outcome: 'stranger' };
-  if (!(await serverGroups.mayUse(userId, serverPath))) return { outcome: 'stranger' };
+  if (!(await mayUseServer(db, userId, serverPath))) return { outcome: 'stranger' };
   if (client.serverId === undefined && !rules.openClientsAllowed) return { outcome: 'closed' };
   const most = roleScopes(membership.role);
   const permitted = scopes.filter((scope) => most.includes(scope) && client.scopes.includes(scope));

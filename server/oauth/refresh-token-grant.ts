@@ -1,50 +1,46 @@
-import type { AuditLog } from '#audit/audit-log';
-import { hashSecret, isWellFormedSecret, mintSecret } from '#credentials/secret-format';
-import type { Form } from './form.ts';
-import { idleLifeSeconds, type GrantStore, type NamedGrant } from './grant-store.ts';
-import { grantedToken, type GrantedTokenPorts } from './granted-token.ts';
-import { notAuthenticated, type IdentifiedClient } from './identify-client.ts';
-import { OAuthRefusal } from './oauth-refusal.ts';
-import { withoutOpenIdScopes } from './openid-scopes.ts';
+import { hkdfSync } from 'node:crypto';
+
+import { insertAuditEvent } from '#db/audit';
+import { findRefreshToken, revokeGrant, spendRefreshToken, type NamedGrant } from '#db/grants';
+import { notAuthenticated, type IdentifiedClient } from './client-authentication.ts';
+import type { Form } from './forms.ts';
+import { masterKey } from './master-key.ts';
+import { OAuthError } from './oauth-error.ts';
+import { notPermittedWords, permittedScopes } from './permitted-scopes.ts';
+import { withoutOpenIdScopes, requestedScopes } from './scopes.ts';
+import { hashSecret, isWellFormedSecret, mintSecret } from './secrets.ts';
 import {
-  notPermittedWords,
-  permittedScopes,
-  type PermittedScopesPorts,
-} from './permitted-scopes.ts';
-import type { RefreshTokenStore } from './refresh-token-store.ts';
-import { requestedScopes } from './requested-scopes.ts';
-import { openSuccessor, sealSuccessor } from './sealed-successor.ts';
-import type { TokenResponse } from './token-response.ts';
+  idleLifeSeconds,
+  grantedToken,
+  type GrantContext,
+  type TokenResponse,
+} from './token-response.ts';
 
 const graceSeconds = 30;
 
-export interface RefreshTokenGrantPorts extends GrantedTokenPorts, PermittedScopesPorts {
-  readonly grants: Pick<GrantStore, 'revoke'>;
-  readonly refreshTokens: RefreshTokenStore;
-  readonly audit: Pick<AuditLog, 'append'>;
-}
-
 /**
- * Exchanges a refresh token for its successor. Asked again within `graceSeconds` it answers with the
- * same successor, as answers get lost; later it means theft, by whom we cannot tell, so every token of
- * the family dies.
+ * Exchanges a refresh token for its successor.
+ *
+ * Within `graceSeconds` of the first use the same successor is returned again, because responses get lost. After that
+ * a second use means that the token was stolen, and since we cannot tell which side is the thief, every token of the
+ * grant is revoked.
  *
  * RFC 6749 §6, RFC 8707 §2.2, RFC 9700 §4.14.2
  *
- * @throws {OAuthRefusal} `invalid_request`, `invalid_client`, `invalid_grant`, `invalid_target`, `invalid_scope`
+ * @throws {OAuthError} `invalid_request`, `invalid_client`, `invalid_grant`, `invalid_target`, `invalid_scope`
  */
 export async function refreshTokenGrant(
   { client, authenticated }: IdentifiedClient,
   form: Form,
-  ports: RefreshTokenGrantPorts,
+  ports: GrantContext,
 ): Promise<TokenResponse> {
-  const { refreshTokens, clock, endpointUrl } = ports;
+  const { db, clock, endpointUrl } = ports;
   const presented = form.get('refresh_token');
   if (presented === undefined) {
-    throw new OAuthRefusal('invalid_request', 'refresh_token is missing');
+    throw new OAuthError('invalid_request', 'refresh_token is missing');
   }
   if (!isWellFormedSecret('rt_', presented)) throw refused('not a refresh token of ours');
-  const found = await refreshTokens.byHash(hashSecret(presented));
+  const found = await findRefreshToken(db, hashSecret(presented));
   if (!found) throw refused('unknown');
   const { grant } = found;
   if (grant.clientId !== client.id) throw refused('issued to another client');
@@ -55,14 +51,15 @@ export async function refreshTokenGrant(
   if (permitted.outcome !== 'permitted') throw refused(notPermittedWords[permitted.outcome]);
   const resource = form.get('resource');
   if (resource !== undefined && resource !== endpointUrl(grant.serverPath)) {
-    throw new OAuthRefusal('invalid_target', 'resource is not what was granted');
+    throw new OAuthError('invalid_target', 'resource is not what was granted');
   }
   const asked = requestedScopes(withoutOpenIdScopes(form.get('scope')), grant.scopes);
   const scopes = asked.filter((scope) => permitted.scopes.includes(scope));
-  if (scopes.length === 0) throw new OAuthRefusal('invalid_scope', 'the person may not grant this');
+  if (scopes.length === 0) throw new OAuthError('invalid_scope', 'the person may not grant this');
 
   const successor = mintSecret('rt_');
-  const spending = await refreshTokens.spend(
+  const spending = await spendRefreshToken(
+    db,
     found.hash,
     {
       hash: hashSecret(successor),
@@ -82,22 +79,40 @@ export async function refreshTokenGrant(
 
 async function replayed(
   { id, clientId, serverPath }: NamedGrant,
-  { grants, clock, audit }: RefreshTokenGrantPorts,
-): Promise<OAuthRefusal> {
-  await grants.revoke(id, clock.now());
-  await audit.append({
+  { db, clock, source }: GrantContext,
+): Promise<OAuthError> {
+  await revokeGrant(db, id, clock.now());
+  await insertAuditEvent(db, {
     at: clock.now(),
     actor: `client:${clientId}`,
     organization: serverPath.split('/')[0],
     action: 'refresh-token.reuse',
     target: id,
-    address: undefined,
-    requestId: undefined,
+    ...source,
     outcome: 'refused',
   });
   return refused('used before');
 }
 
-function refused(why: string): OAuthRefusal {
-  return new OAuthRefusal('invalid_grant', `this refresh token does not count: ${why}`);
+function refused(why: string): OAuthError {
+  return new OAuthError('invalid_grant', `this refresh token does not count: ${why}`);
+}
+
+const purpose = 'refresh token successor';
+
+/**
+ * Encrypts the successor under a key derived from its refresh token, so that only the holder of that token can read
+ * it.
+ */
+export function sealSuccessor(successor: string, refreshToken: string): string {
+  return keyOf(refreshToken).seal(purpose, successor);
+}
+
+export function openSuccessor(sealed: string, refreshToken: string): string {
+  return keyOf(refreshToken).open(purpose, sealed);
+}
+
+/** RFC 5869. The token has 178 random bits, so it needs no salt. */
+function keyOf(refreshToken: string) {
+  return masterKey(new Uint8Array(hkdfSync('sha256', refreshToken, '', purpose, 32)));
 }

@@ -1,9 +1,63 @@
+import type { RequestSource } from '#db/audit';
+import type { NamedGrant } from '#db/grants';
+import type { AccessTokens } from './access-tokens.ts';
+import type { ClientContext } from './client-authentication.ts';
+import { formatScopes, type Scope } from './scopes.ts';
+import { randomBase62 } from './secrets.ts';
+
 /** The token endpoint's answer. RFC 6749 §5.1 */
 export interface TokenResponse {
   readonly access_token: string;
   readonly token_type: 'Bearer';
-  /** Seconds. */
+  /** In seconds. */
   readonly expires_in: number;
   readonly scope: string;
   readonly refresh_token?: string;
+}
+
+export const accessTokenLifeSeconds = 3600;
+
+/** A grant expires after 180 days, even if it is refreshed. */
+export const grantLifeSeconds = 180 * 24 * 3600;
+
+/** An unused refresh token expires after 30 days. */
+export const idleLifeSeconds = 30 * 24 * 3600;
+
+/** What the grants need. */
+export interface GrantContext extends ClientContext {
+  /** Where the request came from. */
+  readonly source: RequestSource;
+  readonly tokens: AccessTokens;
+  /** The URL of the MCP endpoint at `{organization}/{server}`. */
+  readonly endpointUrl: (serverPath: string) => string;
+}
+
+type Granted = Pick<NamedGrant, 'id' | 'userId' | 'clientId' | 'serverPath' | 'expiresAt'>;
+
+/** The tokens of a grant: an access token and the refresh token for the next one. */
+export async function grantedToken(
+  grant: Granted,
+  { scopes, refreshToken }: { scopes: readonly Scope[]; refreshToken: string },
+  { tokens, clock, endpointUrl }: GrantContext,
+): Promise<TokenResponse> {
+  const issuedAt = clock.now();
+  // The token carries the expiry of the grant, so that a call need not look it up.
+  const expiresAt = Math.min(issuedAt + accessTokenLifeSeconds, grant.expiresAt);
+  const accessToken = await tokens.issue({
+    id: randomBase62(22),
+    subject: grant.userId,
+    clientId: grant.clientId,
+    grantId: grant.id,
+    audience: endpointUrl(grant.serverPath),
+    scopes,
+    issuedAt,
+    expiresAt,
+  });
+  return {
+    access_token: accessToken,
+    token_type: 'Bearer',
+    expires_in: expiresAt - issuedAt,
+    scope: formatScopes(scopes),
+    refresh_token: refreshToken,
+  };
 }

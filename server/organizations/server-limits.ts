@@ -1,18 +1,18 @@
-/** How much a server takes and gives; what is not there is bounded by what holds for every server alone. */
+/** Limits of one server. Without one, only the limits of the whole gateway apply. */
 export interface ServerLimits {
-  /** Requests that one caller may send in any minute; of notifications, and of streams to listen by, twice as many each. */
+  /** Requests per caller in any minute. Notifications and listening streams are each limited to twice as many. */
   readonly callsPerMinute?: number;
-  /** Requests of one caller that may be under way at once; of streams by which it listens, four times as many. */
+  /** Concurrent requests per caller. Listening streams are limited to four times as many. */
   readonly concurrentCalls?: number;
-  /** Of the body of a request. */
+  /** Of a request body. */
   readonly requestBytes?: number;
-  /** Of an answer, all its events together where it is a stream. */
+  /** Of a response; for a stream, of all its events together. */
   readonly answerBytes?: number;
-  /** From the arrival of a request to the end of its answer. */
+  /** From the arrival of a request to the end of its response. */
   readonly callSeconds?: number;
 }
 
-/** The least and the most that each may be set to. */
+/** The range of each limit. */
 export const limitBounds: Readonly<Record<keyof ServerLimits, readonly [number, number]>> = {
   callsPerMinute: [1, 1_000_000],
   concurrentCalls: [1, 1024],
@@ -29,10 +29,10 @@ export const limitNames = [
   'callSeconds',
 ] as const satisfies readonly (keyof ServerLimits)[];
 
-/** Changes to limits: `null` lifts one, what is not there stays. */
+/** Changes to limits: `null` removes a limit, absent ones keep their value. */
 export type LimitsChange = { readonly [name in keyof ServerLimits]?: number | null | undefined };
 
-/** The limits with a change made to them; `undefined` when none is left. */
+/** The limits after a change; `undefined` if none remains. */
 export function changedLimits(
   limits: ServerLimits | undefined,
   change: LimitsChange,

@@ -1,11 +1,14 @@
-/** The name of an organization, a server or an agent as it stands in a URL. */
+/** The name of an organization, a server or an agent in a URL. */
 export const slugPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/** The rule as a phrase that follows the name of the field. */
+export const slugRule = 'must be lower-case letters, digits and hyphens, at most 63';
 
 export function isSlug(text: string): boolean {
   return slugPattern.test(text);
 }
 
-/** `organization/server` taken apart; `undefined` when it is not two slugs. */
+/** Splits `organization/server`; `undefined` if it is not two slugs. */
 export function parseServerPath(
   text: string,
 ): { organization: string; server: string } | undefined {

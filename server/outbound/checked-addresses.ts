@@ -1,24 +1,32 @@
 import type { LookupAddress } from 'node:dns';
-import { isIP, type LookupFunction } from 'node:net';
+import { BlockList, isIP, type LookupFunction } from 'node:net';
 
-import { OutboundError } from './outbound-error.ts';
-import { isPublicAddress } from './public-address.ts';
+/** Why a request to someone else's server failed. `cause` is the network's error. */
+export class OutboundError extends Error {
+  override readonly name = 'OutboundError';
+  readonly code: 'forbidden' | 'unreachable' | 'timeout' | 'redirected' | 'refused' | 'too_large';
+
+  constructor(code: OutboundError['code'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
 
 export interface OutboundGuard {
-  /** What may be anywhere, as the operator named it: `host:port`, or `host` for every port of it. */
+  /** Hosts that the operator named and that may be in a private network: `host:port`, or `host` for all its ports. */
   readonly allowedHosts: readonly string[];
-  /** Every address of a name. */
+  /** Returns all addresses of a host name. */
   readonly resolve: (host: string) => Promise<readonly LookupAddress[]>;
 }
 
-/** A URL's host and port as `allowedHosts` has them; an IPv6 address is in brackets. */
+/** A URL's host and port in the form of `allowedHosts`; an IPv6 address is in brackets. */
 export function hostAndPort({ hostname, port, protocol }: URL): string {
   return `${hostname}:${port || (protocol === 'https:' ? '443' : '80')}`;
 }
 
 /**
- * The addresses of a URL's host that somebody else chose, all of them on the public internet unless the operator named
- * that host, or that port of it.
+ * Resolves the host of a URL that someone other than the operator chose. All its addresses must be on the public
+ * internet, unless the operator named that host, or that port of it.
  *
  * @throws {OutboundError} `forbidden`, `unreachable`
  */
@@ -36,7 +44,7 @@ export async function checkedAddresses(
   throw new OutboundError('forbidden', `${hostname} is not on the public internet`);
 }
 
-/** Whether a URL says by itself, without a lookup, that it leads where `checkedAddresses` lets nobody. */
+/** Whether `checkedAddresses` would refuse a URL without a lookup. */
 export function isPlainlyForbidden(
   url: URL,
   { allowedHosts }: Pick<OutboundGuard, 'allowedHosts'>,
@@ -47,7 +55,7 @@ export function isPlainlyForbidden(
   return isInside && !isNamed(url, allowedHosts);
 }
 
-/** Looks the name of a URL up for a connection, and refuses what is not public: what was checked is what is dialled. */
+/** Returns a lookup for connections to a URL, which refuses addresses that are not public: the address that was checked is the one that is dialled. */
 export function checkedLookup(url: URL, guard: OutboundGuard): LookupFunction {
   return (_host, { all }, found) => {
     checkedAddresses(url, guard).then(
@@ -57,7 +65,7 @@ export function checkedLookup(url: URL, guard: OutboundGuard): LookupFunction {
   };
 }
 
-/** Answers a lookup as `node:net` wants it. */
+/** Answers a lookup in the form that `node:net` expects. */
 export function answerLookup(
   addresses: LookupAddress[],
   all: boolean,
@@ -85,4 +93,46 @@ async function resolved(
   });
   if (addresses.length === 0) throw new OutboundError('unreachable', `${hostname} is unknown`);
   return [...addresses];
+}
+
+/** IPv4 networks that are not the public internet. IANA special-purpose address registries */
+const special: readonly (readonly [string, number, 'ipv4' | 'ipv6'])[] = [
+  ['0.0.0.0', 8, 'ipv4'],
+  ['10.0.0.0', 8, 'ipv4'],
+  ['100.64.0.0', 10, 'ipv4'],
+  ['127.0.0.0', 8, 'ipv4'],
+  ['169.254.0.0', 16, 'ipv4'],
+  ['172.16.0.0', 12, 'ipv4'],
+  ['192.0.0.0', 24, 'ipv4'],
+  ['192.0.2.0', 24, 'ipv4'],
+  ['192.88.99.0', 24, 'ipv4'],
+  ['192.168.0.0', 16, 'ipv4'],
+  ['198.18.0.0', 15, 'ipv4'],
+  ['198.51.100.0', 24, 'ipv4'],
+  ['203.0.113.0', 24, 'ipv4'],
+  ['224.0.0.0', 3, 'ipv4'],
+];
+
+const blocked = new BlockList();
+for (const [network, prefix, family] of special) blocked.addSubnet(network, prefix, family);
+
+// Of IPv6 only global unicast is public, except ranges that embed IPv4 addresses or are reserved for documentation.
+const globalUnicast = new BlockList();
+globalUnicast.addSubnet('2000::', 3, 'ipv6');
+const notGlobal = new BlockList();
+notGlobal.addSubnet('2001::', 23, 'ipv6');
+notGlobal.addSubnet('2001:db8::', 32, 'ipv6');
+notGlobal.addSubnet('2002::', 16, 'ipv6');
+notGlobal.addSubnet('3fff::', 20, 'ipv6');
+
+/** Whether an IP address, in its usual spelling, belongs to the public internet. */
+export function isPublicAddress(address: string): boolean {
+  switch (isIP(address)) {
+    case 4:
+      return !blocked.check(address, 'ipv4');
+    case 6:
+      return globalUnicast.check(address, 'ipv6') && !notGlobal.check(address, 'ipv6');
+    default:
+      return false;
+  }
 }

@@ -3,13 +3,17 @@ import type { LookupFunction } from 'node:net';
 
 import { Agent, request, type Dispatcher } from 'undici';
 
-import { answerLookup, checkedAddresses, type OutboundGuard } from './checked-addresses.ts';
-import { OutboundError } from './outbound-error.ts';
+import {
+  answerLookup,
+  checkedAddresses,
+  OutboundError,
+  type OutboundGuard,
+} from './checked-addresses.ts';
 
 export interface OutboundOptions extends OutboundGuard {
   readonly timeoutMs: number;
   readonly maxBytes: number;
-  /** For answers whose status says all: of their body at most `maxBytes` are taken, and thrown away. */
+  /** For answers of which only the status matters: at most `maxBytes` of the body are read, and discarded. */
   readonly discardsBody?: boolean;
 }
 
@@ -20,12 +24,12 @@ export interface GuardedRequest {
   readonly signal?: AbortSignal;
 }
 
-/** Asks a URL that somebody else chose, as `fetch` does; a redirect is an answer and not followed. */
+/** Requests a URL that someone else chose, as `fetch` does. Redirects are answers and are not followed. */
 export type GuardedFetch = (url: string, asked?: GuardedRequest) => Promise<Response>;
 
 /**
- * Asks URLs that somebody else chose. Only the public internet is reached: the very address that was checked
- * is the one that is dialled, whatever the name resolves to next. The body is there whole, or not at all.
+ * Returns a `fetch` for URLs that someone else chose. It reaches only the public internet: the address that was checked
+ * is the one that is dialled, whatever the name resolves to next. The body is read whole.
  *
  * OWASP SSRF prevention
  *
@@ -78,7 +82,7 @@ function hasBody(status: number): boolean {
   return status !== 204 && status !== 205 && status !== 304;
 }
 
-/** Names the addresses that were checked, instead of asking again. */
+/** A lookup that answers with the addresses that were checked, instead of resolving again. */
 function pinned(addresses: LookupAddress[]): LookupFunction {
   return (_host, { all }, found) => answerLookup(addresses, all === true, found);
 }
@@ -94,7 +98,7 @@ async function limited(body: AsyncIterable<Uint8Array>, maxBytes: number) {
   return Buffer.concat(chunks);
 }
 
-/** Lets a receiver finish what it says; what it answered stands, however that ends. */
+/** Reads and discards the body, so that the receiver can finish. The status counts even if that fails. */
 async function discarded(
   body: Dispatcher.ResponseData['body'],
   options: { limit: number; signal: AbortSignal },
@@ -103,11 +107,33 @@ async function discarded(
   return null;
 }
 
-/** Resolving a name takes no signal. */
+/** Resolving a name cannot be aborted. */
 function inTime<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
   return new Promise((resolve, reject) => {
     const late = () => reject(new OutboundError('timeout', 'resolving the name takes too long'));
     signal.addEventListener('abort', late, { once: true });
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', late));
   });
+}
+
+const json = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
+
+/**
+ * Returns the body of a JSON document at a URL that someone else chose. The URL must be on the public internet; redirects
+ * are not followed.
+ *
+ * draft-ietf-oauth-client-id-metadata-document §6.5
+ *
+ * @throws {OutboundError}
+ */
+export async function fetchText(url: string, options: OutboundOptions): Promise<string> {
+  const { hostname } = new URL(url);
+  const answer = await guardedFetch(options)(url, { headers: { accept: 'application/json' } });
+  const { status } = answer;
+  if (status >= 300 && status < 400) throw new OutboundError('redirected', `${hostname} redirects`);
+  if (status !== 200) throw new OutboundError('refused', `${hostname} answers ${status}`);
+  if (!json.test(answer.headers.get('content-type') ?? '')) {
+    throw new OutboundError('refused', `${hostname} does not answer with JSON`);
+  }
+  return answer.text();
 }

@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto';
 
-import { laidOutJson } from '#gateway/laid-out-json';
-
 /** What a server says of one tool, as far as an assistant acts on it. */
 export interface ToolDefinition {
   readonly name: string;
@@ -23,14 +21,70 @@ export function toolDefinition(tool: unknown): ToolDefinition | undefined {
     ...tool,
   } as Readonly<Record<string, unknown>>;
   if (typeof name !== 'string' || name === '' || name.length > longestName) return undefined;
-  const told = { title, description, inputSchema, outputSchema, annotations };
-  const digest = createHash('sha256').update(JSON.stringify(told, sorted)).digest('base64url');
-  const whole = laidOutJson(told, longestText, { sorted: true });
+  const described = { title, description, inputSchema, outputSchema, annotations };
+  const digest = createHash('sha256')
+    .update(JSON.stringify(described, inNameOrder))
+    .digest('base64url');
+  const whole = laidOutJson(described, longestText, { sorted: true });
   const text = whole.length > longestText ? `${whole.slice(0, longestText)}…` : whole;
   return { name, digest, text };
 }
 
-function sorted(_: string, value: unknown): unknown {
+function inNameOrder(_: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+type Members = Iterable<readonly [label: string, value: unknown]>;
+
+/**
+ * A JSON value as text for people, indented by two spaces as `JSON.stringify` does it; with `sorted`, members are in the order
+ * of their names. The text ends soon after `most` characters: deeply nested JSON becomes a hundred times as long when it is
+ * indented, and formatting all of it would block every other caller.
+ */
+export function laidOutJson(value: unknown, most: number, { sorted = false } = {}): string {
+  const parts: string[] = [];
+  let length = 0;
+
+  const put = (text: string) => {
+    parts.push(text);
+    length += text.length;
+  };
+  const putWithin = (
+    [open, close]: readonly [string, string],
+    members: Members,
+    indent: string,
+  ) => {
+    let count = 0;
+    put(open);
+    for (const [label, member] of members) {
+      if (length > most) return;
+      put(`${count === 0 ? '' : ','}\n${indent}  ${label}`);
+      putValue(member, `${indent}  `);
+      count += 1;
+    }
+    put(count === 0 ? close : `\n${indent}${close}`);
+  };
+  const putValue = (one: unknown, indent: string) => {
+    if (Array.isArray(one)) {
+      putWithin(['[', ']'], elementsOf(one), indent);
+    } else if (typeof one === 'object' && one !== null) {
+      putWithin(['{', '}'], membersOf(one, sorted), indent);
+    } else {
+      put(JSON.stringify(one));
+    }
+  };
+
+  putValue(value, '');
+  return parts.join('');
+}
+
+function* elementsOf(list: readonly unknown[]): Members {
+  for (const element of list) yield ['', element];
+}
+
+function membersOf(value: object, sorted: boolean): Members {
+  const members = Object.entries(value).filter(([, member]) => member !== undefined);
+  if (sorted) members.sort(([a], [b]) => (a < b ? -1 : 1));
+  return members.map(([name, member]) => [`${JSON.stringify(name)}: `, member] as const);
 }

@@ -1,7 +1,7 @@
+import type { CallKind, CallTally, CallSubject } from '#db/rollups';
 import type { Clock, EpochSeconds } from '#clock/clock';
-import type { MeteredCall } from '#gateway/metered-call';
+import type { MeteredCall } from '#gateway/metering';
 import { latencyBucket } from './latency-bucket.ts';
-import type { CallKind, CallTally, RollupStore } from './rollup-store.ts';
 import { ToolNames } from './tool-names.ts';
 
 const flushEveryMs = 5000;
@@ -12,19 +12,21 @@ const maxTallies = 50_000;
 type Growing = { -readonly [Member in keyof CallTally]: CallTally[Member] };
 
 interface CallMeterPorts {
-  readonly rollups: RollupStore;
+  readonly record: (tallies: readonly CallTally[]) => Promise<void>;
+  /** Deletes what is too old. */
+  readonly forget: (now: EpochSeconds) => Promise<void>;
   readonly clock: Clock;
-  /** Told of every failure to write; what was counted waits for the next time. */
+  /** Called when writing fails. The counts are kept for the next attempt. */
   readonly failed: (error: unknown) => void;
 }
 
 /**
- * Counts calls in memory and adds them to the store every five seconds, so that no request waits for it.
- * A process that is killed loses that much.
+ * Counts calls in memory and adds them to the store every five seconds, so that no request waits for it. A process
+ * that is killed loses that much.
  */
 export class CallMeter {
   #tallies = new Map<string, Growing>();
-  /** The tallies of calls that are alike, found in one go. */
+  /** The tallies of calls with the same properties, found in one lookup. */
   readonly #alike = new Map<string, readonly Growing[]>();
   readonly #names: ToolNames;
   readonly #ports: CallMeterPorts;
@@ -32,15 +34,14 @@ export class CallMeter {
   #flushing: Promise<void> = Promise.resolve();
   #forgottenAt: EpochSeconds = 0;
 
-  private constructor(names: ToolNames, ports: CallMeterPorts) {
-    this.#names = names;
+  /** Loads the stored names, so that a restart does not allow additional ones. */
+  constructor(
+    counted: readonly (CallSubject & { readonly kind: CallKind })[],
+    ports: CallMeterPorts,
+  ) {
+    this.#names = new ToolNames(counted);
     this.#ports = ports;
     this.#timer = setInterval(() => void this.flush(), flushEveryMs).unref();
-  }
-
-  /** Begins with the names that are kept already, so that a restart makes no room for more. */
-  static async open(ports: CallMeterPorts): Promise<CallMeter> {
-    return new CallMeter(new ToolNames(await ports.rollups.names()), ports);
   }
 
   note(call: MeteredCall): void {
@@ -57,7 +58,7 @@ export class CallMeter {
   }
 
   #talliesOf(call: MeteredCall, at: EpochSeconds, bucket: number): readonly Growing[] {
-    // How a name is counted stays as it is once it was answered well.
+    // The tallies of a name may change until it has been answered successfully, so they are not cached before.
     if (call.outcome !== 'ok') return this.#findTallies(call, at, bucket);
     const { serverId, credential, method, tool } = call;
     const named = tool === undefined ? '' : `=${tool}`;
@@ -94,25 +95,25 @@ export class CallMeter {
     return found;
   }
 
-  /** Adds what was counted to the store, and removes there what is too old. Never rejects. */
+  /** Adds the counts to the store and removes expired rows. Never rejects. */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.then(() => this.#write());
     return this.#flushing;
   }
 
   async #write(): Promise<void> {
-    const { rollups, clock, failed } = this.#ports;
+    const { record, forget, clock, failed } = this.#ports;
     const tallies = [...this.#tallies.values()];
     this.#tallies = new Map();
     this.#alike.clear();
     try {
-      // In several transactions: nobody else writes while one lasts.
+      // In several transactions, because no one else can write during one.
       while (tallies.length > 0) {
-        await rollups.record(tallies.slice(0, tranche));
+        await record(tallies.slice(0, tranche));
         tallies.splice(0, tranche);
       }
       if (clock.now() - this.#forgottenAt < forgetEverySeconds) return;
-      await rollups.forget(clock.now());
+      await forget(clock.now());
       this.#forgottenAt = clock.now();
     } catch (error) {
       this.#keep(tallies);
@@ -136,7 +137,7 @@ export class CallMeter {
     }
   }
 
-  /** Ends once all that was counted is written. */
+  /** Resolves when all counts are written. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush();

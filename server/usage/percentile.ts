@@ -1,9 +1,12 @@
 import { bucketMs } from './latency-bucket.ts';
 
-/** How many calls took how long: calls by range of latencies, as `latency-bucket.ts` numbers them. */
+/** Numbers of calls by latency range, as numbered in `latency-bucket.ts`. */
 export type Histogram = ReadonlyMap<number, number>;
 
-/** Reads latencies in ms off a histogram: what a share of the calls (0 to 1) took at most; `undefined` where there are none. */
+/**
+ * Returns a function from a share of the calls (0 to 1) to the latency in ms that this share did not exceed;
+ * `undefined` without calls.
+ */
 export function percentile(histogram: Histogram): (share: number) => number | undefined {
   const ranges = [...histogram].toSorted(([a], [b]) => a - b);
   let calls = 0;

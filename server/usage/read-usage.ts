@@ -1,13 +1,23 @@
+import {
+  type RollupSpan,
+  type StepCounts,
+  type TimedCounts,
+  type CallKind,
+  type CallSubject,
+  sumCalls,
+  sumCallsOfServers,
+  sumCallsOfSubjects,
+  listBusiest,
+} from '#db/rollups';
 import type { EpochSeconds } from '#clock/clock';
-import type { RollupReader, RollupSpan, StepCounts, TimedCounts } from './rollup-reader.ts';
-import type { CallKind, CallSubject } from './rollup-store.ts';
+import type { Db } from '#db/transaction';
 import { rangeAt, type UsageRange } from './usage-range.ts';
 import { usageSum, type UsageSum } from './usage-sum.ts';
 
 const mostLines = 5;
 const mostSubjects = 50;
 
-/** What to look at: an organization as a whole and what it is made of, or one thing of it. */
+/** An organization as a whole with its busiest subjects, or one subject of it. */
 export interface UsageQuery {
   readonly organizationId: string;
   readonly range: UsageRange;
@@ -15,18 +25,15 @@ export interface UsageQuery {
   readonly subject?: CallSubject | undefined;
 }
 
-/**
- * Calls over time. Steps without calls are left out: that nobody called does not say that a call would
- * have gone well.
- */
+/** Calls over time. Steps without calls are omitted: no calls do not mean that calls would have succeeded. */
 export interface UsageReading {
   readonly from: EpochSeconds;
   readonly until: EpochSeconds;
   readonly stepSeconds: number;
-  /** Of the organization, or of the one thing. */
+  /** Of the organization, or of the one subject. */
   readonly total: UsageSum;
   readonly points: readonly (UsageSum & { readonly at: EpochSeconds })[];
-  /** The fifty things of the kind that were called most, the busiest first; none for one thing. */
+  /** The fifty busiest subjects of the kind; empty for a single subject. */
   readonly subjects: readonly (CallSubject & { readonly total: UsageSum })[];
   /** The first five of them over time. */
   readonly lines: readonly (CallSubject & { readonly points: readonly StepCounts[] })[];
@@ -34,32 +41,32 @@ export interface UsageReading {
 
 type WholeUsage = Omit<UsageReading, 'subjects' | 'lines'>;
 
-/** Reads how often and how well an organization was called, and some of its servers. */
+/** Reads the calls of an organization and of some of its servers. */
 export async function readServerUsage(
   { organizationId, range }: Pick<UsageQuery, 'organizationId' | 'range'>,
   serverIds: readonly string[],
   now: EpochSeconds,
-  { rollupReader: rollups }: { readonly rollupReader: RollupReader },
+  { db }: { readonly db: Db },
 ): Promise<WholeUsage & { readonly servers: ReadonlyMap<string, UsageSum> }> {
   const span = spanOf(organizationId, range, now);
-  const rows = await rollups.read(span);
-  const ofEach = await rollups.ofServers(span, serverIds);
+  const rows = await sumCalls(db, span);
+  const ofEach = await sumCallsOfServers(db, span, serverIds);
   const servers = new Map(ofEach.map(({ serverId, counts }) => [serverId, usageSum(counts)]));
   return { ...wholeOf(span, rows), servers };
 }
 
-/** Reads how often and how well an organization was called, from a number of rows that calls do not change. */
+/** Reads the calls of an organization. The number of rows read does not grow with the number of calls. */
 export async function readUsage(
   { organizationId, range, kind, subject }: UsageQuery,
   now: EpochSeconds,
-  { rollupReader: rollups }: { readonly rollupReader: RollupReader },
+  { db }: { readonly db: Db },
 ): Promise<UsageReading> {
   const span = spanOf(organizationId, range, now);
-  const rows = await rollups.read(span, subject && { kind, ...subject });
+  const rows = await sumCalls(db, span, subject && { kind, ...subject });
   const whole = wholeOf(span, rows);
   if (subject) return { ...whole, subjects: [], lines: [] };
-  const busiest = await rollups.busiest(span, kind, mostSubjects);
-  const steps = await rollups.counts(span, kind, busiest.slice(0, mostLines));
+  const busiest = await listBusiest(db, span, kind, mostSubjects);
+  const steps = await sumCallsOfSubjects(db, span, kind, busiest.slice(0, mostLines));
   const lines = busiest.slice(0, mostLines).map(({ serverId, subject: name }) => ({
     serverId,
     subject: name,

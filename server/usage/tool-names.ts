@@ -1,15 +1,16 @@
+import type { CallKind, CallSubject } from '#db/rollups';
 import { redact } from '#log/redact';
-import type { CallKind, CallSubject } from './rollup-store.ts';
 
 const maxNames = 100;
 const maxLength = 128;
 
-/** Stands for what has no row of its own. */
+/** For everything without a row of its own. */
 export const otherNames = '(other)';
 
 /**
- * Which names of tools and methods get rows of their own. They come from callers, who may send what they
- * like: a name counts once its MCP server has answered it well, up to a hundred of each kind a server.
+ * Decides which tool and method names get rows of their own. Names come from callers, who can send anything, so a
+ * name is accepted only after its MCP server has answered it successfully, and at most a hundred of each kind per
+ * server.
  */
 export class ToolNames {
   readonly #known = new Map<string, Set<string>>();
@@ -23,7 +24,7 @@ export class ToolNames {
     const names = this.#of(serverId, kind);
     if (names.has(name)) return name;
     if (!isAnswered || names.size >= maxNames || name.length > maxLength) return otherNames;
-    // A name is whatever a caller says, and an upstream may answer anything well.
+    // Callers choose names freely, and an upstream may accept any, even a secret.
     if (redact(name) !== name) return otherNames;
     names.add(name);
     return name;

@@ -1,17 +1,15 @@
 import { percentile } from './percentile.ts';
-import type { TimedCounts } from './rollup-reader.ts';
-import type { CallCounts } from './rollup-store.ts';
+import type { TimedCounts, CallCounts } from '#db/rollups';
 
-/** Calls added up. Latencies are those of the calls that were not refused here, in ms. */
+/** A sum of calls. Latencies are those of calls that were not refused here, in ms. */
 export interface UsageSum extends CallCounts {
-  /** However they came to nothing. */
+  /** All failures. */
   readonly errors: number;
   readonly p50: number | undefined;
   readonly p90: number | undefined;
   readonly p99: number | undefined;
 }
 
-/** What rows amount to together. */
 export function usageSum(rows: readonly TimedCounts[]): UsageSum {
   const sum = { calls: 0, toolErrors: 0, refused: 0, upstreamErrors: 0 };
   const answered = new Map<number, number>();
@@ -32,7 +30,6 @@ export function usageSum(rows: readonly TimedCounts[]): UsageSum {
   };
 }
 
-/** Calls that came to nothing, however. */
 export function errorsIn({ toolErrors, refused, upstreamErrors }: CallCounts): number {
   return toolErrors + refused + upstreamErrors;
 }

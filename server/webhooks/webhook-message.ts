@@ -1,8 +1,10 @@
+import { hostAndPort } from '#outbound/checked-addresses';
 import { createHmac, randomBytes } from 'node:crypto';
-
-import type { KeptEvent } from '#audit/audit-log';
-import { eventDocument } from '#audit/event-document';
+import type { Sealing } from '#accounts/sealing';
+import { eventDocument } from '#audit/export-audit';
 import type { EpochSeconds } from '#clock/clock';
+import type { StoredAuditEvent } from '#db/audit';
+import type { Webhook } from '#db/webhooks';
 
 const secretBytes = 32;
 const prefix = 'whsec_';
@@ -20,7 +22,7 @@ export function newWebhookSecret(): string {
 }
 
 /** An event as a receiver reads it: `data` is what the exported record has of it. */
-export function eventMessage(event: KeptEvent): WebhookMessage {
+export function eventMessage(event: StoredAuditEvent): WebhookMessage {
   const { action: type, at } = event;
   const timestamp = new Date(at * 1000).toISOString();
   return { id: event.id, body: JSON.stringify({ type, timestamp, data: eventDocument(event) }) };
@@ -47,4 +49,34 @@ export function signedHeaders(
     'webhook-timestamp': String(sentAt),
     'webhook-signature': signatures.join(' '),
   };
+}
+
+/** What a webhook's secrets are sealed for. No other webhook can open them. */
+export function webhookSecretPurpose(webhookId: string): string {
+  return `webhook secret ${webhookId}`;
+}
+
+/** The secret, and for a while the one before it: a receiver knows one of them. */
+export function secretsOf(
+  { id, sealedSecret, earlierSecret }: Webhook,
+  sealing: Pick<Sealing, 'open'>,
+  now: EpochSeconds,
+): string[] {
+  const earlier = earlierSecret && earlierSecret.until > now ? [earlierSecret.sealed] : [];
+  return [sealedSecret, ...earlier].map((sealed) => sealing.open(webhookSecretPurpose(id), sealed));
+}
+
+/**
+ * What is wrong with the URL of a webhook, in words that go behind the field's name. Plain http is for hosts that the
+ * operator named, as only those are inside this network.
+ */
+export function webhookUrlProblem(
+  text: string,
+  allowedHosts: readonly string[],
+): string | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return 'is not an https URL';
+  if (url.username || url.password || url.hash) return 'may hold no user, password or fragment';
+  const isNamed = allowedHosts.includes(url.hostname) || allowedHosts.includes(hostAndPort(url));
+  return url.protocol === 'https:' || isNamed ? undefined : 'is not an https URL';
 }

@@ -1,15 +1,16 @@
 import { randomUUID } from 'node:crypto';
-
+import type { Sealing } from '#accounts/sealing';
 import type { Clock } from '#clock/clock';
-import { checkedAddresses, type OutboundGuard } from '#outbound/checked-addresses';
+import type { Webhook } from '#db/webhooks';
+import { checkedAddresses, OutboundError, type OutboundGuard } from '#outbound/checked-addresses';
 import { guardedFetch } from '#outbound/guarded-fetch';
-import { OutboundError } from '#outbound/outbound-error';
-import type { Sealing } from '#people/sealing';
-import { outboundWords, sendMessage, type SendOutcome } from './send-message.ts';
-import { newWebhookSecret } from './webhook-message.ts';
-import { secretsOf } from './secrets-of.ts';
-import { webhookUrlProblem } from './webhook-url.ts';
-import { webhookSecretPurpose, type Webhook } from './webhook.ts';
+import { outboundWords, sendMessage, type SendOutcome } from './deliveries.ts';
+import {
+  newWebhookSecret,
+  secretsOf,
+  webhookSecretPurpose,
+  webhookUrlProblem,
+} from './webhook-message.ts';
 
 /** How a receiver is asked: ten seconds, and of what it says besides its status nothing is kept. */
 export const receiverLimits = { timeoutMs: 10_000, maxBytes: 16 * 1024, discardsBody: true };
@@ -68,3 +69,6 @@ export function webhookSetup({
     },
   };
 }
+
+/** How an action is named where it is chosen: `key.create`, or `key.` for all that begin so. */
+export const wantedActionPattern = /^[a-z][a-z-]*(?:\.[a-z-]+)*\.?$/;

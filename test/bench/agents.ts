@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { Pool } from 'undici';
-import { createKey } from '#server/credentials/create-key';
+import { insertAgent } from '#server/db/agents';
+import { insertOrganization } from '#server/db/organizations';
+import { insertServer } from '#server/db/servers';
+import { createKey } from '#server/oauth/create-credentials';
 import { openStores } from '#server/stores';
 import { modern } from '#support/mcp-call';
 import { startProgram } from '#support/processes';
@@ -105,16 +108,16 @@ async function askAll(base: string, asked: readonly MadeAgent[]) {
 async function makeAgents(dataDir: string): Promise<MadeAgent[]> {
   const stores = await openStores(dataDir);
   const createdAt = Math.floor(Date.now() / 1000);
-  const ports = { keys: stores.keys, clock: { now: () => createdAt } };
-  await stores.organizations.add({ id: 'org_acme', name: 'acme', createdAt });
+  const ports = { db: stores.db, clock: { now: () => createdAt } };
+  await insertOrganization(stores.db, { id: 'org_acme', name: 'acme', createdAt });
   const at = { organizationId: 'org_acme', createdAt };
   const made: MadeAgent[] = [];
   for (let index = 0; index < fleets * agentsPerFleet; index += 1) {
     const server = `s${index}`;
     const [agentId, serverId] = [`agent_${index}`, `srv_${index}`];
-    await stores.agents.add({ ...at, id: agentId, name: server });
+    await insertAgent(stores.db, { ...at, id: agentId, name: server });
     const upstream = { kind: 'agent', agentId } as const;
-    await stores.organizations.addServer({ ...at, id: serverId, name: server, upstream });
+    await insertServer(stores.db, { ...at, id: serverId, name: server, upstream });
     const chosen = { name: server, expiresAt: undefined };
     const ofAgent = { type: 'agent', agentId } as const;
     const agent = await createKey({ ...chosen, owner: ofAgent, scopes: [] }, ports);

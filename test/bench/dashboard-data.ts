@@ -1,9 +1,16 @@
-import { createKey } from '#server/credentials/create-key';
-import { hashSecret, mintSecret, secretHint } from '#server/credentials/secret-format';
-import { cookieName } from '#server/http/cookies';
-import { startSession } from '#server/people/start-session';
+import { startSession } from '#server/accounts/sessions';
+import { insertAgent } from '#server/db/agents';
+import { insertAuditEvent } from '#server/db/audit';
+import { insertClient } from '#server/db/clients';
+import { insertGroup, insertGroupMember } from '#server/db/groups';
+import { insertOrganization } from '#server/db/organizations';
+import { insertUser } from '#server/db/people';
+import { type CallTally, recordCalls } from '#server/db/rollups';
+import { insertServer } from '#server/db/servers';
+import { createKey } from '#server/oauth/create-credentials';
+import { hashSecret, mintSecret, secretHint } from '#server/oauth/secrets';
 import { openStores } from '#server/stores';
-import type { CallTally } from '#server/usage/rollup-store';
+import { cookieName } from '#server/web/page-request';
 
 /** How much a large organization has. */
 export const amounts = {
@@ -41,11 +48,11 @@ export async function fillDashboard(dataDir: string, base: string): Promise<Dash
   stores.connection.exec('pragma synchronous = off');
   const now = Math.floor(Date.now() / 1000);
   const ago = (seconds: number) => ({ now: () => now - seconds });
-  await stores.organizations.add({ id: organizationId, name: 'bench', createdAt: now });
+  await insertOrganization(stores.db, { id: organizationId, name: 'bench', createdAt: now });
   let keyId = '';
   for (let n = 0; n < amounts.agents; n += 1) {
     const agent = { id: `agent_${n}`, organizationId, name: `agent-${n}`, createdAt: now - n };
-    await stores.agents.add(agent);
+    await insertAgent(stores.db, agent);
     const owner = { type: 'agent', agentId: agent.id } as const;
     const key = { name: agent.name, owner, scopes: [], expiresAt: undefined };
     await createKey(key, { ...stores, clock: ago(n) });
@@ -53,7 +60,7 @@ export async function fillDashboard(dataDir: string, base: string): Promise<Dash
   for (let n = 0; n < amounts.servers; n += 1) {
     const upstream = { kind: 'demo' } as const;
     const server = { id: `srv_${n}`, organizationId, name: `server-${n}`, createdAt: now - n };
-    await stores.organizations.addServer({ ...server, upstream });
+    await insertServer(stores.db, { ...server, upstream });
   }
   for (let n = 0; n < amounts.keys; n += 1) {
     // Every other one belongs to the first server, so that one server's list is long as well.
@@ -65,7 +72,7 @@ export async function fillDashboard(dataDir: string, base: string): Promise<Dash
   }
   for (let n = 0; n < amounts.clients; n += 1) {
     const secret = mintSecret('secret_');
-    await stores.clients.add({
+    await insertClient(stores.db, {
       id: `client_${String(n).padStart(24, '0')}`,
       name: `client ${n}`,
       serverId: `srv_${n % 2 === 0 ? 0 : n % amounts.servers}`,
@@ -79,17 +86,17 @@ export async function fillDashboard(dataDir: string, base: string): Promise<Dash
   }
   for (let n = 0; n < amounts.people; n += 1) {
     const user = { id: `user_${n}`, email: `person${n}@example.com`, createdAt: now };
-    await stores.users.add(user, { organizationId, role: n === 0 ? 'owner' : 'member' });
+    await insertUser(stores.db, user, { organizationId, role: n === 0 ? 'owner' : 'member' });
   }
   for (let n = 0; n < amounts.groups; n += 1) {
     const group = { id: `group_${n}`, organizationId, name: `group ${n}`, createdAt: now };
-    await stores.groups.add(group);
+    await insertGroup(stores.db, group);
     for (let m = 0; m < amounts.people; m += amounts.groups / 5) {
-      await stores.groupMembers.add(organizationId, group.id, `user_${m}`);
+      await insertGroupMember(stores.db, organizationId, group.id, `user_${m}`);
     }
   }
   for (let n = 0; n < amounts.auditEvents; n += 1) {
-    await stores.audit.append({
+    await insertAuditEvent(stores.db, {
       at: now - amounts.auditEvents * 30 + n * 30,
       actor: `user:user_${n % 50}`,
       organization: 'bench',
@@ -100,7 +107,7 @@ export async function fillDashboard(dataDir: string, base: string): Promise<Dash
       outcome: n % 20 === 0 ? 'refused' : 'done',
     });
   }
-  await stores.rollups.record(calls(now, keyId));
+  await recordCalls(stores.db, calls(now, keyId));
   const visit = { address: '127.0.0.1', userAgent: 'bench', requestId: 'bench' };
   const who = { userId: 'user_0', factors: 1 } as const;
   const { sessionToken } = await startSession(who, visit, { ...stores, clock: ago(0) });

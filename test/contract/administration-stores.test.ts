@@ -1,20 +1,49 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 
+import {
+  checkClientSecret,
+  insertClientSecret,
+  listClientSecrets,
+  revokeClientSecret,
+} from '#server/db/client-secrets';
+import {
+  findClient,
+  insertClient,
+  listClients,
+  revokeClient,
+  updateClient,
+} from '#server/db/clients';
+import { insertAgent } from '#server/db/agents';
+import { findKey, insertKey, listKeys, revokeKey } from '#server/db/keys';
+import {
+  countServerDependents,
+  deleteServer,
+  findServer,
+  listServers,
+  updateServer,
+} from '#server/db/servers';
 import { madeAt, makeOrganization, makeServer, newClient, newKey } from '#support/made-records';
-import { storeAdapters, type Connection } from '#support/store-adapters';
+import { insertUser, deleteUser } from '#server/db/people';
+import {
+  insertPersonalToken,
+  listPersonalTokens,
+  revokePersonalToken,
+  usePersonalToken,
+} from '#server/db/personal-tokens';
+import { onEachDatabase, type Connection } from '#support/databases';
 
 const now = madeAt + 60;
 const acme = { organizationId: 'org_acme', descending: false, limit: 50, offset: 0 } as const;
 
-describe.each(storeAdapters)('a ServerDirectory in $name', ({ open }) => {
-  test('gives the servers of an organization in pages, sorted, by a part of their name or title', async () => {
+await onEachDatabase('servers', ({ open }) => {
+  test('are listed by page, sorted, and filtered by status and by part of a name or title', async () => {
     await using database = await open();
     for (const name of ['sales', 'support', 'web']) await makeServer(database, name);
     await makeServer(database, 'foreign', { organization: 'other' });
-    await database.serverDirectory.update('srv_web', { title: '50% Off_Site' });
+    await updateServer(database.db, 'srv_web', { title: '50% Off_Site' });
     const page = async (but = {}) => {
       const query = { ...acme, sort: 'name', ...but } as const;
-      const { items, total } = await database.serverDirectory.page(query);
+      const { items, total } = await listServers(database.db, query);
       return [total, ...items.map(({ name }) => name)];
     };
 
@@ -27,7 +56,7 @@ describe.each(storeAdapters)('a ServerDirectory in $name', ({ open }) => {
     expect(await page({ status: 'disabled' })).toEqual([0]);
   });
 
-  test('changes what is given and nothing else, of that server, at once', async () => {
+  test('an update changes only the given fields of that server, and every connection sees it', async () => {
     await using database = await open();
     await makeServer(database, 'sales');
     await makeServer(database, 'support');
@@ -37,10 +66,10 @@ describe.each(storeAdapters)('a ServerDirectory in $name', ({ open }) => {
       url: 'https://mcp.example.com/mcp',
       publicOnly: true,
     } as const;
-    await database.serverDirectory.update('srv_sales', { title: 'Sales', hiddenTools: ['drop'] });
-    await database.serverDirectory.update('srv_sales', { upstream, disabledAt: now });
+    await updateServer(database.db, 'srv_sales', { title: 'Sales', hiddenTools: ['drop'] });
+    await updateServer(database.db, 'srv_sales', { upstream, disabledAt: now });
 
-    expect(await other.organizations.serverByName('acme', 'sales')).toEqual({
+    expect(await findServer(other.db, 'acme', 'sales')).toEqual({
       id: 'srv_sales',
       organization: 'acme',
       name: 'sales',
@@ -53,88 +82,88 @@ describe.each(storeAdapters)('a ServerDirectory in $name', ({ open }) => {
       createdAt: madeAt,
       disabledAt: now,
     });
-    expect(await other.organizations.serverByName('acme', 'support')).not.toHaveProperty('title');
-    expect(await database.serverDirectory.update('nobody', { title: 'x' })).toBe(false);
+    expect(await findServer(other.db, 'acme', 'support')).not.toHaveProperty('title');
+    expect(await updateServer(database.db, 'nobody', { title: 'x' })).toBe(false);
   });
 
-  test('keeps limits until they are lifted, and gives them to who lets callers in', async () => {
+  test('limits stay until they are lifted, and admission returns them', async () => {
     await using database = await open();
     await makeServer(database, 'sales');
-    await database.keys.add(newKey({ hash: 'a hash' }));
+    await insertKey(database.db, newKey({ hash: 'a hash' }));
     const admitted = async () => {
       const at = { organization: 'acme', server: 'sales', keyHash: 'a hash', now };
       return (await database.admissions.byKey(at))?.server;
     };
     const limits = { callsPerMinute: 60, answerBytes: 4096 };
     const unlimited = await admitted();
-    await database.serverDirectory.update('srv_sales', { limits });
+    await updateServer(database.db, 'srv_sales', { limits });
     const limited = await admitted();
-    await database.serverDirectory.update('srv_sales', { limits: null });
+    await updateServer(database.db, 'srv_sales', { limits: null });
 
     expect(unlimited).not.toHaveProperty('limits');
     expect(limited).toMatchObject({ limits });
     expect(await admitted()).not.toHaveProperty('limits');
   });
 
-  test('of many changes to one revision makes one, whoever else connects', async () => {
+  test('of several concurrent updates to one revision, exactly one succeeds', async () => {
     await using database = await open();
     await makeServer(database, 'sales');
     const other = await database.connectAgain();
     const change = (title: string, at: typeof database | typeof other) =>
-      at.serverDirectory.update('srv_sales', { title }, 0);
+      updateServer(at.db, 'srv_sales', { title }, 0);
     const made = await Promise.all([
       ...['a', 'b', 'c'].map((title) => change(title, database)),
       ...['d', 'e', 'f'].map((title) => change(title, other)),
     ]);
-    const then = await other.organizations.serverByName('acme', 'sales');
+    const then = await findServer(other.db, 'acme', 'sales');
 
     expect(made.filter(Boolean)).toHaveLength(1);
     expect(then?.revision).toBe(1);
-    expect(await database.serverDirectory.update('srv_sales', { title: 'g' }, 1)).toBe(true);
-    expect(await database.serverDirectory.update('srv_sales', { title: 'h' }, 1)).toBe(false);
+    expect(await updateServer(database.db, 'srv_sales', { title: 'g' }, 1)).toBe(true);
+    expect(await updateServer(database.db, 'srv_sales', { title: 'h' }, 1)).toBe(false);
   });
 
-  test('removes a server with its clients and keys, and lets nobody in with them', async () => {
+  test('removing a server removes its clients and keys, which admit no further call', async () => {
     await using database = await open();
     await makeServer(database, 'sales');
-    await database.keys.add(newKey());
-    await database.keys.add(newKey({ id: 'key_b', hash: 'b', expiresAt: now }));
-    await database.clients.add(newClient());
+    await insertKey(database.db, newKey());
+    await insertKey(database.db, newKey({ id: 'key_b', hash: 'b', expiresAt: now }));
+    await insertClient(database.db, newClient());
     const key = { organization: 'acme', server: 'sales', keyHash: 'hash of a', now };
-    const dependents = await database.serverDirectory.dependents('srv_sales', now);
+    const dependents = await countServerDependents(database.db, 'srv_sales', now);
 
     expect(dependents).toEqual({ activeKeys: 1, activeClients: 1, activeGrants: 0 });
     expect(await database.admissions.byKey(key)).toBeDefined();
-    expect(await database.serverDirectory.remove('srv_sales')).toBe(true);
-    expect(await database.serverDirectory.remove('srv_sales')).toBe(false);
+    expect(await deleteServer(database.db, 'srv_sales')).toBe(true);
+    expect(await deleteServer(database.db, 'srv_sales')).toBe(false);
     expect(await database.admissions.byKey(key)).toBeUndefined();
-    expect(await database.keyDirectory.byId('key_a')).toBeUndefined();
-    expect(await database.clients.byId('client_a')).toBeUndefined();
+    expect(await findKey(database.db, 'key_a')).toBeUndefined();
+    expect(await findClient(database.db, 'client_a')).toBeUndefined();
   });
 });
 
-describe.each(storeAdapters)('a KeyDirectory in $name', ({ open }) => {
+await onEachDatabase('keys', ({ open }) => {
   const agent = { id: 'agent_1', organizationId: 'org_acme', name: 'hq', createdAt: madeAt };
   async function prepared(database: Connection) {
     await makeServer(database, 'sales');
     await makeServer(database, 'foreign', { organization: 'other' });
-    await database.agents.add(agent);
+    await insertAgent(database.db, agent);
     const add = (id: string, but = {}) =>
-      database.keys.add(newKey({ id, hash: id, name: `Key ${id}`, ...but }));
+      insertKey(database.db, newKey({ id, hash: id, name: `Key ${id}`, ...but }));
     await add('key_a', { createdAt: 3 });
     await add('key_b', { createdAt: 2, expiresAt: now });
     await add('key_c', { createdAt: 1 });
     await add('key_d', { owner: { type: 'server', serverId: 'srv_foreign' } });
     await add('key_e', { owner: { type: 'agent', agentId: 'agent_1' } });
-    await database.keys.revoke('key_c', now);
+    await revokeKey(database.db, 'key_c', now);
   }
 
-  test('gives keys by server, agent, status and name, with whose they are', async () => {
+  test('are listed by server, agent, status and name, with their owner', async () => {
     await using database = await open();
     await prepared(database);
     const page = async (but = {}) => {
       const query = { ...acme, sort: 'createdAt', now, ...but } as const;
-      const { items, total } = await database.keyDirectory.page(query);
+      const { items, total } = await listKeys(database.db, query);
       return [total, ...items.map(({ id }) => id)];
     };
 
@@ -146,12 +175,12 @@ describe.each(storeAdapters)('a KeyDirectory in $name', ({ open }) => {
     expect(await page({ serverId: 'srv_foreign' })).toEqual([0]);
     expect(await page({ agentId: 'agent_1' })).toEqual([1, 'key_e']);
     expect(await page({ text: 'KEY_A' })).toEqual([1, 'key_a']);
-    expect(await database.keyDirectory.byId('key_d')).toMatchObject({
+    expect(await findKey(database.db, 'key_d')).toMatchObject({
       organization: 'other',
       server: 'foreign',
       agent: undefined,
     });
-    expect(await database.keyDirectory.byId('key_e')).toMatchObject({
+    expect(await findKey(database.db, 'key_e')).toMatchObject({
       organization: 'acme',
       server: undefined,
       agent: 'hq',
@@ -159,23 +188,23 @@ describe.each(storeAdapters)('a KeyDirectory in $name', ({ open }) => {
   });
 });
 
-describe.each(storeAdapters)('a ClientDirectory in $name', ({ open }) => {
-  test('changes a client that stands, and gives clients in pages', async () => {
+await onEachDatabase('OAuth clients', ({ open }) => {
+  test('an active client can be changed, and clients are listed by page', async () => {
     await using database = await open();
     await makeServer(database, 'sales');
-    await database.clients.add(newClient());
-    await database.clients.add(newClient({ id: 'client_b', name: 'Zed', secretHash: 'b' }));
-    await database.clients.revoke('client_b', now);
+    await insertClient(database.db, newClient());
+    await insertClient(database.db, newClient({ id: 'client_b', name: 'Zed', secretHash: 'b' }));
+    await revokeClient(database.db, 'client_b', now);
     const change = { name: 'Cursor', scopes: ['mcp:tools:read'], redirectUris: [] } as const;
 
-    expect(await database.clientDirectory.update('client_a', change)).toBe(true);
-    expect(await database.clientDirectory.update('client_b', change)).toBe(false);
-    const page = await database.clientDirectory.page({ ...acme, sort: 'name', status: 'active' });
+    expect(await updateClient(database.db, 'client_a', change)).toBe(true);
+    expect(await updateClient(database.db, 'client_b', change)).toBe(false);
+    const page = await listClients(database.db, { ...acme, sort: 'name', status: 'active' });
     expect(page).toMatchObject({
       total: 1,
       items: [{ ...change, id: 'client_a', serverPath: 'acme/sales', secretHint: 'secret_…aaaa' }],
     });
-    const revoked = await database.clientDirectory.page({
+    const revoked = await listClients(database.db, {
       ...acme,
       sort: 'name',
       status: 'revoked',
@@ -184,61 +213,62 @@ describe.each(storeAdapters)('a ClientDirectory in $name', ({ open }) => {
   });
 });
 
-describe.each(storeAdapters)('a ClientSecretStore in $name', ({ open }) => {
+await onEachDatabase('client secrets', ({ open }) => {
   const second = { clientId: 'client_a', hint: 'secret_…bbbb', createdAt: now, hash: 'hash of b' };
 
-  test('lets the old secret and the new one count, the old one until it ends', async () => {
+  test('the old and the new secret are both valid until the old one expires', async () => {
     await using database = await open();
     await makeServer(database);
-    await database.clients.add(newClient());
+    await insertClient(database.db, newClient());
     const limits = { most: 2, othersExpireAt: now + 10 };
-    const id = await database.clientSecrets.add(second, limits);
-    const counts = (hash: string, at: number) => database.clients.hasSecret('client_a', hash, at);
+    const id = await insertClientSecret(database.db, second, limits);
+    const counts = (hash: string, at: number) =>
+      checkClientSecret(database.db, 'client_a', hash, at);
 
     expect(id).toMatch(/^cs_/);
     expect(await counts('hash of a', now + 9)).toBe(true);
     expect(await counts('hash of a', now + 10)).toBe(false);
     expect(await counts('hash of b', now + 10)).toBe(true);
-    expect(await database.clientSecrets.list('client_a')).toMatchObject([
+    expect(await listClientSecrets(database.db, 'client_a')).toMatchObject([
       { id, hint: 'secret_…bbbb', expiresAt: undefined, lastUsedAt: now + 10 },
       { hint: 'secret_…aaaa', expiresAt: now + 10, lastUsedAt: now + 9 },
     ]);
   });
 
-  test('adds no more than the most, and none to a client that is revoked', async () => {
+  test('no more than the maximum are added, and none to a revoked client', async () => {
     await using database = await open();
     await makeServer(database);
-    await database.clients.add(newClient());
+    await insertClient(database.db, newClient());
     const limits = { most: 2, othersExpireAt: undefined };
     const added = await Promise.all(
-      ['1', '2', '3'].map((hash) => database.clientSecrets.add({ ...second, hash }, limits)),
+      ['1', '2', '3'].map((hash) => insertClientSecret(database.db, { ...second, hash }, limits)),
     );
 
     expect(added.filter((id) => id !== undefined)).toHaveLength(1);
 
-    await database.clients.revoke('client_a', now);
+    await revokeClient(database.db, 'client_a', now);
 
-    const more = database.clientSecrets.add({ ...second, hash: 'x' }, { ...limits, most: 9 });
+    const more = insertClientSecret(database.db, { ...second, hash: 'x' }, { ...limits, most: 9 });
     expect(await more).toBeUndefined();
   });
 
-  test('revokes one secret of its own client, once, and leaves the others', async () => {
+  test('revoking one of a client’s secrets takes effect once and leaves the others valid', async () => {
     await using database = await open();
     await makeServer(database);
-    await database.clients.add(newClient());
-    await database.clients.add(newClient({ id: 'client_b', secretHash: 'other' }));
+    await insertClient(database.db, newClient());
+    await insertClient(database.db, newClient({ id: 'client_b', secretHash: 'other' }));
     const limits = { most: 5, othersExpireAt: undefined };
-    const id = (await database.clientSecrets.add(second, limits)) ?? '';
+    const id = (await insertClientSecret(database.db, second, limits)) ?? '';
 
-    expect(await database.clientSecrets.revoke('client_b', id, now)).toBe(false);
-    expect(await database.clientSecrets.revoke('client_a', id, now)).toBe(true);
-    expect(await database.clientSecrets.revoke('client_a', id, now)).toBe(false);
-    expect(await database.clients.hasSecret('client_a', 'hash of b', now + 1)).toBe(false);
-    expect(await database.clients.hasSecret('client_a', 'hash of a', now + 1)).toBe(true);
+    expect(await revokeClientSecret(database.db, 'client_b', id, now)).toBe(false);
+    expect(await revokeClientSecret(database.db, 'client_a', id, now)).toBe(true);
+    expect(await revokeClientSecret(database.db, 'client_a', id, now)).toBe(false);
+    expect(await checkClientSecret(database.db, 'client_a', 'hash of b', now + 1)).toBe(false);
+    expect(await checkClientSecret(database.db, 'client_a', 'hash of a', now + 1)).toBe(true);
   });
 });
 
-describe.each(storeAdapters)('a PersonalTokenStore in $name', ({ open }) => {
+await onEachDatabase('personal access tokens', ({ open }) => {
   const token = {
     id: 'token_1',
     userId: 'user_1',
@@ -252,50 +282,54 @@ describe.each(storeAdapters)('a PersonalTokenStore in $name', ({ open }) => {
   async function prepared(database: Connection) {
     await makeOrganization(database);
     const user = { id: 'user_1', email: 'dana@example.com', createdAt: madeAt };
-    await database.users.add(user, { organizationId: 'org_acme', role: 'admin' });
-    await database.personalTokens.add(token, 1);
+    await insertUser(database.db, user, { organizationId: 'org_acme', role: 'admin' });
+    await insertPersonalToken(database.db, token, 1);
   }
 
-  test('finds a token by its hash until it expires, and notes its use within a minute', async () => {
+  test('a token is found by its hash until it expires, and its last use is recorded at most once a minute', async () => {
     await using database = await open();
     await prepared(database);
 
-    expect(await database.personalTokens.use('hash', now)).toMatchObject({
+    expect(await usePersonalToken(database.db, 'hash', now)).toMatchObject({
       lastUsedAt: now,
       factors: 2,
     });
-    expect(await database.personalTokens.use('hash', now + 59)).toMatchObject({ lastUsedAt: now });
-    expect(await database.personalTokens.use('hash', now + 60)).toMatchObject({
+    expect(await usePersonalToken(database.db, 'hash', now + 59)).toMatchObject({
+      lastUsedAt: now,
+    });
+    expect(await usePersonalToken(database.db, 'hash', now + 60)).toMatchObject({
       lastUsedAt: now + 60,
     });
-    expect(await database.personalTokens.use('hash', now + 100)).toBeUndefined();
-    expect(await database.personalTokens.use('other', now)).toBeUndefined();
+    expect(await usePersonalToken(database.db, 'hash', now + 100)).toBeUndefined();
+    expect(await usePersonalToken(database.db, 'other', now)).toBeUndefined();
   });
 
-  test('keeps at most so many that count', async () => {
+  test('a person has at most the allowed number of valid tokens', async () => {
     await using database = await open();
     await prepared(database);
     const another = { ...token, id: 'token_2', hash: 'h2', createdAt: now };
 
-    expect(await database.personalTokens.add(another, 1)).toBe(false);
-    expect(await database.personalTokens.add({ ...another, createdAt: now + 100 }, 1)).toBe(true);
+    expect(await insertPersonalToken(database.db, another, 1)).toBe(false);
+    expect(await insertPersonalToken(database.db, { ...another, createdAt: now + 100 }, 1)).toBe(
+      true,
+    );
   });
 
-  test('is over once revoked, by whoever it is of, through another connection, or with its person', async () => {
+  test('a token ends when its own person revokes it or is removed, for every connection', async () => {
     await using database = await open();
     await prepared(database);
     const other = await database.connectAgain();
-    await database.personalTokens.add({ ...token, id: 'token_2', hash: 'h2' }, 5);
+    await insertPersonalToken(database.db, { ...token, id: 'token_2', hash: 'h2' }, 5);
 
-    expect(await database.personalTokens.revoke('user_2', 'token_1', now)).toBe(false);
-    expect(await database.personalTokens.revoke('user_1', 'token_1', now)).toBe(true);
-    expect(await database.personalTokens.revoke('user_1', 'token_1', now)).toBe(false);
-    expect(await other.personalTokens.use('hash', now)).toBeUndefined();
-    expect(await other.personalTokens.use('h2', now)).toBeDefined();
+    expect(await revokePersonalToken(database.db, 'user_2', 'token_1', now)).toBe(false);
+    expect(await revokePersonalToken(database.db, 'user_1', 'token_1', now)).toBe(true);
+    expect(await revokePersonalToken(database.db, 'user_1', 'token_1', now)).toBe(false);
+    expect(await usePersonalToken(other.db, 'hash', now)).toBeUndefined();
+    expect(await usePersonalToken(other.db, 'h2', now)).toBeDefined();
 
-    await database.users.remove('user_1');
+    await deleteUser(database.db, 'user_1');
 
-    expect(await other.personalTokens.use('h2', now)).toBeUndefined();
-    expect(await other.personalTokens.list('user_1')).toEqual([]);
+    expect(await usePersonalToken(other.db, 'h2', now)).toBeUndefined();
+    expect(await listPersonalTokens(other.db, 'user_1')).toEqual([]);
   });
 });

@@ -1,6 +1,14 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { insertClient, revokeClient } from '#server/db/clients';
+import { revokeAccessToken } from '#server/db/grants';
+import { insertAgent } from '#server/db/agents';
+import { insertKey, revokeKey } from '#server/db/keys';
+import { updateServer } from '#server/db/servers';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
-import { storeAdapters, type Connection } from '#support/store-adapters';
+import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
+import { openStores } from '#server/stores';
+import { temporaryFolder } from '#support/temporary-folder';
+import { onEachDatabase, type Connection } from '#support/databases';
 
 const now = madeAt + 60;
 const place = { organization: 'acme', server: 'sales' };
@@ -21,15 +29,15 @@ const sales = {
 };
 
 /** `acme/sales` and `acme/support`, with the key and the client of the first. */
-async function prepared(database: Connection) {
+async function prepared(database: Pick<Connection, 'db'>) {
   await makeServer(database, 'sales');
   await makeServer(database, 'support');
-  await database.keys.add(newKey({ expiresAt: now + 10 }));
-  await database.clients.add(newClient());
+  await insertKey(database.db, newKey({ expiresAt: now + 10 }));
+  await insertClient(database.db, newClient());
 }
 
-describe.each(storeAdapters)('an AdmissionStore in $name', ({ open }) => {
-  test('lets a key in to its server with its scopes', async () => {
+await onEachDatabase('admission', ({ open }) => {
+  test('admits a key to its server with its scopes', async () => {
     await using database = await open();
     await prepared(database);
 
@@ -40,7 +48,7 @@ describe.each(storeAdapters)('an AdmissionStore in $name', ({ open }) => {
     });
   });
 
-  test('lets a client in to its server with the scopes it may have now', async () => {
+  test('admits a client to its server with its current scopes', async () => {
     await using database = await open();
     await prepared(database);
 
@@ -56,7 +64,7 @@ describe.each(storeAdapters)('an AdmissionStore in $name', ({ open }) => {
     ['an organization that is not there', { organization: 'nothing' }],
     ['a name in another case', { server: 'Sales' }],
   ])(
-    'lets nobody in to %s, even if their own server let them in just before',
+    'denies access to %s, even right after an admission to the credential’s own server',
     async (_, elsewhere) => {
       await using database = await open();
       await prepared(database);
@@ -68,7 +76,7 @@ describe.each(storeAdapters)('an AdmissionStore in $name', ({ open }) => {
     },
   );
 
-  test('lets in neither a key nor a client that it does not know', async () => {
+  test('denies an unknown key and an unknown client', async () => {
     await using database = await open();
     await prepared(database);
 
@@ -76,7 +84,7 @@ describe.each(storeAdapters)('an AdmissionStore in $name', ({ open }) => {
     expect(await byClient(database, { clientId: 'client_b' })).toBeUndefined();
   });
 
-  test('lets a key in until the second that it expires', async () => {
+  test('admits a key until the second in which it expires', async () => {
     await using database = await open();
     await prepared(database);
 
@@ -84,81 +92,72 @@ describe.each(storeAdapters)('an AdmissionStore in $name', ({ open }) => {
     expect(await byKey(database, { now: now + 10 })).toBeUndefined();
   });
 
-  test('lets in a key that never expires', async () => {
+  test('admits a key that never expires', async () => {
     await using database = await open();
     await prepared(database);
-    await database.keys.add(newKey({ id: 'key_b', hash: 'hash of b' }));
+    await insertKey(database.db, newKey({ id: 'key_b', hash: 'hash of b' }));
 
     expect(await byKey(database, { keyHash: 'hash of b', now: 9_000_000_000 })).toBeDefined();
   });
 
-  test('lets the key of an agent in to no server, not even one of that agent', async () => {
+  test('denies an agent key access to every server, even to those of its agent', async () => {
     await using database = await open();
     await prepared(database);
     const agentId = 'agent_1';
-    await database.agents.add({
+    await insertAgent(database.db, {
       id: agentId,
       organizationId: 'org_acme',
       name: 'hq',
       createdAt: 1,
     });
     await makeServer(database, 'remote', { upstream: { kind: 'agent', agentId } });
-    await database.keys.add(newKey({ id: 'key_b', hash: 'b', owner: { type: 'agent', agentId } }));
+    await insertKey(
+      database.db,
+      newKey({ id: 'key_b', hash: 'b', owner: { type: 'agent', agentId } }),
+    );
 
     expect(await byKey(database, { keyHash: 'b', server: 'remote' })).toBeUndefined();
   });
 
-  test('lets nobody in whose key or client was revoked through another connection', async () => {
+  test('denies a key or client that was revoked through another connection', async () => {
     await using database = await open();
     await prepared(database);
     const other = await database.connectAgain();
 
     expect([await byKey(other), await byClient(other)]).not.toContain(undefined);
 
-    await database.keys.revoke('key_a', now);
-    await database.clients.revoke('client_a', now);
+    await revokeKey(database.db, 'key_a', now);
+    await revokeClient(database.db, 'client_a', now);
 
     expect([await byKey(other), await byClient(other)]).toEqual([undefined, undefined]);
   });
 
-  test('lets no revoked token in, and other tokens of its client as before', async () => {
+  test('denies a revoked token, and still admits other tokens of its client', async () => {
     await using database = await open();
     await prepared(database);
     const other = await database.connectAgain();
-    await database.revokedTokens.revoke({ id: 'jti-1', expiresAt: now + 10 }, now);
+    await revokeAccessToken(database.db, { id: 'jti-1', expiresAt: now + 10 }, now);
 
     expect(await byClient(other, { tokenId: 'jti-2' })).toBeDefined();
     expect(await byClient(other)).toBeUndefined();
     expect(await byClient(other, { tokenId: 'jti-2' })).toBeDefined();
   });
 
-  test('lets a client in whichever token it brings, until the client is revoked', async () => {
+  test('admits a client with any of its tokens until the client is revoked', async () => {
     await using database = await open();
     await prepared(database);
     const other = await database.connectAgain();
-    await database.revokedTokens.revoke({ id: 'jti-1', expiresAt: now + 10 }, now);
+    await revokeAccessToken(database.db, { id: 'jti-1', expiresAt: now + 10 }, now);
 
     expect(await byClient(other, { tokenId: undefined })).toBeDefined();
 
-    await database.clients.revoke('client_a', now);
+    await revokeClient(database.db, 'client_a', now);
 
     expect(await byClient(other, { tokenId: undefined })).toBeUndefined();
   });
 
-  test('tells by another text that something was written, through whatever connection', async () => {
-    await using database = await open();
-    const { admissions } = await database.connectAgain();
-    const before = admissions.written();
-
-    expect(admissions.written()).toBe(before);
-
-    await prepared(database);
-
-    expect(admissions.written()).not.toBe(before);
-  });
-
   test.each(['organization', 'mcp_server'] as const)(
-    'lets nobody in while the %s is disabled, and again once it is enabled',
+    'denies access while the %s is disabled, and admits again once it is enabled',
     async (table) => {
       await using database = await open();
       await prepared(database);
@@ -173,7 +172,7 @@ describe.each(storeAdapters)('an AdmissionStore in $name', ({ open }) => {
     },
   );
 
-  test('lets a member in for what their role covers, for as long as they are one', async () => {
+  test('admits a person with the scopes of their role, while they are a member', async () => {
     await using database = await open();
     await prepared(database);
     const { db, admissions } = await database.connectAgain();
@@ -206,17 +205,17 @@ describe.each(storeAdapters)('an AdmissionStore in $name', ({ open }) => {
     expect(await admissions.byPerson(at)).toBeUndefined();
   });
 
-  test('says which tools the server hides now', async () => {
+  test('returns the tools that the server currently hides', async () => {
     await using database = await open();
     await prepared(database);
     const other = await database.connectAgain();
-    await other.organizations.hideTools('srv_sales', ['drop']);
+    await updateServer(other.db, 'srv_sales', { hiddenTools: ['drop'] });
 
     expect(await byKey(database)).toMatchObject({ server: { hiddenTools: ['drop'] } });
     expect(await byClient(database)).toMatchObject({ server: { hiddenTools: ['drop'] } });
   });
 
-  test('grants nothing for a scope that this program does not know', async () => {
+  test('grants nothing for an unknown scope', async () => {
     await using database = await open();
     await prepared(database);
     const scopes = '["mcp:everything","mcp:tools:read"]';
@@ -224,4 +223,19 @@ describe.each(storeAdapters)('an AdmissionStore in $name', ({ open }) => {
 
     expect(await byKey(database)).toMatchObject({ scopes: ['mcp:tools:read'] });
   });
+});
+
+test('admission in SQLite: the change token differs after a write through any connection', async () => {
+  await using folder = await temporaryFolder();
+  const [one, other] = [await openStores(folder.path), await openStores(folder.path)];
+  const admissions = sqliteAdmissions(other.connection);
+  const before = admissions.written();
+
+  expect(admissions.written()).toBe(before);
+
+  await prepared(one);
+
+  expect(admissions.written()).not.toBe(before);
+
+  for (const { close } of [one, other]) await close();
 });

@@ -1,11 +1,15 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { sqliteAgentDirectory } from '#server/store/sqlite/agent-directory';
+import { insertAgent } from '#server/db/agents';
+import { insertKey, revokeKey } from '#server/db/keys';
+import { insertOrganization } from '#server/db/organizations';
+import { insertServer, updateServer } from '#server/db/servers';
+import { sqliteAgentDirectory } from '#server/db/sqlite/agent-directory';
 import { madeAt, newKey } from '#support/made-records';
 import { openDatabase } from '#support/open-database';
 
 // The bare connection is SQLite's own; the rest is what any adapter has to say.
-describe('AgentDirectory on SQLite', () => {
+describe('agent admission in SQLite', () => {
   let database: Awaited<ReturnType<typeof openDatabase>>;
   let directory: ReturnType<typeof sqliteAgentDirectory>;
   const now = madeAt + 10;
@@ -13,26 +17,27 @@ describe('AgentDirectory on SQLite', () => {
   beforeEach(async () => {
     database = await openDatabase();
     directory = sqliteAgentDirectory(database.connection);
-    const { organizations, agents, keys } = database;
-    await organizations.add({ id: 'org_acme', name: 'acme', createdAt: madeAt });
+    const { db } = database;
+    await insertOrganization(db, { id: 'org_acme', name: 'acme', createdAt: madeAt });
     const agent = { id: 'agent_a', organizationId: 'org_acme', name: 'berlin', createdAt: madeAt };
-    await agents.add(agent);
+    await insertAgent(db, agent);
     const owner = { type: 'agent', agentId: 'agent_a' } as const;
-    await keys.add(newKey({ owner, scopes: [] }));
-    await keys.add(
+    await insertKey(db, newKey({ owner, scopes: [] }));
+    await insertKey(
+      db,
       newKey({ id: 'key_b', hash: 'hash of b', owner, scopes: [], expiresAt: now + 5 }),
     );
     const upstream = { kind: 'agent', agentId: 'agent_a' } as const;
     for (const name of ['stock', 'sales']) {
       const server = { id: `srv_${name}`, organizationId: 'org_acme', name, upstream };
-      await organizations.addServer({ ...server, createdAt: madeAt });
+      await insertServer(db, { ...server, createdAt: madeAt });
     }
   });
   afterEach(() => database[Symbol.asyncDispose]());
 
-  const standing = async (at = now) => [...(await directory.standing(['key_a', 'key_b', 'x'], at))];
+  const active = async (at = now) => [...(await directory.activeKeys(['key_a', 'key_b', 'x'], at))];
 
-  test('a key lets its agent in, with the servers that are bound to it', async () => {
+  test('a key admits its agent and returns the servers bound to it', async () => {
     expect(await directory.byKey({ keyHash: 'hash of b', now })).toEqual({
       id: 'agent_a',
       name: 'berlin',
@@ -44,44 +49,44 @@ describe('AgentDirectory on SQLite', () => {
     expect(await directory.byKey({ keyHash: 'hash of c', now })).toBeUndefined();
   });
 
-  test('a key of a server lets nobody in', async () => {
+  test('a server’s key admits no agent', async () => {
     const owner = { type: 'server', serverId: 'srv_sales' } as const;
-    await database.keys.add(newKey({ id: 'key_c', hash: 'hash of c', owner }));
+    await insertKey(database.db, newKey({ id: 'key_c', hash: 'hash of c', owner }));
 
     expect(await directory.byKey({ keyHash: 'hash of c', now })).toBeUndefined();
   });
 
-  test('all keys are looked up at once, and one that expired is not among them', async () => {
-    expect(await standing()).toEqual([
+  test('several keys are looked up at once, and an expired one is not returned', async () => {
+    expect(await active()).toEqual([
       ['key_a', ['sales', 'stock']],
       ['key_b', ['sales', 'stock']],
     ]);
-    expect((await standing(now + 5)).map(([id]) => id)).toEqual(['key_a']);
+    expect((await active(now + 5)).map(([id]) => id)).toEqual(['key_a']);
   });
 
-  test('a revoked key, a revoked agent and a disabled organization let nobody in', async () => {
-    await database.keys.revoke('key_b', now);
-    expect((await standing()).map(([id]) => id)).toEqual(['key_a']);
+  test('a revoked key, a revoked agent and a disabled organization are denied', async () => {
+    await revokeKey(database.db, 'key_b', now);
+    expect((await active()).map(([id]) => id)).toEqual(['key_a']);
     await database.db.updateTable('organization').set({ disabled_at: now }).execute();
-    expect(await standing()).toEqual([]);
+    expect(await active()).toEqual([]);
     expect(await directory.byKey({ keyHash: 'hash of a', now })).toBeUndefined();
     await database.db.updateTable('organization').set({ disabled_at: null }).execute();
     await database.db.updateTable('agent').set({ revoked_at: now }).execute();
-    expect(await standing()).toEqual([]);
+    expect(await active()).toEqual([]);
     expect(await directory.byKey({ keyHash: 'hash of a', now })).toBeUndefined();
   });
 
-  test('a server that was unbound or disabled is no longer among those that it serves', async () => {
-    await database.serverDirectory.update('srv_stock', { disabledAt: now });
-    expect((await standing()).map(([, servers]) => servers)).toEqual([['sales'], ['sales']]);
-    await database.serverDirectory.update('srv_sales', { upstream: { kind: 'demo' } });
-    expect((await standing()).map(([, servers]) => servers)).toEqual([[], []]);
+  test('a server that was unbound or disabled is no longer returned', async () => {
+    await updateServer(database.db, 'srv_stock', { disabledAt: now });
+    expect((await active()).map(([, servers]) => servers)).toEqual([['sales'], ['sales']]);
+    await updateServer(database.db, 'srv_sales', { upstream: { kind: 'demo' } });
+    expect((await active()).map(([, servers]) => servers)).toEqual([[], []]);
   });
 
-  test('it tells that something was written, and nothing when not', async () => {
+  test('the change token differs after a write, and only then', async () => {
     const before = directory.written();
     expect(directory.written()).toBe(before);
-    await database.keys.revoke('key_b', now);
+    await revokeKey(database.db, 'key_b', now);
 
     expect(directory.written()).not.toBe(before);
   });

@@ -1,21 +1,31 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-import type { AuditEvent } from '#server/audit/audit-log';
+import {
+  type AuditEvent,
+  insertAuditEvent,
+  listAuditEvents,
+  listAuditActions,
+} from '#server/db/audit';
+import { insertOrganization } from '#server/db/organizations';
 import { exportAudit, type ExportFormat } from '#server/audit/export-audit';
-import type { OpenStores } from '#server/stores';
+import { insertUser } from '#server/db/people';
 import { openDatabase } from '#support/open-database';
+import { onEachDatabase, type TestDatabase } from '#support/databases';
 
 const now = 1_800_000_000;
 
-describe.each([['SQLite', openDatabase]])('the audit log in %s', (_, openOne) => {
-  let stores: OpenStores & AsyncDisposable;
+await onEachDatabase('audit log', ({ open: openOne }) => {
+  let stores: TestDatabase;
   beforeAll(async () => {
     stores = await openOne();
     for (const name of ['acme', 'other']) {
-      await stores.organizations.add({ id: `org_${name}`, name, createdAt: now });
+      await insertOrganization(stores.db, { id: `org_${name}`, name, createdAt: now });
     }
     for (let place = 0; place < 40; place += 1) {
-      await stores.audit.append(event({ at: now + Math.floor(place / 10), target: `t${place}` }));
+      await insertAuditEvent(
+        stores.db,
+        event({ at: now + Math.floor(place / 10), target: `t${place}` }),
+      );
     }
   });
   afterAll(() => stores[Symbol.asyncDispose]());
@@ -37,11 +47,11 @@ describe.each([['SQLite', openDatabase]])('the audit log in %s', (_, openOne) =>
     return pieces.join('');
   };
 
-  test('pages follow each other without a gap or a double, the newest first', async () => {
+  test('pages follow each other newest first, without gaps or duplicates', async () => {
     const seen: (string | undefined)[] = [];
     let after: { at: number; id: string } | undefined;
     for (;;) {
-      const page = await stores.auditReader.read({ organization: 'acme', after, limit: 7 });
+      const page = await listAuditEvents(stores.db, { organization: 'acme', after, limit: 7 });
       seen.push(...page.map(({ target }) => target));
       after = page.at(-1);
       if (!after) break;
@@ -50,39 +60,42 @@ describe.each([['SQLite', openDatabase]])('the audit log in %s', (_, openOne) =>
     expect(seen).toEqual(Array.from({ length: 40 }, (__, place) => `t${39 - place}`));
   });
 
-  test('events are found by who, what, on what, how it ended and when', async () => {
-    await stores.audit.append(event({ actor: 'user:u', action: 'a', outcome: 'refused', at: 5 }));
+  test('events are found by actor, action, target, outcome and time', async () => {
+    await insertAuditEvent(
+      stores.db,
+      event({ actor: 'user:u', action: 'a', outcome: 'refused', at: 5 }),
+    );
     const count = async (query: object) =>
-      (await stores.auditReader.read({ organization: 'acme', limit: 100, ...query })).length;
+      (await listAuditEvents(stores.db, { organization: 'acme', limit: 100, ...query })).length;
 
     expect(await count({ actor: 'user:u' })).toBe(1);
     expect(await count({ action: 'a', outcome: 'done' })).toBe(0);
     expect(await count({ target: 't3' })).toBe(1);
     expect(await count({ outcome: 'refused' })).toBe(1);
     expect(await count({ from: now + 1, until: now + 3 })).toBe(20);
-    expect(await stores.auditReader.read({ organization: 'other', limit: 9 })).toEqual([]);
-    expect(await stores.auditReader.actions('acme')).toEqual(['a', 'key.create']);
-    expect(await stores.auditReader.actions('nothing')).toEqual([]);
+    expect(await listAuditEvents(stores.db, { organization: 'other', limit: 9 })).toEqual([]);
+    expect(await listAuditActions(stores.db, 'acme')).toEqual(['a', 'key.create']);
+    expect(await listAuditActions(stores.db, 'nothing')).toEqual([]);
   });
 
-  test('what a person does everywhere stands in the record of each of their organizations', async () => {
+  test('an event of a person outside any organization appears in each of their organizations', async () => {
     const user = { id: 'user_both', email: 'both@example.com', createdAt: now };
     for (const name of ['acme', 'other']) {
-      await stores.users.add(user, { organizationId: `org_${name}`, role: 'member' });
+      await insertUser(stores.db, user, { organizationId: `org_${name}`, role: 'member' });
     }
     const actor = `user:${user.id}`;
-    await stores.audit.append(event({ organization: undefined, actor, action: 'sign-in' }));
+    await insertAuditEvent(stores.db, event({ organization: undefined, actor, action: 'sign-in' }));
 
-    const records = await stores.auditReader.read({ organization: undefined, actor, limit: 9 });
+    const records = await listAuditEvents(stores.db, { organization: undefined, actor, limit: 9 });
 
     expect(new Set(records.map(({ organization }) => organization))).toEqual(
       new Set(['acme', 'other']),
     );
   });
 
-  test('an export is a table that runs no formula, or one document a line', async () => {
+  test('an export is CSV without formulas, or one JSON document per line', async () => {
     const target = '=cmd|"x",\n1';
-    await stores.audit.append(event({ organization: 'hostile', target, times: 3 }));
+    await insertAuditEvent(stores.db, event({ organization: 'hostile', target, times: 3 }));
 
     const csv = await exported('hostile', 'csv');
     const lines = (await exported('acme', 'jsonl')).trimEnd().split('\n');
@@ -96,25 +109,74 @@ describe.each([['SQLite', openDatabase]])('the audit log in %s', (_, openOne) =>
     expect(JSON.parse(lines[5] ?? '')).toMatchObject({ action: 'key.create', times: 1 });
   });
 
-  test('an event stays as it was written', async () => {
+  test('a recorded event cannot be changed', async () => {
     const change = stores.db.updateTable('audit_event').set({ times: 2 }).execute();
 
     await expect(change).rejects.toThrow('never changed');
   });
 
-  test.each(['id', 'sequence', 'rowid'])(
-    'no event takes the place of one with its %s',
-    async (name) => {
-      const all = () => stores.connection.prepare('select * from audit_event order by rowid').all();
-      const before = all();
-      const [kept] = stores.connection.prepare(`select ${name} as it from audit_event`).all();
-      const columns = { id: `'new'`, sequence: '1000000', rowid: '1000000', [name]: '?' };
-      const { id, sequence, rowid } = columns;
-      const replacing = stores.connection.prepare(`insert or replace
-      into audit_event (rowid, id, sequence, at, actor, action, outcome)
-      values (${rowid}, ${id}, ${sequence}, 0, 'nobody', 'nothing', 'done')`);
+  test('an insertion cannot change a recorded event', async () => {
+    const first = stores.db.selectFrom('audit_event').selectAll().limit(1);
+    const kept = await first.executeTakeFirstOrThrow();
+    const changing = stores.db
+      .insertInto('audit_event')
+      .values(kept)
+      .onConflict((conflict) => conflict.column('id').doUpdateSet({ times: 2 }))
+      .execute();
 
-      expect(() => replacing.run(kept?.['it'] ?? null)).toThrow('never replaced');
+    await expect(changing).rejects.toThrow(/never (changed|replaced)/);
+  });
+
+  test('events of an organization are numbered from one without gaps, in the order of their storing', async () => {
+    const order = async () =>
+      stores.db
+        .selectFrom('audit_event')
+        .select(['sequence', 'action'])
+        .where('organization', '=', 'numbered')
+        .orderBy('sequence')
+        .execute();
+    for (const [place, action] of ['first', 'second', 'third'].entries()) {
+      await insertAuditEvent(
+        stores.db,
+        event({ organization: 'numbered', action, at: now - place }),
+      );
+    }
+
+    expect(await order()).toEqual([
+      { sequence: 1, action: 'first' },
+      { sequence: 2, action: 'second' },
+      { sequence: 3, action: 'third' },
+    ]);
+  });
+});
+
+describe('audit log in SQLite', () => {
+  test.each(['id', 'sequence', 'rowid'])(
+    'no event can replace one with the same %s',
+    async (name) => {
+      await using stores = await openDatabase();
+      for (const organization of ['acme', undefined]) {
+        const about = { at: now, actor: 'operator', organization, target: undefined };
+        const rest = { address: undefined, requestId: undefined, outcome: 'done' } as const;
+        await insertAuditEvent(stores.db, { ...about, ...rest, action: 'a' });
+      }
+      const all = () => stores.connection.prepare('select rowid, * from audit_event').all();
+      const before = all();
+      const replace = stores.connection.prepare(`insert or replace
+        into audit_event (rowid, id, sequence, organization, at, actor, action, outcome)
+        values (?, ?, ?, ?, 0, 'nobody', 'nothing', 'done')`);
+      const replacing = before.map((kept) => () => {
+        const row = {
+          rowid: 1_000_000,
+          id: 'new',
+          sequence: 1_000_000,
+          [name]: kept[name] ?? null,
+        };
+        replace.run(row.rowid, row.id, row.sequence, kept['organization'] ?? null);
+      });
+
+      expect(replacing).toHaveLength(2);
+      for (const one of replacing) expect(one).toThrow('never replaced');
       expect(all()).toEqual(before);
     },
   );

@@ -1,6 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { sqliteChanges } from '#server/store/sqlite/change-store';
+import { insertClientSecret } from '#server/db/client-secrets';
+import { insertClient, revokeClient, updateClient } from '#server/db/clients';
+import { insertAgent, revokeAgent } from '#server/db/agents';
+import { insertKey, revokeKey } from '#server/db/keys';
+import { updateLastUses } from '#server/db/last-uses';
+import { deleteServer, insertServer, updateServer } from '#server/db/servers';
+import { sqliteChanges } from '#server/db/sqlite/change-store';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
 import { openDatabase } from '#support/open-database';
 
@@ -13,52 +19,52 @@ type Change = (database: Database) => Promise<unknown>;
 
 /** Pages of the server and of its organization list these. */
 const atServer: [string, Change][] = [
-  ['a key that is made', ({ keys }) => keys.add(newKey({ id: 'key_b', hash: 'hash of b' }))],
-  ['a key that is revoked', ({ keys }) => keys.revoke('key_a', now)],
+  ['a key that is made', ({ db }) => insertKey(db, newKey({ id: 'key_b', hash: 'hash of b' }))],
+  ['a key that is revoked', ({ db }) => revokeKey(db, 'key_a', now)],
   [
     'the first use of a key',
-    ({ usage }) => usage.record([{ type: 'key', id: 'key_a', usedAt: now }]),
+    ({ db }) => updateLastUses(db, [{ type: 'key', id: 'key_a', usedAt: now }]),
   ],
   [
     'a secret beside another',
-    ({ clientSecrets }) =>
-      clientSecrets.add(
+    ({ db }) =>
+      insertClientSecret(
+        db,
         { clientId: 'client_a', hint: 'secret_…bbbb', hash: 'hash of b', createdAt: now },
         { most: 2, othersExpireAt: undefined },
       ),
   ],
   [
     'a client that is made',
-    ({ clients }) => clients.add(newClient({ id: 'client_b', secretHash: 'hash of b' })),
+    ({ db }) => insertClient(db, newClient({ id: 'client_b', secretHash: 'hash of b' })),
   ],
-  ['a client that is revoked', ({ clients }) => clients.revoke('client_a', now)],
-  ['another name of a client', (all) => all.clientDirectory.update('client_a', { name: 'Cursor' })],
+  ['a client that is revoked', ({ db }) => revokeClient(db, 'client_a', now)],
+  ['another name of a client', (all) => updateClient(all.db, 'client_a', { name: 'Cursor' })],
   [
     'another host of a redirect URI',
-    (all) =>
-      all.clientDirectory.update('client_a', { redirectUris: ['http://127.0.0.2/callback'] }),
+    (all) => updateClient(all.db, 'client_a', { redirectUris: ['http://127.0.0.2/callback'] }),
   ],
-  ['fewer scopes', (all) => all.clientDirectory.update('client_a', { scopes: [] })],
-  ['no redirect URI', (all) => all.clientDirectory.update('client_a', { redirectUris: [] })],
-  ['another title', (all) => all.serverDirectory.update('srv_sales', { title: 'Sales' })],
+  ['fewer scopes', (all) => updateClient(all.db, 'client_a', { scopes: [] })],
+  ['no redirect URI', (all) => updateClient(all.db, 'client_a', { redirectUris: [] })],
+  ['another title', (all) => updateServer(all.db, 'srv_sales', { title: 'Sales' })],
   [
     'another upstream',
     (all) =>
-      all.serverDirectory.update('srv_sales', {
+      updateServer(all.db, 'srv_sales', {
         upstream: { kind: 'http', url: 'https://mcp.example.com/mcp', publicOnly: true },
       }),
   ],
-  ['a hidden tool', (all) => all.serverDirectory.update('srv_sales', { hiddenTools: ['drop'] })],
-  ['a server that is off', (all) => all.serverDirectory.update('srv_sales', { disabledAt: now })],
-  ['a server that is gone', (all) => all.serverDirectory.remove('srv_sales')],
+  ['a hidden tool', (all) => updateServer(all.db, 'srv_sales', { hiddenTools: ['drop'] })],
+  ['a server that is off', (all) => updateServer(all.db, 'srv_sales', { disabledAt: now })],
+  ['a server that is gone', (all) => deleteServer(all.db, 'srv_sales')],
 ];
 
 /** Pages of the organization list these. */
 const atOrganization: [string, Change][] = [
   [
     'another server',
-    ({ organizations }) =>
-      organizations.addServer({
+    ({ db }) =>
+      insertServer(db, {
         id: 'srv_stock',
         organizationId: 'org_acme',
         name: 'stock',
@@ -66,17 +72,18 @@ const atOrganization: [string, Change][] = [
         createdAt: madeAt,
       }),
   ],
-  ['another agent', ({ agents }) => agents.add({ ...agent, id: 'agent_b', name: 'paris' })],
-  ['an agent that is revoked', ({ agents }) => agents.revoke('agent_a', now)],
+  ['another agent', ({ db }) => insertAgent(db, { ...agent, id: 'agent_b', name: 'paris' })],
+  ['an agent that is revoked', ({ db }) => revokeAgent(db, 'agent_a', now)],
   [
     'another key of an agent',
-    ({ keys }) => keys.add(newKey({ id: 'key_b', hash: 'hash of b', owner: ofAgent, scopes: [] })),
+    ({ db }) =>
+      insertKey(db, newKey({ id: 'key_b', hash: 'hash of b', owner: ofAgent, scopes: [] })),
   ],
-  ['a key of an agent that is revoked', ({ keys }) => keys.revoke('key_agent', now)],
+  ['a key of an agent that is revoked', ({ db }) => revokeKey(db, 'key_agent', now)],
 ];
 
 // The bare connection is SQLite's own; the rest is what any adapter has to say.
-describe('a ChangeStore in SQLite', () => {
+describe('change tokens in SQLite', () => {
   let database: Database;
   let changes: ReturnType<typeof sqliteChanges>;
 
@@ -84,12 +91,13 @@ describe('a ChangeStore in SQLite', () => {
     database = await openDatabase();
     await makeServer(database, 'sales');
     await makeServer(database, 'foreign', { organization: 'other' });
-    await database.agents.add(agent);
-    await database.keys.add(newKey());
-    await database.keys.add(
+    await insertAgent(database.db, agent);
+    await insertKey(database.db, newKey());
+    await insertKey(
+      database.db,
       newKey({ id: 'key_agent', hash: 'hash of agent', owner: ofAgent, scopes: [] }),
     );
-    await database.clients.add(newClient());
+    await insertClient(database.db, newClient());
     changes = sqliteChanges(database.connection);
   });
   afterEach(() => database[Symbol.asyncDispose]());
@@ -109,25 +117,31 @@ describe('a ChangeStore in SQLite', () => {
     return { written, organization, server, other };
   };
 
-  test.each(atServer)('tells the server and its organization of %s', async (_, change) => {
-    expect(await told(change)).toEqual({
-      written: true,
-      organization: true,
-      server: true,
-      other: false,
-    });
-  });
+  test.each(atServer)(
+    'the tokens of the server and its organization change with %s',
+    async (_, change) => {
+      expect(await told(change)).toEqual({
+        written: true,
+        organization: true,
+        server: true,
+        other: false,
+      });
+    },
+  );
 
-  test.each(atOrganization)('tells the organization of %s, and no server', async (_, change) => {
-    expect(await told(change)).toEqual({
-      written: true,
-      organization: true,
-      server: false,
-      other: false,
-    });
-  });
+  test.each(atOrganization)(
+    'only the token of the organization changes with %s',
+    async (_, change) => {
+      expect(await told(change)).toEqual({
+        written: true,
+        organization: true,
+        server: false,
+        other: false,
+      });
+    },
+  );
 
-  test('says the same as long as nothing is written', async () => {
+  test('no token changes while nothing is written', async () => {
     expect(await told(async () => changes.stateOf('acme', 'sales'))).toEqual({
       written: false,
       organization: false,

@@ -1,11 +1,9 @@
 import { DatabaseSync } from 'node:sqlite';
-
-import { Kysely, SqliteDialect, sql } from 'kysely';
+import { Kysely, sql, SqliteDialect } from 'kysely';
 import { expect, test } from 'vitest';
+import { nodeSqlite } from '#server/db/sqlite/open-sqlite';
 
-import { nodeSqlite } from '#server/store/sqlite/node-sqlite';
-
-test('a transaction that fills the disk fails for that reason, and keeps nothing', async () => {
+test('database: a transaction that fills the disk fails with that reason and stores nothing', async () => {
   const connection = new DatabaseSync(':memory:');
   connection.exec('create table t (a text); pragma max_page_count = 4');
   const db = new Kysely<object>({

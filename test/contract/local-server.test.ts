@@ -41,8 +41,8 @@ async function http(tools: Tools = {}): Promise<Opened> {
 describe.each([
   ['a command', stdio],
   ['an HTTP URL', http],
-])('a local server behind %s', (_, openServer) => {
-  test('a session begins with initialize, answers requests, and ends with DELETE', async () => {
+])('agent’s local server behind %s', (_, openServer) => {
+  test('a session starts with initialize, answers requests and ends with DELETE', async () => {
     await using opened = await openServer();
     const dana = localCaller(opened.server);
 
@@ -71,7 +71,7 @@ describe.each([
     expect(textOf(await dana.call('echo', { text: 'mine' }))).toBe('mine');
   });
 
-  test('who leaves has no session any more, and others keep theirs', async () => {
+  test('a caller who leaves loses their session, and other callers keep theirs', async () => {
     await using opened = await openServer();
     const [dana, eve] = [localCaller(opened.server, 'dana'), localCaller(opened.server, 'eve')];
     for (const somebody of [dana, eve]) await somebody.initialize();
@@ -81,7 +81,7 @@ describe.each([
     expect(textOf(await eve.call('echo', { text: 'mine' }))).toBe('mine');
   });
 
-  test('progress comes before the answer, under the token of the asker', async () => {
+  test('progress arrives before the answer, with the caller’s progress token', async () => {
     await using opened = await openServer();
     const dana = localCaller(opened.server);
     await dana.initialize();
@@ -99,7 +99,7 @@ describe.each([
     expect(said.at(-1)?.result).toBeDefined();
   });
 
-  test('the server asks back inside a call, and gets the answer', async () => {
+  test('a request of the server during a call reaches the caller, and its answer the server', async () => {
     await using opened = await openServer();
     const dana = localCaller(opened.server);
     await dana.initialize();
@@ -115,7 +115,7 @@ describe.each([
     expect(textOf(last ?? {})).toBe('because');
   });
 
-  test('a long answer arrives whole, and many at once are not mixed up', async () => {
+  test('an answer of 10 MB arrives whole, and concurrent answers are not mixed up', async () => {
     await using opened = await openServer();
     const dana = localCaller(opened.server);
     await dana.initialize();
@@ -129,7 +129,7 @@ describe.each([
     expect(echoes.map(textOf)).toEqual(echoes.map((__, at) => `nonce ${at}`));
   });
 
-  test('a tool that is not allowed here is neither listed nor callable', async () => {
+  test('a tool that is not allowed is neither listed nor callable', async () => {
     await using opened = await openServer({ allow: ['echo', 'add', 'big'], deny: ['b*'] });
     const dana = localCaller(opened.server);
     await dana.initialize();
@@ -145,7 +145,7 @@ describe.each([
   });
 });
 
-test('who leaves an HTTP server has their sessions ended there, and nobody else theirs', async () => {
+test('agent’s local server: leaving deletes the caller’s sessions at an HTTP server, and no one else’s', async () => {
   const upstream = await legacyStatefulUpstream();
   const server = open({ kind: 'http', url: new URL(upstream.url) });
   await localCaller(server, 'eve').initialize();
@@ -162,7 +162,7 @@ test('who leaves an HTTP server has their sessions ended there, and nobody else 
   await server.close();
 });
 
-test('what is not there is said to be unreachable, without waiting', async () => {
+test('agent’s local server: an absent URL or command is reported as unreachable, without secrets', async () => {
   const url = new URL(`http://127.0.0.1:${await freePort()}/mcp`);
   const secret = 'Bearer very-secret-words';
   const away = localCaller(open({ kind: 'http', url, headerSecrets: { authorization: secret } }));

@@ -1,34 +1,37 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { insertAgent } from '#server/db/agents';
+import { findOrganization, insertOrganization } from '#server/db/organizations';
+import { updateServer, findServer, insertServer } from '#server/db/servers';
 import { madeAt, makeOrganization, makeServer } from '#support/made-records';
-import { storeAdapters } from '#support/store-adapters';
+import { onEachDatabase } from '#support/databases';
 
-describe.each(storeAdapters)('an OrganizationStore in $name', ({ open }) => {
-  test('finds an organization by its name as it was added', async () => {
+await onEachDatabase('organizations', ({ open }) => {
+  test('an organization is found by its name, as it was added', async () => {
     await using database = await open();
     const acme = { id: 'org_1', name: 'acme', createdAt: madeAt };
 
-    expect(await database.organizations.add(acme)).toBe(true);
-    expect(await database.organizations.byName('acme')).toEqual(acme);
-    expect(await database.organizations.byName('Acme')).toBeUndefined();
-    expect(await database.organizations.byName('other')).toBeUndefined();
+    expect(await insertOrganization(database.db, acme)).toBe(true);
+    expect(await findOrganization(database.db, 'acme')).toEqual(acme);
+    expect(await findOrganization(database.db, 'Acme')).toBeUndefined();
+    expect(await findOrganization(database.db, 'other')).toBeUndefined();
   });
 
-  test('adds no second organization of one name, and leaves the first as it is', async () => {
+  test('a second organization of the same name is refused, and the first stays as it is', async () => {
     await using database = await open();
     await makeOrganization(database, 'acme');
 
-    expect(await database.organizations.add({ id: 'org_2', name: 'acme', createdAt: 2 })).toBe(
+    expect(await insertOrganization(database.db, { id: 'org_2', name: 'acme', createdAt: 2 })).toBe(
       false,
     );
-    expect(await database.organizations.byName('acme')).toMatchObject({ id: 'org_acme' });
+    expect(await findOrganization(database.db, 'acme')).toMatchObject({ id: 'org_acme' });
   });
 
-  test('of many that add one name at once one succeeds', async () => {
+  test('of several concurrent additions of one name, exactly one succeeds', async () => {
     await using database = await open();
     const connections = [database, await database.connectAgain(), await database.connectAgain()];
     const added = await Promise.all(
-      connections.map(({ organizations }, at) =>
-        organizations.add({ id: `org_${at}`, name: 'acme', createdAt: madeAt }),
+      connections.map(({ db }, at) =>
+        insertOrganization(db, { id: `org_${at}`, name: 'acme', createdAt: madeAt }),
       ),
     );
 
@@ -39,10 +42,10 @@ describe.each(storeAdapters)('an OrganizationStore in $name', ({ open }) => {
     { kind: 'demo' },
     { kind: 'http', url: 'https://mcp.example.com/mcp?tenant=1' },
     { kind: 'agent', agentId: 'agent_1' },
-  ] as const)('finds a server with its upstream: $kind', async (upstream) => {
+  ] as const)('a server is found with its upstream: $kind', async (upstream) => {
     await using database = await open();
     await makeOrganization(database);
-    await database.agents.add({
+    await insertAgent(database.db, {
       id: 'agent_1',
       organizationId: 'org_acme',
       name: 'hq',
@@ -50,7 +53,7 @@ describe.each(storeAdapters)('an OrganizationStore in $name', ({ open }) => {
     });
     await makeServer(database, 'sales', { upstream });
 
-    expect(await database.organizations.serverByName('acme', 'sales')).toEqual({
+    expect(await findServer(database.db, 'acme', 'sales')).toEqual({
       id: 'srv_sales',
       organization: 'acme',
       name: 'sales',
@@ -63,61 +66,61 @@ describe.each(storeAdapters)('an OrganizationStore in $name', ({ open }) => {
     });
   });
 
-  test('finds a server in its own organization only', async () => {
+  test('a server is found in its own organization only', async () => {
     await using database = await open();
     await makeServer(database, 'sales', { organization: 'acme' });
     await makeOrganization(database, 'other');
 
-    expect(await database.organizations.serverByName('other', 'sales')).toBeUndefined();
-    expect(await database.organizations.serverByName('acme', 'support')).toBeUndefined();
+    expect(await findServer(database.db, 'other', 'sales')).toBeUndefined();
+    expect(await findServer(database.db, 'acme', 'support')).toBeUndefined();
   });
 
-  test('adds no second server of one name to an organization, and may to another', async () => {
+  test('a server name is unique in its organization, and free in another', async () => {
     await using database = await open();
     await makeServer(database, 'sales', { organization: 'acme' });
     await makeOrganization(database, 'other');
     const again = { name: 'sales', upstream: { kind: 'demo' }, createdAt: madeAt } as const;
     const add = (id: string, organizationId: string) =>
-      database.organizations.addServer({ ...again, id, organizationId });
+      insertServer(database.db, { ...again, id, organizationId });
 
     expect(await add('srv_2', 'org_acme')).toBe(false);
     expect(await add('srv_3', 'org_other')).toBe(true);
   });
 
-  test('refuses a server of an organization that is not there', async () => {
+  test('a server of an unknown organization is refused', async () => {
     await using database = await open();
     const server = { id: 's', organizationId: 'none', name: 'x', createdAt: madeAt } as const;
 
     await expect(
-      database.organizations.addServer({ ...server, upstream: { kind: 'demo' } }),
+      insertServer(database.db, { ...server, upstream: { kind: 'demo' } }),
     ).rejects.toThrow(/foreign key/i);
   });
 
-  test('hides exactly the tools it was last told, of that server', async () => {
+  test('the hidden tools of a server are exactly those that were set last', async () => {
     await using database = await open();
     await makeServer(database, 'sales');
     await makeServer(database, 'support');
-    await database.organizations.hideTools('srv_sales', ['drop', 'delete "all"']);
-    await database.organizations.hideTools('srv_sales', ['drop', 'é']);
+    await updateServer(database.db, 'srv_sales', { hiddenTools: ['drop', 'delete "all"'] });
+    await updateServer(database.db, 'srv_sales', { hiddenTools: ['drop', 'é'] });
 
-    expect(await database.organizations.serverByName('acme', 'sales')).toMatchObject({
+    expect(await findServer(database.db, 'acme', 'sales')).toMatchObject({
       hiddenTools: ['drop', 'é'],
     });
-    expect(await database.organizations.serverByName('acme', 'support')).toMatchObject({
+    expect(await findServer(database.db, 'acme', 'support')).toMatchObject({
       hiddenTools: [],
       changedTools: 'flag',
       withheldTools: [],
     });
   });
 
-  test('shows a write through one connection to the next read through another', async () => {
+  test('a write through one connection is seen by the next read through another', async () => {
     await using database = await open();
     const other = await database.connectAgain();
-    await other.organizations.byName('acme');
+    await findOrganization(other.db, 'acme');
     await makeServer(database);
-    await database.organizations.hideTools('srv_sales', ['drop']);
+    await updateServer(database.db, 'srv_sales', { hiddenTools: ['drop'] });
 
-    expect(await other.organizations.serverByName('acme', 'sales')).toMatchObject({
+    expect(await findServer(other.db, 'acme', 'sales')).toMatchObject({
       hiddenTools: ['drop'],
     });
   });

@@ -1,8 +1,18 @@
-import { describe, expect, test } from 'vitest';
-import type { RollupSpan } from '#server/usage/rollup-reader';
-import type { CallTally } from '#server/usage/rollup-store';
+import { expect, test } from 'vitest';
+import {
+  type RollupSpan,
+  type CallTally,
+  recordCalls,
+  listCountedNames,
+  sumCalls,
+  listBusiest,
+  sumCallsOfServers,
+  sumCallsOfSubjects,
+  hasCountedCalls,
+  deleteOldRollups,
+} from '#server/db/rollups';
 import { makeServer } from '#support/made-records';
-import { storeAdapters, type Connection } from '#support/store-adapters';
+import { onEachDatabase, type Connection } from '#support/databases';
 
 const day = 1_800_000_000 - (1_800_000_000 % 86_400);
 
@@ -36,58 +46,58 @@ async function rowCount({ db }: Connection): Promise<number> {
   return (await db.selectFrom('usage_rollup').select('at').execute()).length;
 }
 
-describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
-  test('keeps calls by minute, hour and day, of the server and of its organization', async () => {
+await onEachDatabase('usage rollups', ({ open }) => {
+  test('calls are stored by minute, hour and day, for the server and for its organization', async () => {
     await using database = await open();
     await makeServer(database);
-    const { rollups, rollupReader } = database;
-    await rollups.record([tally(), tally({ at: day + 60, toolErrors: 1 })]);
-    await rollups.record([tally({ at: day + 3600, bucket: 9, refused: 1, upstreamErrors: 2 })]);
+    const { db } = database;
+    await recordCalls(db, [tally(), tally({ at: day + 60, toolErrors: 1 })]);
+    await recordCalls(db, [tally({ at: day + 3600, bucket: 9, refused: 1, upstreamErrors: 2 })]);
     const counts = { toolErrors: 0, refused: 0, upstreamErrors: 0 };
     const server = { kind: 'server', serverId: 'srv_sales', subject: 'srv_sales' } as const;
 
     for (const of of [undefined, server]) {
-      expect(await rollupReader.read(span({ period: 'minute', until: day + 3600 }), of)).toEqual([
+      expect(await sumCalls(db, span({ period: 'minute', until: day + 3600 }), of)).toEqual([
         { ...counts, at: day, bucket: 4, calls: 1 },
         { ...counts, at: day + 60, bucket: 4, calls: 1, toolErrors: 1 },
       ]);
-      expect(await rollupReader.read(span(), of)).toEqual([
+      expect(await sumCalls(db, span(), of)).toEqual([
         { ...counts, at: day, bucket: 4, calls: 2, toolErrors: 1 },
         { at: day + 3600, bucket: 9, calls: 1, toolErrors: 0, refused: 1, upstreamErrors: 2 },
       ]);
-      expect(await rollupReader.read(span({ period: 'day' }), of)).toMatchObject([
+      expect(await sumCalls(db, span({ period: 'day' }), of)).toMatchObject([
         { at: day, bucket: 4, calls: 2 },
         { at: day, bucket: 9, calls: 1 },
       ]);
     }
   });
 
-  test('adds up what several processes record, without more rows', async () => {
+  test('records of several processes add up without additional rows', async () => {
     await using database = await open();
     await makeServer(database);
     const other = await database.connectAgain();
-    await database.rollups.record([tally({ calls: 2 })]);
+    await recordCalls(database.db, [tally({ calls: 2 })]);
     const before = await rowCount(database);
-    for (const { rollups } of [database, other, database, other]) {
-      await rollups.record([tally()]);
+    for (const { db } of [database, other, database, other]) {
+      await recordCalls(db, [tally()]);
     }
 
-    expect(await other.rollupReader.read(span())).toMatchObject([{ calls: 6 }]);
+    expect(await sumCalls(other.db, span())).toMatchObject([{ calls: 6 }]);
     expect(await rowCount(database)).toBe(before);
   });
 
-  test('names the busiest first, each with its sum over the span', async () => {
+  test('the busiest subjects come first, each with its sum over the time span', async () => {
     await using database = await open();
     await makeServer(database);
     await makeServer(database, 'support');
     const tool = { kind: 'tool', subject: 'query' } as const;
-    await database.rollups.record([
+    await recordCalls(database.db, [
       tally({ ...tool, calls: 3 }),
       tally({ ...tool, calls: 2, at: day + 7200, bucket: 8, toolErrors: 1 }),
       tally({ ...tool, calls: 4, serverId: 'srv_support' }),
       tally({ ...tool, subject: 'rare' }),
     ]);
-    const busiest = await database.rollupReader.busiest(span(), 'tool', 2);
+    const busiest = await listBusiest(database.db, span(), 'tool', 2);
 
     expect(busiest.map(({ serverId, subject }) => `${serverId} ${subject}`)).toEqual([
       'srv_sales query',
@@ -97,23 +107,23 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
       { bucket: 4, calls: 3, toolErrors: 0 },
       { bucket: 8, calls: 2, toolErrors: 1 },
     ]);
-    expect(await database.rollupReader.busiest(span({ from: day + 8000 }), 'tool', 2)).toEqual([]);
+    expect(await listBusiest(database.db, span({ from: day + 8000 }), 'tool', 2)).toEqual([]);
   });
 
-  test('sums up the servers that are asked for, over the span alone', async () => {
+  test('sums are of the requested servers and time span only', async () => {
     await using database = await open();
     await makeServer(database);
     await makeServer(database, 'support');
     await makeServer(database, 'quiet');
     const support = { serverId: 'srv_support', subject: 'srv_support' };
-    await database.rollups.record([
+    await recordCalls(database.db, [
       tally({ calls: 3 }),
       tally({ calls: 2, at: day + 7200, bucket: 8 }),
       tally({ calls: 9, at: day + 86_400 }),
       tally({ ...support, calls: 4, at: day + 3600 }),
     ]);
     const ofServers = (but: Partial<RollupSpan>, ...ids: string[]) =>
-      database.rollupReader.ofServers(span(but), ids);
+      sumCallsOfServers(database.db, span(but), ids);
 
     expect(await ofServers({}, 'srv_sales', 'srv_support', 'srv_quiet')).toMatchObject([
       {
@@ -134,13 +144,13 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
     expect(await ofServers({})).toEqual([]);
   });
 
-  test('counts the things that are asked for over time, however many, and none of their neighbours', async () => {
+  test('counts over time are of the requested subjects only, however many they are', async () => {
     await using database = await open();
     await makeServer(database);
     await makeServer(database, 'support');
     const tool = (serverId: string, subject: string) =>
       ({ kind: 'tool', serverId, subject }) as const;
-    await database.rollups.record([
+    await recordCalls(database.db, [
       tally({ ...tool('srv_sales', 'query'), calls: 3 }),
       tally({ ...tool('srv_sales', 'query'), calls: 2, at: day + 7200, bucket: 8, refused: 1 }),
       tally({ ...tool('srv_sales', 'list'), calls: 5 }),
@@ -150,7 +160,7 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
     ]);
     const counts = async (but: Partial<RollupSpan>, ...of: [string, string][]) => {
       const subjects = of.map(([serverId, subject]) => ({ serverId, subject }));
-      const found = await database.rollupReader.counts(span(but), 'tool', subjects);
+      const found = await sumCallsOfSubjects(database.db, span(but), 'tool', subjects);
       return found.map(({ at, serverId, subject, calls }) => {
         return `${(at - day) / 3600} ${serverId} ${subject} ${calls}`;
       });
@@ -168,59 +178,62 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
     expect(await counts({})).toEqual([]);
   });
 
-  test('shows an organization nothing of another', async () => {
+  test('an organization sees nothing of another', async () => {
     await using database = await open();
     await makeServer(database);
     await makeServer(database, 'secret', { organization: 'other' });
     const theirs = { serverId: 'srv_secret', subject: 'srv_secret' };
-    await database.rollups.record([tally(theirs)]);
+    await recordCalls(database.db, [tally(theirs)]);
 
-    expect(await database.rollupReader.read(span())).toEqual([]);
-    expect(await database.rollupReader.read(span(), { kind: 'server', ...theirs })).toEqual([]);
-    expect(await database.rollupReader.busiest(span(), 'server', 9)).toEqual([]);
-    expect(await database.rollupReader.ofServers(span(), ['srv_secret'])).toEqual([]);
+    expect(await sumCalls(database.db, span())).toEqual([]);
+    expect(await sumCalls(database.db, span(), { kind: 'server', ...theirs })).toEqual([]);
+    expect(await listBusiest(database.db, span(), 'server', 9)).toEqual([]);
+    expect(await sumCallsOfServers(database.db, span(), ['srv_secret'])).toEqual([]);
   });
 
-  test('leaves out the calls of a server that is gone', async () => {
+  test('calls of a deleted server are left out', async () => {
     await using database = await open();
     await makeServer(database);
-    await database.rollups.record([tally({ serverId: 'srv_gone' }), tally()]);
-    await database.rollups.record([]);
+    await recordCalls(database.db, [tally({ serverId: 'srv_gone' }), tally()]);
+    await recordCalls(database.db, []);
 
-    expect(await database.rollupReader.read(span())).toMatchObject([{ calls: 1 }]);
+    expect(await sumCalls(database.db, span())).toMatchObject([{ calls: 1 }]);
   });
 
-  test('takes more rows at once than one statement does', async () => {
+  test('more rows are recorded at once than one SQL statement takes', async () => {
     await using database = await open();
     await makeServer(database);
     const keys = Array.from({ length: 300 }, (_, index) => `key_${index}`);
-    await database.rollups.record(keys.map((subject) => tally({ kind: 'key', subject })));
+    await recordCalls(
+      database.db,
+      keys.map((subject) => tally({ kind: 'key', subject })),
+    );
 
-    expect(await database.rollupReader.busiest(span(), 'key', 400)).toHaveLength(300);
+    expect(await listBusiest(database.db, span(), 'key', 400)).toHaveLength(300);
   });
 
-  test('knows the names of tools and methods again', async () => {
+  test('the names of recorded tools and methods are listed', async () => {
     await using database = await open();
     await makeServer(database);
-    await database.rollups.record([
+    await recordCalls(database.db, [
       tally(),
       tally({ kind: 'tool', subject: 'query' }),
       tally({ kind: 'method', subject: 'tools/call' }),
     ]);
 
-    expect(await database.rollups.names()).toEqual([
+    expect(await listCountedNames(database.db)).toEqual([
       { serverId: 'srv_sales', kind: 'method', subject: 'tools/call' },
       { serverId: 'srv_sales', kind: 'tool', subject: 'query' },
     ]);
   });
 
-  test('knows for 400 days what was called where', async () => {
+  test('a subject counts as used for 400 days, in its own organization and server only', async () => {
     await using database = await open();
     await makeServer(database);
-    await database.rollups.record([tally({ kind: 'key', subject: 'key_1' })]);
+    await recordCalls(database.db, [tally({ kind: 'key', subject: 'key_1' })]);
     const key = { kind: 'key', serverId: 'srv_sales', subject: 'key_1' } as const;
     const has = (but: object = {}, organization = 'org_acme', later = 0) =>
-      database.rollupReader.has(organization, { ...key, ...but }, day + later);
+      hasCountedCalls(database.db, organization, { ...key, ...but }, day + later);
 
     expect([await has(), await has({}, 'org_acme', 400 * 86_400)]).toEqual([true, true]);
     expect(await has({}, 'org_acme', 400 * 86_400 + 1)).toBe(false);
@@ -230,14 +243,14 @@ describe.each(storeAdapters)('a RollupStore in $name', ({ open }) => {
     expect(await has({ subject: 'key_2' })).toBe(false);
   });
 
-  test('forgets minutes after two hours, hours after eight days, days after 400', async () => {
+  test('minutes are deleted after two hours, hours after eight days, days after 400', async () => {
     await using database = await open();
     await makeServer(database);
-    const { rollups } = database;
-    await rollups.record([tally()]);
+    const { db } = database;
+    await recordCalls(db, [tally()]);
     const left = async (later: number) => {
-      await rollups.forget(day + later);
-      const rows = await database.db.selectFrom('usage_rollup').select('period').execute();
+      await deleteOldRollups(db, day + later);
+      const rows = await db.selectFrom('usage_rollup').select('period').execute();
       return [...new Set(rows.map(({ period }) => period))].toSorted();
     };
 

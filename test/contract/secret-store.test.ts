@@ -14,10 +14,10 @@ import { secretStoreContract } from './secret-store.ts';
 const { platform } = process;
 
 const memory = memorySecretStore();
-secretStoreContract('memory', () => ({ store: memory, again: memory }));
+secretStoreContract('secret store in memory', () => ({ store: memory, again: memory }));
 
 const inner = limitedStore(1_200);
-secretStoreContract('chunked', () => ({
+secretStoreContract('chunked secret store', () => ({
   store: chunkedSecretStore(inner, 1_200),
   again: chunkedSecretStore(inner, 1_200),
 }));
@@ -41,9 +41,9 @@ const keyFile = join(directory, 'key');
 writeFileSync(keyFile, 'k'.repeat(44), { mode: 0o600 });
 const file = (key = keyFile) =>
   fileSecretStore({ directory: join(directory, 'secrets'), keyFile: key, platform });
-secretStoreContract('file', () => ({ store: file(), again: file() }));
+secretStoreContract('secret file', () => ({ store: file(), again: file() }));
 
-test('file: what is on disk is sealed and for its owner only', async () => {
+test('secret file: what is on disk is encrypted and readable by its owner only', async () => {
   await file().set('account', 'the secret itself');
 
   const names = readdirSync(join(directory, 'secrets'));
@@ -54,7 +54,7 @@ test('file: what is on disk is sealed and for its owner only', async () => {
   expect(new Set(modes)).toEqual(new Set([0o600]));
 });
 
-test('file: another key opens nothing', async () => {
+test('secret file: another master key opens nothing', async () => {
   const other = join(directory, 'other-key');
   writeFileSync(other, 'o'.repeat(44), { mode: 0o600 });
   await file().set('account', 'secret');
@@ -62,7 +62,7 @@ test('file: another key opens nothing', async () => {
   await expect(file(other).get('account')).rejects.toMatchObject({ code: 'locked' });
 });
 
-test('file: a secret that was moved to the place of another account opens nothing', async () => {
+test('secret file: a secret moved to another account’s place cannot be opened', async () => {
   const swapped = join(directory, 'swapped');
   const store = fileSecretStore({ directory: swapped, keyFile, platform });
   await store.set('account one', 'secret one');
@@ -78,7 +78,7 @@ test.each([
   ['is absent', undefined, 0o600],
   ['is too short', 'short', 0o600],
   ['is readable by others', 'k'.repeat(44), 0o644],
-])('file: a key file that %s makes the store unavailable', async (_, content, mode) => {
+])('secret file: a key file that %s makes the store unavailable', async (_, content, mode) => {
   await using elsewhere = await temporaryFolder();
   const bad = join(elsewhere.path, 'key');
   if (content !== undefined) writeFileSync(bad, content, { mode });
@@ -100,6 +100,6 @@ if (platform === 'linux') {
     });
     const os = osSecretStore({ platform });
     const later = osSecretStore({ platform });
-    secretStoreContract('os', () => ({ store: os, again: later }));
+    secretStoreContract('secret store', () => ({ store: os, again: later }));
   });
 }

@@ -16,7 +16,7 @@ export function secretStoreContract(
       expect(await store.get(account())).toBeUndefined();
     });
 
-    test('a secret is there for the next process once set has resolved', async () => {
+    test('a secret can be read by the next process once set has resolved', async () => {
       const { store, again } = stores();
       const mine = account();
 
@@ -26,7 +26,7 @@ export function secretStoreContract(
       expect(await again.get(mine)).toBe('second');
     });
 
-    test('secrets of different accounts do not touch each other', async () => {
+    test('secrets of different accounts do not affect each other', async () => {
       const { store } = stores();
       const [one, two] = [account(), account()];
 
@@ -35,7 +35,7 @@ export function secretStoreContract(
       expect(await Promise.all([store.get(one), store.get(two)])).toEqual(['one', 'two']);
     });
 
-    test('text of any language and a token of several thousand characters survive', async () => {
+    test('text in any language and a token of several thousand characters are stored unchanged', async () => {
       const { store, again } = stores();
       const mine = account();
       const secret = `ключ 鍵 🔑 ${'x'.repeat(6_000)}`;
@@ -45,7 +45,7 @@ export function secretStoreContract(
       expect(await again.get(mine)).toBe(secret);
     });
 
-    test('removing says whether there was anything', async () => {
+    test('remove returns whether there was a secret', async () => {
       const { store, again } = stores();
       const mine = account();
       await store.set(mine, 'secret');
@@ -55,7 +55,7 @@ export function secretStoreContract(
       expect(await again.get(mine)).toBeUndefined();
     });
 
-    test('a hundred reads and writes at the same time all succeed', async () => {
+    test('a hundred concurrent reads and writes all succeed', async () => {
       const { store } = stores();
       const mine = account();
       await store.set(mine, 'start');

@@ -1,8 +1,15 @@
-import { describe, expect, test } from 'vitest';
-import { toolDefinition, type ToolDefinition } from '#server/tools/tool-definition';
-import { mostKnownTools } from '#server/tools/tool-definition-store';
+import { expect, test } from 'vitest';
+
+import {
+  mostKnownTools,
+  noteToolDefinitions,
+  listToolDefinitions,
+  acceptToolDefinitions,
+} from '#server/db/tool-definitions';
+import { deleteServer, findServer, updateServer } from '#server/db/servers';
+import { type ToolDefinition, toolDefinition } from '#server/tools/tool-definition';
 import { madeAt, makeServer } from '#support/made-records';
-import { storeAdapters } from '#support/store-adapters';
+import { onEachDatabase } from '#support/databases';
 
 const server = 'srv_sales';
 
@@ -14,15 +21,15 @@ function tool(name: string, description: string): ToolDefinition {
 
 const [echo, liar, other] = [tool('echo', 'Echoes.'), tool('echo', 'Lies.'), tool('add', 'Adds.')];
 
-describe.each(storeAdapters)('a ToolDefinitionStore in $name', ({ open }) => {
-  test('accepts a tool as it is first seen, and says what became another', async () => {
+await onEachDatabase('tool definitions', ({ open }) => {
+  test('a tool is accepted when first seen, and a later difference is reported as a change', async () => {
     await using database = await open();
     await makeServer(database);
-    const { definitions } = database;
-    const first = await definitions.note(server, [echo, other], madeAt);
-    const same = await definitions.note(server, [other, echo], madeAt + 1);
-    const changed = await definitions.note(server, [liar], madeAt + 2);
-    const again = await definitions.note(server, [liar, other], madeAt + 3);
+    const { db } = database;
+    const first = await noteToolDefinitions(db, server, [echo, other], madeAt);
+    const same = await noteToolDefinitions(db, server, [other, echo], madeAt + 1);
+    const changed = await noteToolDefinitions(db, server, [liar], madeAt + 2);
+    const again = await noteToolDefinitions(db, server, [liar, other], madeAt + 3);
 
     expect([first, same, changed, again]).toEqual([
       { changed: [], open: ['echo', 'add'] },
@@ -30,7 +37,7 @@ describe.each(storeAdapters)('a ToolDefinitionStore in $name', ({ open }) => {
       { changed: [liar], open: [] },
       { changed: [], open: ['add'] },
     ]);
-    expect(await definitions.of(server)).toEqual([
+    expect(await listToolDefinitions(db, server)).toEqual([
       {
         name: 'add',
         accepted: { digest: other.digest, text: other.text },
@@ -46,13 +53,14 @@ describe.each(storeAdapters)('a ToolDefinitionStore in $name', ({ open }) => {
     ]);
   });
 
-  test('forgets a change that was put back', async () => {
+  test('a change that is undone is forgotten', async () => {
     await using database = await open();
     await makeServer(database);
-    const { definitions } = database;
-    for (const listed of [[echo], [liar], [echo]]) await definitions.note(server, listed, madeAt);
+    const { db } = database;
+    for (const listed of [[echo], [liar], [echo]])
+      await noteToolDefinitions(db, server, listed, madeAt);
 
-    const [known] = await definitions.of(server);
+    const [known] = await listToolDefinitions(db, server);
 
     expect(known).toEqual({
       name: 'echo',
@@ -61,44 +69,48 @@ describe.each(storeAdapters)('a ToolDefinitionStore in $name', ({ open }) => {
     });
   });
 
-  test('closes changed tools for whoever wants that, at every connection, until they are accepted', async () => {
+  test('changed tools are withheld where that is configured, for every connection, until accepted', async () => {
     await using database = await open();
     await makeServer(database);
-    const { definitions, serverDirectory } = database;
+    const { db } = database;
     const elsewhere = await database.connectAgain();
-    const closed = async () =>
-      (await elsewhere.organizations.serverByName('acme', 'sales'))?.withheldTools;
-    await definitions.note(server, [echo, other], madeAt);
-    await definitions.note(server, [liar], madeAt);
+    const closed = async () => (await findServer(elsewhere.db, 'acme', 'sales'))?.withheldTools;
+    await noteToolDefinitions(db, server, [echo, other], madeAt);
+    await noteToolDefinitions(db, server, [liar], madeAt);
     const whileFlagged = await closed();
-    await serverDirectory.update(server, { changedTools: 'withhold' });
+    await updateServer(db, server, { changedTools: 'withhold' });
     const afterwards = await closed();
-    const stale = await definitions.accept(server, [{ name: 'echo', digest: echo.digest }], madeAt);
+    const stale = await acceptToolDefinitions(
+      db,
+      server,
+      [{ name: 'echo', digest: echo.digest }],
+      madeAt,
+    );
     const stillClosed = await closed();
-    const accepted = await definitions.accept(server, [liar, other], madeAt + 5);
+    const accepted = await acceptToolDefinitions(db, server, [liar, other], madeAt + 5);
 
     expect([whileFlagged, afterwards, stillClosed]).toEqual([[], ['echo'], ['echo']]);
     expect([stale, accepted]).toEqual([[], ['echo']]);
     expect(await closed()).toEqual([]);
-    expect(await definitions.note(server, [echo], madeAt + 6)).toEqual({
+    expect(await noteToolDefinitions(db, server, [echo], madeAt + 6)).toEqual({
       changed: [echo],
       open: [],
     });
     expect(await closed()).toEqual(['echo']);
-    await serverDirectory.update(server, { changedTools: 'flag' });
+    await updateServer(db, server, { changedTools: 'flag' });
     expect(await closed()).toEqual([]);
   });
 
-  test('keeps no more tools than it may, and those of one server go with it', async () => {
+  test('a server keeps at most the maximum number of tools, and they are deleted with it', async () => {
     await using database = await open();
     await makeServer(database);
-    const { definitions, serverDirectory } = database;
+    const { db } = database;
     const many = Array.from({ length: mostKnownTools + 1 }, (_, i) => tool(`t${i}`, 'x'));
-    await definitions.note(server, many, madeAt);
-    const kept = await definitions.of(server);
-    await serverDirectory.remove(server);
+    await noteToolDefinitions(db, server, many, madeAt);
+    const kept = await listToolDefinitions(db, server);
+    await deleteServer(db, server);
 
     expect(kept).toHaveLength(mostKnownTools);
-    expect(await definitions.of(server)).toEqual([]);
+    expect(await listToolDefinitions(db, server)).toEqual([]);
   });
 });

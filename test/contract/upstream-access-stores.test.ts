@@ -1,17 +1,47 @@
 import { randomUUID } from 'node:crypto';
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
-import type { UpstreamAccess } from '#server/upstream-access/upstream-access';
-import { sqliteAdmissions } from '#server/store/sqlite/admission-store';
-import type { OpenStores } from '#server/stores';
-import { openDatabase } from '#support/open-database';
+import {
+  type UpstreamAccess,
+  replaceUpstreamAccess,
+  findUpstreamAccess,
+  isUpstreamAccessActive,
+  removeUpstreamAccess,
+  updateTellsCallers,
+  deleteUnusedUpstreamAccesses,
+  listEndedRegistrations,
+  postponeEndedRegistration,
+  deleteEndedRegistration,
+} from '#server/db/upstream-access';
+import { insertOrganization } from '#server/db/organizations';
+import {
+  deleteServer,
+  findServer,
+  insertServer,
+  updateServer,
+  noteHeadersRefused,
+} from '#server/db/servers';
+import { insertUser, deleteUser, removeMember } from '#server/db/people';
+import {
+  findUpstreamConnection,
+  replaceUpstreamConnection,
+  claimUpstreamConnection,
+  renewUpstreamConnection,
+  releaseUpstreamConnection,
+  listUpstreamConnections,
+  endUpstreamConnection,
+  listEndedConnections,
+  postponeEndedConnection,
+  deleteEndedConnection,
+} from '#server/db/upstream-connections';
+import { onEachDatabase, type TestDatabase } from '#support/databases';
 
 const now = 1_800_000_000;
 const url = 'https://mcp.example/mcp';
 
-describe.each([['SQLite', openDatabase]])('accesses to upstreams in %s', (_, open) => {
-  let stores: OpenStores & AsyncDisposable;
+await onEachDatabase('upstream access', ({ open }) => {
+  let stores: TestDatabase;
   let org: string;
   let serverId: string;
   beforeAll(async () => {
@@ -21,10 +51,10 @@ describe.each([['SQLite', openDatabase]])('accesses to upstreams in %s', (_, ope
   beforeEach(async () => {
     org = `org_${randomUUID()}`;
     serverId = `srv_${randomUUID()}`;
-    await stores.organizations.add({ id: org, name: org.replace('_', '-'), createdAt: now });
+    await insertOrganization(stores.db, { id: org, name: org.replace('_', '-'), createdAt: now });
     const upstream = { kind: 'http', url } as const;
     const server = { id: serverId, organizationId: org, name: 'web', upstream, createdAt: now };
-    await stores.organizations.addServer(server);
+    await insertServer(stores.db, server);
   });
 
   const accessWith = (but: Partial<UpstreamAccess> = {}): UpstreamAccess => ({
@@ -43,64 +73,67 @@ describe.each([['SQLite', openDatabase]])('accesses to upstreams in %s', (_, ope
   });
   const accessInForce = async () => {
     const access = accessWith();
-    expect(await stores.upstreamAccesses.set(access)).toBe(true);
+    expect(await replaceUpstreamAccess(stores.db, access)).toBe(true);
     return access;
   };
   const member = async () => {
     const userId = `user_${randomUUID()}`;
     const user = { id: userId, email: `${userId}@example.com`, createdAt: now };
-    await stores.users.add(user, { organizationId: org, role: 'member' });
+    await insertUser(stores.db, user, { organizationId: org, role: 'member' });
     return userId;
   };
   const connected = async (access: UpstreamAccess, userId: string, sealedTokens = 'tokens') => {
     const id = `upc_${randomUUID()}`;
     const of = { id, accessId: access.id, serverId, userId, organizationId: org };
-    await stores.upstreamConnections.put({ ...of, sealedTokens, createdAt: now });
+    await replaceUpstreamConnection(stores.db, { ...of, sealedTokens, createdAt: now });
     return { id, version: 0 };
   };
   const upstream = async () =>
-    (await stores.organizations.serverByName(org.replace('_', '-'), 'web'))?.upstream;
+    (await findServer(stores.db, org.replace('_', '-'), 'web'))?.upstream;
   const due = async (at = now) =>
-    (await stores.endedConnections.due(at, 100)).filter((one) => one.serverId === serverId);
+    (await listEndedConnections(stores.db, at, 100)).filter((one) => one.serverId === serverId);
 
-  test('a server names the access that was set last, and none once it is cleared', async () => {
+  test('a server refers to the access that was set last, and to none once it is cleared', async () => {
     const first = await accessInForce();
     const changed = { ...first, clientId: 'other', scopes: [], sealedClientSecret: undefined };
-    await stores.upstreamAccesses.set(changed);
-    const kept = await stores.upstreamAccesses.byId(first.id);
+    await replaceUpstreamAccess(stores.db, changed);
+    const kept = await findUpstreamAccess(stores.db, first.id);
     const named = await upstream();
-    await stores.upstreamAccesses.clear(serverId);
+    await removeUpstreamAccess(stores.db, serverId);
 
     expect(kept).toEqual(changed);
     expect(named).toEqual({ kind: 'http', url, accessId: first.id });
     expect(await upstream()).toEqual({ kind: 'http', url });
   });
 
-  test('an access that was kept when hosts had no ports opens the port alone that it was named by', async () => {
+  test('a vouched host without a port, from an older version, allows port 443 only', async () => {
     const access = accessWith({ vouchedHosts: ['mcp.example'] });
-    await stores.upstreamAccesses.set(access);
+    await replaceUpstreamAccess(stores.db, access);
 
-    const read = await stores.upstreamAccesses.byId(access.id);
+    const read = await findUpstreamAccess(stores.db, access.id);
     expect(read?.vouchedHosts).toEqual(['mcp.example:443']);
   });
 
-  test('an access without a resource stays one', async () => {
+  test('an access without a resource stays without one', async () => {
     const unnamed = accessWith({ resource: undefined });
-    await stores.upstreamAccesses.set(unnamed);
+    await replaceUpstreamAccess(stores.db, unnamed);
 
-    expect(await stores.upstreamAccesses.byId(unnamed.id)).toEqual(unnamed);
+    expect(await findUpstreamAccess(stores.db, unnamed.id)).toEqual(unnamed);
   });
 
-  test('an access is for the URL that its server has, and ends with it', async () => {
-    const other = await stores.upstreamAccesses.set(accessWith({ url: 'https://evil.example/' }));
+  test('an access belongs to its server’s URL, and ends when the URL changes', async () => {
+    const other = await replaceUpstreamAccess(
+      stores.db,
+      accessWith({ url: 'https://evil.example/' }),
+    );
     const access = await accessInForce();
-    await stores.upstreamAccesses.setTellsCallers(serverId, true);
-    await stores.serverDirectory.update(serverId, { upstream: { kind: 'http', url } });
+    await updateTellsCallers(stores.db, serverId, true);
+    await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
     const same = await upstream();
     const moved = { kind: 'http', url: 'https://evil.example/mcp' } as const;
-    await stores.serverDirectory.update(serverId, { upstream: moved });
+    await updateServer(stores.db, serverId, { upstream: moved });
     const after = await upstream();
-    await stores.serverDirectory.update(serverId, { upstream: { kind: 'http', url } });
+    await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
 
     expect(other).toBe(false);
     expect(same).toEqual({ kind: 'http', url, accessId: access.id, tellsCallers: true });
@@ -108,30 +141,56 @@ describe.each([['SQLite', openDatabase]])('accesses to upstreams in %s', (_, ope
     expect(await upstream()).toEqual({ kind: 'http', url });
   });
 
-  test('the admission of a call says what its upstream wants', async () => {
+  test('an access that is set while the URL changes never stays with the other URL', async () => {
+    const moved = { kind: 'http', url: 'https://evil.example/mcp' } as const;
+    const races: boolean[] = [];
+    for (let race = 0; race < 8; race += 1) {
+      await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
+      await Promise.all([
+        replaceUpstreamAccess(stores.db, accessWith({ id: `upa_${randomUUID()}` })),
+        updateServer(stores.db, serverId, { upstream: moved }),
+        updateTellsCallers(stores.db, serverId, true),
+      ]);
+      races.push(Object.hasOwn((await upstream()) ?? {}, 'accessId'));
+    }
+
+    expect(races).toEqual(Array.from({ length: 8 }, () => false));
+  });
+
+  test('a server whose kind of upstream is unknown is refused rather than guessed', async () => {
+    await stores.db
+      .updateTable('mcp_server')
+      .set({ upstream_kind: 'carrier-pigeon' })
+      .where('id', '=', serverId)
+      .execute();
+
+    await expect(upstream()).rejects.toThrow('no upstream that this program knows');
+  });
+
+  test('the admission of a call contains its upstream’s access settings', async () => {
     const access = await accessInForce();
-    await stores.upstreamAccesses.setTellsCallers(serverId, true);
+    await updateTellsCallers(stores.db, serverId, true);
     const at = { organization: org.replace('_', '-'), server: 'web', userId: await member() };
 
-    const admitted = await sqliteAdmissions(stores.connection).byPerson(at);
+    const admitted = await stores.admissions.byPerson(at);
 
     expect(admitted?.server.upstream).toMatchObject({ accessId: access.id, tellsCallers: true });
   });
 
-  test('fixed headers are kept as they are, given to who lets callers in, and go with the upstream', async () => {
+  test('fixed headers are stored as given, returned by admission, and removed with the upstream', async () => {
     const previous = { sealed: 'c', hint: '…cccc', setAt: now - 1, until: now + 9 };
     const headers = [
       { name: 'a-key', sealed: 'a', setAt: now },
       { name: 'x-key', sealed: 'b', hint: '…bbbb', setAt: now, previous },
     ];
     const access = await accessInForce();
-    await stores.serverDirectory.update(serverId, { upstream: { kind: 'http', url, headers } });
+    await updateServer(stores.db, serverId, { upstream: { kind: 'http', url, headers } });
     const kept = await upstream();
     const at = { organization: org.replace('_', '-'), server: 'web', userId: await member() };
-    const admitted = await sqliteAdmissions(stores.connection).byPerson(at);
-    await stores.serverDirectory.update(serverId, { title: 'Web' });
+    const admitted = await stores.admissions.byPerson(at);
+    await updateServer(stores.db, serverId, { title: 'Web' });
     const later = await upstream();
-    await stores.serverDirectory.update(serverId, { upstream: { kind: 'http', url } });
+    await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
 
     expect(kept).toEqual({ kind: 'http', url, accessId: access.id, headers });
     expect(admitted?.server.upstream).toEqual(kept);
@@ -139,13 +198,13 @@ describe.each([['SQLite', openDatabase]])('accesses to upstreams in %s', (_, ope
     expect(await upstream()).toEqual({ kind: 'http', url, accessId: access.id });
   });
 
-  test('refused fixed headers are noted once a minute, for those that are there, until they change', async () => {
+  test('a refusal of the current fixed headers is recorded once a minute, until they change', async () => {
     const header = { name: 'x-key', sealed: 'a', setAt: now };
     const headers = [{ ...header, previous: { sealed: 'b', setAt: now, until: now + 9 } }];
     const set = (to: typeof headers) =>
-      stores.serverDirectory.update(serverId, { upstream: { kind: 'http', url, headers: to } });
+      updateServer(stores.db, serverId, { upstream: { kind: 'http', url, headers: to } });
     const noted = async (of: typeof headers, at: number) => {
-      await stores.upstreamAccesses.noteHeadersRefused(serverId, of, at);
+      await noteHeadersRefused(stores.db, serverId, of, at);
       const to = await upstream();
       return to?.kind === 'http' ? to.headersRefusedAt : undefined;
     };
@@ -160,71 +219,71 @@ describe.each([['SQLite', openDatabase]])('accesses to upstreams in %s', (_, ope
     expect(await upstream()).not.toHaveProperty('headersRefusedAt');
   });
 
-  test('a connection is its person’s alone, and a new one takes its place', async () => {
+  test('a connection belongs to its person alone, and a new one replaces it', async () => {
     const access = await accessInForce();
     const [dana, eve] = [await member(), await member()];
     await connected(access, dana, 'first');
     const second = await connected(access, dana, 'second');
 
-    const kept = await stores.upstreamConnections.of(access.id, dana);
+    const kept = await findUpstreamConnection(stores.db, access.id, dana);
 
     expect(kept).toMatchObject({ id: second.id, userId: dana, sealedTokens: 'second', version: 0 });
-    expect(await stores.upstreamConnections.of(access.id, eve)).toBeUndefined();
+    expect(await findUpstreamConnection(stores.db, access.id, eve)).toBeUndefined();
     expect(await due()).toMatchObject([{ userId: dana, sealedTokens: 'first' }]);
   });
 
-  test('nobody is connected who is no member, or to what is not in force', async () => {
+  test('a connection needs a member and an access that is in force', async () => {
     const access = await accessInForce();
     const dana = await member();
     const of = { id: 'x', serverId, sealedTokens: 't', createdAt: now, organizationId: org };
     const put = (accessId: string, userId: string) =>
-      stores.upstreamConnections.put({ ...of, accessId, userId });
+      replaceUpstreamConnection(stores.db, { ...of, accessId, userId });
 
     expect(await put(access.id, 'user_nobody')).toBe(false);
     expect(await put('upa_none', dana)).toBe(false);
-    await stores.upstreamAccesses.clear(serverId);
+    await removeUpstreamAccess(stores.db, serverId);
     expect(await put(access.id, dana)).toBe(false);
   });
 
-  test('one of many may renew, and until they gave it up nobody else', async () => {
+  test('of several renewals one is claimed, and no other until it is released or times out', async () => {
     const access = await accessInForce();
     const dana = await member();
     const at = await connected(access, dana);
     const claim = (time = now) =>
-      stores.upstreamConnections.claim(at, { now: time, until: time + 30 });
+      claimUpstreamConnection(stores.db, at, { now: time, until: time + 30 });
     const claims = await Promise.all(Array.from({ length: 8 }, () => claim()));
-    await stores.upstreamConnections.release(at);
+    await releaseUpstreamConnection(stores.db, at);
     const again = [await claim(), await claim(now + 29), await claim(now + 30)];
 
     expect(claims.filter(Boolean)).toHaveLength(1);
     expect(again).toEqual([true, false, true]);
   });
 
-  test('renewed tokens count once, and none for a connection that was made anew or ended', async () => {
+  test('renewed tokens are stored once, and never for a replaced or ended connection', async () => {
     const access = await accessInForce();
     const [dana, eve] = [await member(), await member()];
     const at = await connected(access, dana);
     const renew = (which: typeof at) =>
-      stores.upstreamConnections.renew(which, { sealedTokens: 'renewed', now: now + 9 });
+      renewUpstreamConnection(stores.db, which, { sealedTokens: 'renewed', now: now + 9 });
     const renewed = [await renew(at), await renew(at)];
-    const kept = await stores.upstreamConnections.of(access.id, dana);
+    const kept = await findUpstreamConnection(stores.db, access.id, dana);
     await connected(access, dana, 'made anew');
     const late = await renew({ id: at.id, version: 1 });
     const ended = await connected(access, eve);
-    await stores.upstreamConnectionDirectory.end(access.id, eve);
+    await endUpstreamConnection(stores.db, access.id, eve);
 
     expect(renewed).toEqual([true, false]);
     expect(kept).toMatchObject({ sealedTokens: 'renewed', version: 1, renewedAt: now + 9 });
     expect([late, await renew(ended)]).toEqual([false, false]);
   });
 
-  test('what the authorization server takes no longer is not claimed again', async () => {
+  test('a connection that the authorization server rejected is not claimed again', async () => {
     const access = await accessInForce();
     const at = await connected(access, await member());
-    await stores.upstreamConnections.release(at, now + 1);
+    await releaseUpstreamConnection(stores.db, at, now + 1);
 
-    const claimed = await stores.upstreamConnections.claim(at, { now, until: now + 30 });
-    const [listed] = await stores.upstreamConnectionDirectory.list(access.id);
+    const claimed = await claimUpstreamConnection(stores.db, at, { now, until: now + 30 });
+    const [listed] = await listUpstreamConnections(stores.db, access.id);
 
     expect(claimed).toBe(false);
     expect(listed?.failedAt).toBe(now + 1);
@@ -232,129 +291,129 @@ describe.each([['SQLite', openDatabase]])('accesses to upstreams in %s', (_, ope
 
   type Ending = (access: UpstreamAccess, userId: string) => Promise<unknown>;
   test.each<[string, Ending]>([
-    ['the person disconnects', ({ id }, who) => stores.upstreamConnectionDirectory.end(id, who)],
-    ['the membership is removed', (_access, who) => stores.memberships.remove(org, who, 'member')],
-    ['the person is removed', (_access, who) => stores.users.remove(who)],
-    ['the server is removed', () => stores.serverDirectory.remove(serverId)],
+    ['the person disconnects', ({ id }, who) => endUpstreamConnection(stores.db, id, who)],
+    ['the membership is removed', (_access, who) => removeMember(stores.db, org, who, 'member')],
+    ['the person is removed', (_access, who) => deleteUser(stores.db, who)],
+    ['the server is removed', () => deleteServer(stores.db, serverId)],
     ['another access is set', () => accessInForce()],
     [
       'the server is pointed elsewhere',
       () =>
-        stores.serverDirectory.update(serverId, {
+        updateServer(stores.db, serverId, {
           upstream: { kind: 'http', url: 'https://other.example/mcp' },
         }),
     ],
-    ['the access is cleared', () => stores.upstreamAccesses.clear(serverId)],
+    ['the access is cleared', () => removeUpstreamAccess(stores.db, serverId)],
     [
       'the organization is removed',
       () => stores.db.deleteFrom('organization').where('id', '=', org).execute(),
     ],
-  ])('when %s, its tokens count no longer and wait to be revoked', async (_title, end) => {
+  ])('when %s, its tokens become invalid and wait to be revoked', async (_title, end) => {
     const access = await accessInForce();
     const userId = await member();
     const { id } = await connected(access, userId);
 
     await end(access, userId);
 
-    expect(await stores.upstreamConnections.of(access.id, userId)).toBeUndefined();
-    expect(await stores.upstreamConnectionDirectory.list(access.id)).toEqual([]);
+    expect(await findUpstreamConnection(stores.db, access.id, userId)).toBeUndefined();
+    expect(await listUpstreamConnections(stores.db, access.id)).toEqual([]);
     const ended = { id, accessId: access.id, serverId, userId, sealedTokens: 'tokens' };
     expect(await due()).toMatchObject([{ ...ended, attempts: 0 }]);
   });
 
-  test('an end names its server and organization as long as they are there', async () => {
+  test('an ended connection names its server and organization as long as they exist', async () => {
     const access = await accessInForce();
     const [dana, eve] = [await member(), await member()];
     await connected(access, dana);
     await connected(access, eve);
-    await stores.upstreamConnectionDirectory.end(access.id, dana);
+    await endUpstreamConnection(stores.db, access.id, dana);
     const organization = org.replace('_', '-');
     const disconnected = await due();
-    await stores.serverDirectory.remove(serverId);
+    await deleteServer(stores.db, serverId);
     const removed = (await due()).filter(({ userId }) => userId === eve);
 
     expect(disconnected).toMatchObject([{ userId: dana, organization, server: 'web' }]);
     expect(removed).toMatchObject([{ organization, server: serverId }]);
   });
 
-  test('an access is in force while its server names it', async () => {
+  test('an access is in force while its server refers to it', async () => {
     const access = await accessInForce();
-    const before = await stores.upstreamAccesses.isInForce(access.id);
+    const before = await isUpstreamAccessActive(stores.db, access.id);
     const next = await accessInForce();
 
     expect(before).toBe(true);
-    expect(await stores.upstreamAccesses.isInForce(access.id)).toBe(false);
-    expect(await stores.upstreamAccesses.isInForce(next.id)).toBe(true);
+    expect(await isUpstreamAccessActive(stores.db, access.id)).toBe(false);
+    expect(await isUpstreamAccessActive(stores.db, next.id)).toBe(true);
   });
 
   const registration = { url: 'https://as.example/register/c1', sealedToken: 'sealed token' };
   const over = async (at = now) =>
-    (await stores.endedRegistrations.due(at, 100)).filter(
+    (await listEndedRegistrations(stores.db, at, 100)).filter(
       ({ access }) => access.serverId === serverId,
     );
   const setRegistered = async () => {
     const at = `https://as.example/register/${randomUUID()}`;
     const access = accessWith({ registration: { ...registration, url: at } });
-    await stores.upstreamAccesses.set(access);
+    await replaceUpstreamAccess(stores.db, access);
     return access;
   };
 
-  test("a registration is over once no server and nobody's tokens need it, and the access is kept until it is told", async () => {
+  test('a registration ends when no server or connection needs it, and its access stays until it is deregistered', async () => {
     const access = await setRegistered();
     const userId = await member();
     const { id } = await connected(access, userId);
     const inForce = await over();
-    await stores.upstreamAccesses.clear(serverId);
+    await removeUpstreamAccess(stores.db, serverId);
     const connectedStill = await over();
-    await stores.endedConnections.remove(id);
-    await stores.endedConnections.forgetAccesses();
+    await deleteEndedConnection(stores.db, id);
+    await deleteUnusedUpstreamAccesses(stores.db);
     const [ended] = await over();
     const postpone = () =>
-      stores.endedRegistrations.postpone({ accessId: access.id, attempts: 0 }, now + 60);
+      postponeEndedRegistration(stores.db, { accessId: access.id, attempts: 0 }, now + 60);
     const first = await Promise.all([postpone(), postpone()]);
     const soon = await over(now + 59);
     const [later] = await over(now + 60);
-    await stores.endedRegistrations.remove(access.id);
-    await stores.endedConnections.forgetAccesses();
+    await deleteEndedRegistration(stores.db, access.id);
+    await deleteUnusedUpstreamAccesses(stores.db);
 
     expect([inForce, connectedStill, soon]).toEqual([[], [], []]);
     expect(ended).toMatchObject({ access, registration: access.registration, server: 'web' });
     expect(first.filter(Boolean)).toHaveLength(1);
     expect(later?.attempts).toBe(1);
-    expect(await stores.upstreamAccesses.byId(access.id)).toBeUndefined();
+    expect(await findUpstreamAccess(stores.db, access.id)).toBeUndefined();
   });
 
-  test("a registration that another access took over is that one's, and told of once", async () => {
+  test('a registration that another access took over ends with that one, and is deregistered once', async () => {
     const first = await setRegistered();
     const second = { ...first, id: `upa_${randomUUID()}`, resource: undefined };
-    await stores.upstreamAccesses.set(second);
+    await replaceUpstreamAccess(stores.db, second);
     const taken = await over();
-    await stores.upstreamAccesses.clear(serverId);
-    for (let round = 0; round < 2; round += 1) await stores.endedConnections.forgetAccesses();
+    await removeUpstreamAccess(stores.db, serverId);
+    for (let round = 0; round < 2; round += 1) await deleteUnusedUpstreamAccesses(stores.db);
 
     expect(taken).toEqual([]);
     expect(await over()).toHaveLength(1);
   });
 
-  test('an end is told by one of many at a time, and the access is kept until then', async () => {
+  test('an ended connection is claimed by one process at a time, and its access stays until it is revoked', async () => {
     const access = await accessInForce();
     const userId = await member();
     const { id } = await connected(access, userId);
-    await stores.upstreamAccesses.clear(serverId);
+    await removeUpstreamAccess(stores.db, serverId);
     const postpone = (attempts: number) =>
-      stores.endedConnections.postpone({ id, attempts }, now + 60);
+      postponeEndedConnection(stores.db, { id, attempts }, now + 60);
     const first = await Promise.all([postpone(0), postpone(0), postpone(0)]);
     const soon = await due(now + 59);
     const [later] = await due(now + 60);
-    await stores.endedConnections.forgetAccesses();
-    const needed = await stores.upstreamAccesses.byId(access.id);
-    await stores.endedConnections.remove(id);
-    await stores.endedConnections.forgetAccesses();
+    await deleteUnusedUpstreamAccesses(stores.db);
+    const needed = await findUpstreamAccess(stores.db, access.id);
+    await deleteEndedConnection(stores.db, id);
+    await deleteUnusedUpstreamAccesses(stores.db);
 
     expect(first.filter(Boolean)).toHaveLength(1);
     expect(soon).toEqual([]);
     expect(later?.attempts).toBe(1);
     expect(needed?.id).toBe(access.id);
-    expect(await stores.upstreamAccesses.byId(access.id)).toBeUndefined();
+    expect(await findUpstreamAccess(stores.db, access.id)).toBeUndefined();
   });
 });

@@ -1,26 +1,29 @@
-import { describe, expect, test } from 'vitest';
-import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
-import { storeAdapters, type Connection } from '#support/store-adapters';
+import { expect, test } from 'vitest';
+import { findClient, insertClient } from '#server/db/clients';
+import { insertKey } from '#server/db/keys';
+import { updateLastUses } from '#server/db/last-uses';
+import { madeAt, makeServer, newClient, newKey, keysOf } from '#support/made-records';
+import { onEachDatabase, type Connection } from '#support/databases';
 
 const now = madeAt + 60;
 
-async function lastUsed({ keys, clients }: Connection) {
-  const [key] = await keys.list('acme');
-  const client = await clients.byId('client_a');
+async function lastUsed({ db }: Connection) {
+  const [key] = await keysOf(db, 'acme');
+  const client = await findClient(db, 'client_a');
   return [key?.lastUsedAt, client?.lastUsedAt];
 }
 
-describe.each(storeAdapters)('a UsageStore in $name', ({ open }) => {
-  test('keeps when a key and a client were last used, for every connection to see', async () => {
+await onEachDatabase('last use of credentials', ({ open }) => {
+  test('the last use of a key and a client is stored and seen by every connection', async () => {
     await using database = await open();
     await makeServer(database);
-    await database.keys.add(newKey());
-    await database.clients.add(newClient());
+    await insertKey(database.db, newKey());
+    await insertClient(database.db, newClient());
     const other = await database.connectAgain();
 
     expect(await lastUsed(other)).toEqual([undefined, undefined]);
 
-    await database.usage.record([
+    await updateLastUses(database.db, [
       { type: 'key', id: 'key_a', usedAt: now },
       { type: 'client', id: 'client_a', usedAt: now + 1 },
     ]);
@@ -28,26 +31,26 @@ describe.each(storeAdapters)('a UsageStore in $name', ({ open }) => {
     expect(await lastUsed(other)).toEqual([now, now + 1]);
   });
 
-  test('keeps the later of two times, whichever comes last', async () => {
+  test('the later of two times stays, in whichever order they are recorded', async () => {
     await using database = await open();
     await makeServer(database);
-    await database.keys.add(newKey());
+    await insertKey(database.db, newKey());
     for (const usedAt of [now, now - 5, now + 5, now + 4]) {
-      await database.usage.record([{ type: 'key', id: 'key_a', usedAt }]);
+      await updateLastUses(database.db, [{ type: 'key', id: 'key_a', usedAt }]);
     }
 
     expect(await lastUsed(database)).toEqual([now + 5, undefined]);
   });
 
-  test('touches no other credential, and none that is not there', async () => {
+  test('no other credential is changed, and an unknown one is ignored', async () => {
     await using database = await open();
     await makeServer(database);
-    await database.keys.add(newKey());
-    await database.usage.record([
+    await insertKey(database.db, newKey());
+    await updateLastUses(database.db, [
       { type: 'key', id: 'key_b', usedAt: now },
       { type: 'client', id: 'key_a', usedAt: now },
     ]);
-    await database.usage.record([]);
+    await updateLastUses(database.db, []);
 
     expect(await lastUsed(database)).toEqual([undefined, undefined]);
   });

@@ -1,14 +1,17 @@
-import { createClient } from '#server/credentials/create-client';
-import { createKey } from '#server/credentials/create-key';
+import { type CallTally, recordCalls } from '#server/db/rollups';
+import { revokeKey } from '#server/db/keys';
+import { findOrganization } from '#server/db/organizations';
+import { findServer } from '#server/db/servers';
+import { createClient, createKey } from '#server/oauth/create-credentials';
 import { openStores, type OpenStores } from '#server/stores';
 import { latencyBucket } from '#server/usage/latency-bucket';
-import type { CallTally } from '#server/usage/rollup-store';
 import { email, password } from '#support/dashboard-visitor';
 import { mcpCall } from '#support/mcp-call';
 import { rawAgent } from '#support/raw-agent';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { describeEcho } from '#support/upstreams/changing-tools';
 import { recordingUpstream } from '#support/upstreams/recording-upstream';
+import { insertGroup } from '#server/db/groups';
 
 const hour = 3600;
 const day = 24 * hour;
@@ -53,13 +56,12 @@ export async function furnishedServer(): Promise<FurnishedServer> {
   stack.defer(() => stores.close());
   const now = Math.floor(Date.now() / 1000);
   const ago = (seconds: number) => ({ now: () => now - seconds });
-  const idOf = async (name: string) =>
-    (await stores.organizations.serverByName('acme', name))?.id ?? '';
+  const idOf = async (name: string) => (await findServer(stores.db, 'acme', name))?.id ?? '';
   const ids = await Promise.all(['library', 'warehouse', 'sales', 'tickets'].map(idOf));
   const [library = ''] = ids;
-  const { id: organizationId = '' } = (await stores.organizations.byName('acme')) ?? {};
+  const { id: organizationId = '' } = (await findOrganization(stores.db, 'acme')) ?? {};
   const finance = { id: 'group_finance', organizationId, name: 'Finance', createdAt: now };
-  await stores.groups.add(finance);
+  await insertGroup(stores.db, finance);
   const makeKey = (name: string, days: number, expiresAt?: number) =>
     createKey(
       { name, owner: { type: 'server', serverId: library }, scopes: [...ordinary], expiresAt },
@@ -68,7 +70,7 @@ export async function furnishedServer(): Promise<FurnishedServer> {
   const { id: keyId } = await makeKey('Nightly export', 112);
   await makeKey('Dana’s laptop', 12, now + 78 * day);
   const gone = await makeKey(longName, 200);
-  await stores.keys.revoke(gone.id, now - day);
+  await revokeKey(stores.db, gone.id, now - day);
   const client = (name: string, uris: readonly string[], days: number) =>
     createClient(
       { name, serverId: library, scopes: [...ordinary], redirectUris: [...uris], jwks: undefined },
@@ -76,7 +78,7 @@ export async function furnishedServer(): Promise<FurnishedServer> {
     );
   const { id: clientId } = await client('Claude', [redirectUri, 'http://127.0.0.1/callback'], 3);
   await client(longName, [redirectUri], 40);
-  await stores.rollups.record(calls(now, ids, [keyId, clientId]));
+  await recordCalls(stores.db, calls(now, ids, [keyId, clientId]));
 
   describeEcho(upstream, 'Echoes.');
   const made = await command('key create acme/tickets --name probe --json');

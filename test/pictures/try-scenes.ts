@@ -1,4 +1,5 @@
 import type { Scene } from './scene.ts';
+import { insertGroup } from '#server/db/groups';
 
 /** The page that tries tools: nothing chosen, wrong arguments, an answer, an error, a server kept from this person. */
 export const tryScenes: Scene = async ({ dana, furnished, album }) => {
@@ -19,7 +20,7 @@ export const tryScenes: Scene = async ({ dana, furnished, album }) => {
   await page.locator('.result .failed').waitFor();
   await album.take(page, 'try-failed');
   const group = { id: 'group_board', organizationId: furnished.organizationId, name: 'Board' };
-  await furnished.stores.groups.add({ ...group, createdAt: 0 });
+  await insertGroup(furnished.stores.db, { ...group, createdAt: 0 });
   await open('/servers/warehouse/access');
   await page.getByLabel('Board').check();
   await press('Save');

@@ -1,3 +1,4 @@
+import { findServer, noteHeadersRefused } from '#server/db/servers';
 import { tokenUpstream } from '#support/token-upstream';
 import type { Scene } from './scene.ts';
 
@@ -69,11 +70,11 @@ export const upstreamScenes: Scene = async ({ dana, furnished, album }) => {
   await press('Replace the value');
   await page.waitForURL('**/upstream?done=header');
   await album.take(page, 'upstream-header-replaced', { between });
-  const crmServer = await furnished.stores.organizations.serverByName('acme', 'crm');
+  const crmServer = await findServer(furnished.stores.db, 'acme', 'crm');
   if (crmServer?.upstream.kind !== 'http') throw new TypeError('crm has no HTTP upstream');
   const now = Math.floor(Date.now() / 1000);
   const { headers = [] } = crmServer.upstream;
-  await furnished.stores.upstreamAccesses.noteHeadersRefused(crmServer.id, headers, now);
+  await noteHeadersRefused(furnished.stores.db, crmServer.id, headers, now);
   await open(`${crm}/upstream`);
   await album.take(page, 'upstream-header-refused', { between });
   for (const [link, name] of [

@@ -1,32 +1,28 @@
 import { z } from 'zod';
-
-import { operator, type Actor } from '#server/administration/actor';
-import { agentCreate } from '#server/administration/agent-operations';
-import { clientCreate } from '#server/administration/client-operations';
-import { clientRotate } from '#server/administration/client-secret-operations';
-import { groupAddMember, groupMap } from '#server/administration/group-member-operations';
-import { groupCreate } from '#server/administration/group-operations';
-import { invitationCreate } from '#server/administration/invitation-operations';
-import { keyCreate } from '#server/administration/key-operations';
-import type { Operation } from '#server/administration/operation';
-import { everyRefusal } from '#server/audit/every-refusal';
-import { organizationCreate } from '#server/administration/organization-operations';
-import { perform } from '#server/administration/perform';
-import { serverCreate } from '#server/administration/server-operations';
-import { headerSet } from '#server/administration/upstream-header-operations';
-import { tokenCreate } from '#server/administration/token-operations';
-import {
-  webhookCreate,
-  webhookList,
-  webhookRemove,
-} from '#server/administration/webhook-operations';
-import { fieldsInPath, filledPath } from '#server/api/path-fields';
-import { toWire, wireName } from '#server/api/wire-names';
-import type { ServerRecord } from '#server/organizations/server-record';
-import type { Role } from '#server/people/role';
+import type { Role } from '#server/accounts/people';
+import { agentCreate } from '#server/admin/agents';
+import { clientCreate, clientRotate } from '#server/admin/clients';
+import { groupAddMember, groupCreate, groupMap } from '#server/admin/groups';
+import { invitationCreate } from '#server/admin/invitations';
+import { keyCreate } from '#server/admin/keys';
+import { fieldsInPath, filledPath } from '#server/admin/openapi';
+import { type Actor, type Operation, operator, perform } from '#server/admin/operation';
+import { organizationCreate } from '#server/admin/organizations';
+import { serverCreate } from '#server/admin/servers';
+import { tokenCreate } from '#server/admin/tokens';
+import { headerSet } from '#server/admin/upstream-headers';
+import { webhookCreate, webhookList, webhookRemove } from '#server/admin/webhooks';
+import { toWire, wireName } from '#server/admin/wire-names';
+import { everyRefusal } from '#server/audit/counted-refusals';
+import { findOrganization } from '#server/db/organizations';
+import { insertUser } from '#server/db/people';
+import { findServer, type ServerRecord } from '#server/db/servers';
+import { noteToolDefinitions } from '#server/db/tool-definitions';
+import { replaceUpstreamAccess } from '#server/db/upstream-access';
+import { replaceUpstreamConnection } from '#server/db/upstream-connections';
+import { type ApiAnswer, pageApp, type PageApp } from './page-app.ts';
 import { loopbackSetup } from './upstream-setup.ts';
 import { deadWebhook, loopbackWebhooks } from './webhook-setup.ts';
-import { pageApp, type ApiAnswer, type PageApp } from './page-app.ts';
 
 const record = z.record(z.string(), z.unknown());
 const texts = z.record(z.string(), z.string());
@@ -97,12 +93,12 @@ export async function adminApi(): Promise<AdminApi> {
 
   /** A member, what they granted, the group that they are in, and an invitation. */
   async function peopleOf(organization: string, at: { name: string; clientId: string }) {
-    const place = await stores.organizations.byName(organization);
-    const server = await stores.organizations.serverByName(organization, at.name);
+    const place = await findOrganization(stores.db, organization);
+    const server = await findServer(stores.db, organization, at.name);
     if (!place || !server) throw new Error('what was made is not there');
     const userId = `user_of_${at.name}`;
     const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };
-    await stores.users.add(user, { organizationId: place.id, role: 'member' });
+    await insertUser(stores.db, user, { organizationId: place.id, role: 'member' });
     const named = { organization, name: at.name };
     const { id: groupId } = await perform(groupCreate, named, operator, ports);
     await perform(groupAddMember, { organization, groupId, userId }, operator, ports);
@@ -119,7 +115,12 @@ export async function adminApi(): Promise<AdminApi> {
       .execute();
     await connect(place.id, server, userId);
     for (const digest of ['accepted', 'another'])
-      await stores.definitions.note(server.id, [{ name: 'echo', digest, text: '{}' }], clock.now());
+      await noteToolDefinitions(
+        stores.db,
+        server.id,
+        [{ name: 'echo', digest, text: '{}' }],
+        clock.now(),
+      );
     return { userId, groupId, invitationId, grantId };
   }
 
@@ -143,9 +144,9 @@ export async function adminApi(): Promise<AdminApi> {
     const client = { clientId: 'latchkey', sealedClientSecret: undefined, scopes: [] };
     const createdAt = clock.now();
     const kept = { vouchedHosts: [], createdAt };
-    await stores.upstreamAccesses.set({ ...what, ...client, ...kept, metadata });
+    await replaceUpstreamAccess(stores.db, { ...what, ...client, ...kept, metadata });
     const of = { id: `upc_of_${name}`, accessId, serverId, userId, organizationId };
-    await stores.upstreamConnections.put({ ...of, sealedTokens: '', createdAt });
+    await replaceUpstreamConnection(stores.db, { ...of, sealedTokens: '', createdAt });
   }
 
   await perform(organizationCreate, { name: 'other' }, operator, ports);
@@ -158,7 +159,7 @@ export async function adminApi(): Promise<AdminApi> {
     async person(role) {
       const userId = `user_api_${(count += 1)}`;
       const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };
-      await stores.users.add(user, { organizationId: 'org_acme', role });
+      await insertUser(stores.db, user, { organizationId: 'org_acme', role });
       const from = { address: undefined, requestId: undefined };
       const actor: Actor = { type: 'person', userId, provedAt: clock.now(), factors: 1, ...from };
       const { token } = await perform(tokenCreate, { name: 'script' }, actor, ports);

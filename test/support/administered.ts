@@ -1,14 +1,19 @@
 import type { z } from 'zod';
 
-import { operator, type Actor } from '#server/administration/actor';
-import type { AdministrationPorts } from '#server/administration/administration-ports';
-import type { Operation } from '#server/administration/operation';
-import { everyRefusal } from '#server/audit/every-refusal';
-import { organizationCreate } from '#server/administration/organization-operations';
-import { perform } from '#server/administration/perform';
-import { serverCreate } from '#server/administration/server-operations';
-import type { Role } from '#server/people/role';
+import { findOrganization } from '#server/db/organizations';
+import {
+  operator,
+  type Actor,
+  type AdministrationPorts,
+  type Operation,
+  perform,
+} from '#server/admin/operation';
+import { everyRefusal } from '#server/audit/counted-refusals';
+import { organizationCreate } from '#server/admin/organizations';
+import { serverCreate } from '#server/admin/servers';
+import type { Role } from '#server/accounts/people';
 import type { OpenStores } from '#server/stores';
+import { insertUser } from '#server/db/people';
 import { openDatabase } from './open-database.ts';
 import { loopbackSetup } from './upstream-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
@@ -56,8 +61,8 @@ export async function administered(): Promise<Administered> {
     async person(role, organization = 'acme') {
       people += 1;
       const user = { id: `user_${people}`, email: `p${people}@example.com`, createdAt: 1 };
-      const place = await stores.organizations.byName(organization);
-      if (role && place) await stores.users.add(user, { organizationId: place.id, role });
+      const place = await findOrganization(stores.db, organization);
+      if (role && place) await insertUser(stores.db, user, { organizationId: place.id, role });
       const from = { address: '192.0.2.1', requestId: 'request-1' };
       return { type: 'person', userId: user.id, provedAt: undefined, factors: 1, ...from };
     },

@@ -1,6 +1,6 @@
-import type { Tunnel } from '#server/tunnel/tunnel';
-import { AgentTunnels } from '#server/tunnel/agent-tunnels';
-import type { AdmittedAgent, AgentDirectory } from '#server/tunnel/agent-directory';
+import type { Tunnel } from '#server/upstreams/tunnel/tunnel';
+import { AgentTunnels } from '#server/upstreams/tunnel/agent-tunnels';
+import type { AdmittedAgent, AgentDirectory } from '#server/upstreams/tunnel/agent-admission';
 import { turnedClock } from './turned-clock.ts';
 import { head, hello, parsed, types, wireFrame, type WireFrame } from './wire-frames.ts';
 
@@ -27,7 +27,7 @@ export function handTunnels() {
   let asked = 0;
   const directory: AgentDirectory = {
     byKey: async () => undefined,
-    standing: async (keyIds) => {
+    activeKeys: async (keyIds) => {
       asked += 1;
       return new Map(keyIds.flatMap((id) => [[id, standing.get(id)] as const]).filter(isThere));
     },
@@ -37,7 +37,7 @@ export function handTunnels() {
     directory,
     clock,
     nowMs: () => nowMs,
-    failed: (error) => {
+    onError: (error) => {
       throw error;
     },
   });
@@ -49,19 +49,19 @@ export function handTunnels() {
     pass(ms: number) {
       for (let rest = ms; rest > 0; rest -= 500) {
         nowMs += Math.min(500, rest);
-        tunnels.look();
+        tunnels.checkTimeouts();
       }
     },
     /** The process was not running for that long. */
     sleep(ms: number) {
       nowMs += ms;
-      tunnels.look();
+      tunnels.checkTimeouts();
     },
     async write(keyId: string, servers: readonly string[] | undefined) {
       if (servers) standing.set(keyId, servers);
       else standing.delete(keyId);
       written += 1;
-      await tunnels.check();
+      await tunnels.checkKeys();
     },
     connect(servers: readonly string[] = ['sales'], but: ConnectOptions = {}): AgentByHand {
       const { greets = true, instance, ...rest } = but;
@@ -90,7 +90,7 @@ export function handTunnels() {
         close: leave,
         terminate: () => leave(1006),
       });
-      const say = (...said: Buffer[]) => said.forEach((frame) => tunnel.got(frame));
+      const say = (...said: Buffer[]) => said.forEach((frame) => tunnel.receive(frame));
       if (greets) say(hello(servers, instance === undefined ? {} : { instance }));
       return {
         tunnel,

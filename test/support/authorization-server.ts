@@ -1,17 +1,20 @@
 import { createHash, randomBytes } from 'node:crypto';
 
-import type { AccessTokenClaims } from '#server/signing/access-token';
-import { createClient } from '#server/credentials/create-client';
-import { ordinaryScopes, type Scope } from '#server/credentials/scope';
-import { masterKey } from '#server/signing/master-key';
-import { accessTokens } from '#server/signing/access-token';
-import { readSigningKeys } from '#server/signing/signing-key';
-import { issueCode } from '#server/oauth/issue-code';
-import type { OAuthRefusal } from '#server/oauth/oauth-refusal';
-import { tokenEndpoint } from '#server/oauth/token-endpoint';
+import { insertOrganization } from '#server/db/organizations';
+import { insertServer } from '#server/db/servers';
+import { accessTokens, type AccessTokenClaims } from '#server/oauth/access-tokens';
+import { createClient } from '#server/oauth/create-credentials';
+import { ordinaryScopes, type Scope } from '#server/oauth/scopes';
+import { masterKey } from '#server/oauth/master-key';
+import { readSigningKeys } from '#server/oauth/signing-keys';
+import { issueCode } from '#server/oauth/consent';
+import type { OAuthError } from '#server/oauth/oauth-error';
+import { tokenEndpoint } from '#server/oauth/grants';
 import type { TokenResponse } from '#server/oauth/token-response';
-import { sqliteAdmissions } from '#server/store/sqlite/admission-store';
+import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
 import { openStores, type OpenStores } from '#server/stores';
+import { insertUser } from '#server/db/people';
+import { newestEvents } from '#support/newest-events';
 import { fakeClock, type FakeClock } from './fake-clock.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -71,11 +74,12 @@ export async function authorizationServer(): Promise<AuthorizationServer> {
   const stores = await openStores(folder.path);
   const clock = fakeClock();
   const now = clock.now();
-  await stores.organizations.add({ id: 'org_acme', name: 'acme', createdAt: now });
+  await insertOrganization(stores.db, { id: 'org_acme', name: 'acme', createdAt: now });
   const upstream = { kind: 'demo' } as const;
   const server = { id: 'srv_sales', organizationId: 'org_acme', name: 'sales', upstream };
-  await stores.organizations.addServer({ ...server, createdAt: now });
-  await stores.users.add(
+  await insertServer(stores.db, { ...server, createdAt: now });
+  await insertUser(
+    stores.db,
     { id: 'user_dana', email: 'dana@example.com', createdAt: now },
     { organizationId: 'org_acme', role: 'member' },
   );
@@ -83,15 +87,16 @@ export async function authorizationServer(): Promise<AuthorizationServer> {
   const chosen = { name: 'Claude', serverId: server.id, jwks: undefined };
   const client = await createClient(
     { ...chosen, scopes, redirectUris: ['http://127.0.0.1/callback'] },
-    { clients: stores.clients, clock },
+    { db: stores.db, clock },
   );
-  const keys = await readSigningKeys(stores.signingKeys, {
+  const keys = await readSigningKeys(stores.db, {
     masterKey: masterKey(randomBytes(32)),
     clock,
   });
   const tokens = accessTokens(base, { keys, clock });
   const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
-  const ports = { ...stores, base, clock, tokens, endpointUrl, used: () => {} };
+  const source = { address: '192.0.2.1', requestId: 'request' };
+  const ports = { ...stores, base, clock, tokens, endpointUrl, source, used: () => {} };
   const admissions = sqliteAdmissions(stores.connection);
 
   const ask = async (fields: Fields): Promise<SignedIn> => {
@@ -154,7 +159,7 @@ export async function authorizationServer(): Promise<AuthorizationServer> {
       return (await admissions.byClient({ ...place, clientId, tokenId, grant }))?.scopes;
     },
     claims,
-    audited: async () => (await stores.audit.newest(20)).map(({ action }) => action),
+    audited: async () => (await newestEvents(stores.db, 20)).map(({ action }) => action),
     async [Symbol.asyncDispose]() {
       await stores.close();
       await folder[Symbol.asyncDispose]();
@@ -168,6 +173,6 @@ function signedIn({ access_token, refresh_token = '', scope }: TokenResponse): S
 }
 
 /** For `rejects.toMatchObject`: a refusal with this code. */
-export function refusal(code: OAuthRefusal['code']) {
-  return { name: 'OAuthRefusal', code };
+export function refusal(code: OAuthError['code']) {
+  return { name: 'OAuthError', code };
 }

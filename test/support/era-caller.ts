@@ -1,9 +1,9 @@
-import { modernHeaders } from '#server/gateway/forwarded-headers';
-import type { Upstream, UpstreamAnswer } from '#server/gateway/upstream';
-import { TranslatedEras } from '#server/eras/translated-eras';
+import type { ServerRecord } from '#server/db/servers';
+import { modernHeaders } from '#mcp/headers';
 import type { Clock } from '#server/clock/clock';
-import type { Scope } from '#server/credentials/scope';
-import type { ServerRecord } from '#server/organizations/server-record';
+import type { Scope } from '#server/oauth/scopes';
+import { EraAdapters } from '#server/gateway/era-adapters';
+import type { Upstream, UpstreamAnswer } from '#server/gateway/upstream';
 import { chunksOf } from './fake-upstream.ts';
 import { modern } from './mcp-call.ts';
 import { scannedMessage } from './scanned-message.ts';
@@ -12,7 +12,7 @@ import { stillClock } from './still-clock.ts';
 
 export interface EraCallerOptions {
   readonly clock?: Clock;
-  readonly eras?: TranslatedEras;
+  readonly eras?: EraAdapters;
   readonly owner?: string;
   readonly scopes?: readonly Scope[];
   readonly server?: Partial<ServerRecord>;
@@ -21,18 +21,18 @@ export interface EraCallerOptions {
 /** Asks an upstream as callers of either era do, translated where that is needed. */
 export function eraCaller(upstream: Upstream, options: EraCallerOptions = {}) {
   const { clock = stillClock(), owner = 'key:a srv' } = options;
-  const eras = options.eras ?? new TranslatedEras(clock);
+  const eras = options.eras ?? new EraAdapters(clock);
   const server = someServer({
     upstream: { kind: 'http', url: 'http://127.0.0.1:1' },
     ...options.server,
   });
   const admission = someAdmission({ server, ...(options.scopes && { scopes: options.scopes }) });
-  const facing = (era: 'legacy' | 'modern') => eras.facing(era, { upstream, owner, admission });
+  const call = { upstream, owner, admission };
   const post = async (
     era: 'legacy' | 'modern',
     text: string,
     { headers = {}, signal = new AbortController().signal }: Sending = {},
-  ) => facing(era).send({ method: 'POST', headers, body: Buffer.from(text), signal });
+  ) => eras.send(era, { method: 'POST', headers, body: Buffer.from(text), signal }, call);
   return {
     eras,
     /** A request of the modern era; `meta` is more of its `_meta`. */
@@ -46,7 +46,11 @@ export function eraCaller(upstream: Upstream, options: EraCallerOptions = {}) {
     legacy: async (message: object, sending?: Sending) =>
       post('legacy', JSON.stringify({ jsonrpc: '2.0', ...message }), sending),
     within: (method: 'GET' | 'DELETE', { headers = {}, signal }: Sending) =>
-      facing('legacy').send({ method, headers, signal: signal ?? new AbortController().signal }),
+      eras.send(
+        'legacy',
+        { method, headers, signal: signal ?? new AbortController().signal },
+        call,
+      ),
   };
 }
 

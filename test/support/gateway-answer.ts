@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 
-import type { GatewayAnswer } from '#server/gateway/exchange';
+import type { GatewayAnswer } from '#server/gateway/request';
 
 /** The body of an answer, read to its end. */
 export async function bodyText({ body }: GatewayAnswer): Promise<string> {

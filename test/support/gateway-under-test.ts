@@ -1,5 +1,6 @@
 import { z } from 'zod';
 
+import { insertOrganization } from '#server/db/organizations';
 import { openStores } from '#server/stores';
 import { runningServer } from './running-server.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -78,7 +79,7 @@ export async function gatewayUnderTest({
 async function makeOrganizations(dataDir: string, names: readonly string[]): Promise<void> {
   const stores = await openStores(dataDir);
   for (const name of names) {
-    await stores.organizations.add({ id: `org_${name}`, name, createdAt: 1_700_000_000 });
+    await insertOrganization(stores.db, { id: `org_${name}`, name, createdAt: 1_700_000_000 });
   }
   await stores.close();
 }

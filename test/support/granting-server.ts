@@ -1,18 +1,21 @@
-import { serve } from '#server/serve';
-import { createClient } from '#server/credentials/create-client';
-import { hashSecret } from '#server/credentials/secret-format';
-import { ordinaryScopes } from '#server/credentials/scope';
-import { cookieName } from '#server/http/cookies';
+import type { Role } from '#server/accounts/people';
+import { startSession } from '#server/accounts/sessions';
+import { insertOrganization } from '#server/db/organizations';
+import { insertUser } from '#server/db/people';
+import { insertServer } from '#server/db/servers';
 import { jsonLog } from '#server/log/log';
-import { startSession } from '#server/people/start-session';
-import type { Role } from '#server/people/role';
+import { createClient } from '#server/oauth/create-credentials';
+import { ordinaryScopes } from '#server/oauth/scopes';
+import { hashSecret } from '#server/oauth/secrets';
+import { serve } from '#server/serve';
 import { openStores, type OpenStores } from '#server/stores';
+import { cookieName } from '#server/web/page-request';
 import { pkcePair } from './authorization-server.ts';
 import type { FakeClock } from './fake-clock.ts';
 import { freePort } from './loopback.ts';
 import { startProgram } from './processes.ts';
-import { temporaryFolder } from './temporary-folder.ts';
 import { serverLauncher } from './programs.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 type Fields = Readonly<Record<string, string | undefined>>;
 type RequestHeaders = Readonly<Record<string, string>>;
@@ -93,10 +96,10 @@ export async function grantingServer(options: GrantingServerOptions = {}): Promi
   const redirectUri = 'http://127.0.0.1:49152/callback';
   const { clock = { now: () => Math.floor(Date.now() / 1000) } } = options;
   const createdAt = clock.now();
-  await stores.organizations.add({ id: 'org_acme', name: 'acme', createdAt });
+  await insertOrganization(stores.db, { id: 'org_acme', name: 'acme', createdAt });
   for (const name of ['sales', 'support']) {
     const place = { id: `srv_${name}`, organizationId: 'org_acme', name };
-    await stores.organizations.addServer({ ...place, upstream: { kind: 'demo' }, createdAt });
+    await insertServer(stores.db, { ...place, upstream: { kind: 'demo' }, createdAt });
   }
   const client = await createClient(
     {
@@ -110,7 +113,7 @@ export async function grantingServer(options: GrantingServerOptions = {}): Promi
       ],
       jwks: undefined,
     },
-    { clients: stores.clients, clock },
+    { db: stores.db, clock },
   );
   const { challenge, verifier } = pkcePair();
   let people = 0;
@@ -126,7 +129,7 @@ export async function grantingServer(options: GrantingServerOptions = {}): Promi
       people += 1;
       const userId = `user_${people}`;
       const user = { id: userId, email: `person${people}@example.com`, createdAt };
-      await stores.users.add(user, { organizationId: 'org_acme', role });
+      await insertUser(stores.db, user, { organizationId: 'org_acme', role });
       const visit = { address: '127.0.0.1', userAgent: 'test', requestId: 'test' };
       const { sessionToken } = await startSession({ userId, factors: 1 }, visit, {
         ...stores,

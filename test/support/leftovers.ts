@@ -1,4 +1,5 @@
 import { readdir, readFile, readlink } from 'node:fs/promises';
+import { join } from 'node:path';
 
 /**
  * What a run of the tests left behind: temporary folders and files in `folder`, the run's own `TMPDIR`, and processes
@@ -11,9 +12,16 @@ export async function leftovers(folder: string): Promise<string[]> {
   const processes = await processesOf(folder);
   for (const { pid } of processes) end(pid);
   return [
-    ...files.map((name) => `a test left ${name} in its temporary folder`),
+    ...(await Promise.all(files.map((name) => leftFile(folder, name)))),
     ...processes.map(({ pid, command }) => `a test left process ${pid} running: ${command}`),
   ];
+}
+
+/** With a few of the files that a folder holds, as they tell whose it was. */
+async function leftFile(folder: string, name: string): Promise<string> {
+  const inside = await readdir(join(folder, name), { recursive: true }).catch(() => []);
+  const some = inside.length > 0 ? ` (${inside.slice(-5).join(', ')})` : '';
+  return `a test left ${name}${some} in its temporary folder`;
 }
 
 /** Caches that are meant to stay: Node's, and that of `jiti`, with which development tools load their configuration. */

@@ -1,22 +1,21 @@
-import type { NewApiKey } from '#server/credentials/api-key';
-import type { NewOAuthClient } from '#server/credentials/oauth-client';
-import type { NewServer } from '#server/organizations/server-record';
-import type { Connection } from './store-adapters.ts';
+import { listClients, type NewOAuthClient } from '#server/db/clients';
+import { listKeys, type NewApiKey } from '#server/db/keys';
+import { findOrganization, insertOrganization } from '#server/db/organizations';
+import { findServer, insertServer, type NewServer } from '#server/db/servers';
+import type { Db } from '#server/db/transaction';
+import type { Connection } from './databases.ts';
 
 /** When everything here was made. */
 export const madeAt = 1_700_000_000;
 
 /** Makes an organization with the id `org_{name}`. */
-export async function makeOrganization(
-  { organizations }: Pick<Connection, 'organizations'>,
-  name = 'acme',
-) {
-  await organizations.add({ id: `org_${name}`, name, createdAt: madeAt });
+export async function makeOrganization({ db }: Pick<Connection, 'db'>, name = 'acme') {
+  await insertOrganization(db, { id: `org_${name}`, name, createdAt: madeAt });
 }
 
 /** Makes `{organization}/{name}` with the id `srv_{name}`, and its organization where there is none. */
 export async function makeServer(
-  connection: Pick<Connection, 'organizations'>,
+  connection: Pick<Connection, 'db'>,
   name = 'sales',
   {
     organization = 'acme',
@@ -26,7 +25,7 @@ export async function makeServer(
   await makeOrganization(connection, organization);
   const owner = `org_${organization}`;
   const server = { id: `srv_${name}`, organizationId: owner, name, upstream, createdAt: madeAt };
-  await connection.organizations.addServer(server);
+  await insertServer(connection.db, server);
 }
 
 export function newClient(but: Partial<NewOAuthClient> = {}): NewOAuthClient {
@@ -56,4 +55,28 @@ export function newKey(but: Partial<NewApiKey> = {}): NewApiKey {
     expiresAt: undefined,
     ...but,
   };
+}
+
+/** The keys of an organization's servers, or of one of them, the oldest first. */
+export async function keysOf(db: Db, organization: string, server?: string) {
+  return (await listKeys(db, { ...(await wholeList(db, organization, server)), now: madeAt }))
+    .items;
+}
+
+/** The clients of an organization's servers, or of one of them, the oldest first. */
+export async function clientsOf(db: Db, organization: string, server?: string) {
+  return (await listClients(db, await wholeList(db, organization, server))).items;
+}
+
+async function wholeList(db: Db, organization: string, server: string | undefined) {
+  const owner = await findOrganization(db, organization);
+  const found = server === undefined ? undefined : await findServer(db, organization, server);
+  return {
+    organizationId: owner?.id ?? '',
+    ...(server !== undefined && { serverId: found?.id ?? '' }),
+    sort: 'createdAt',
+    descending: false,
+    limit: 1000,
+    offset: 0,
+  } as const;
 }

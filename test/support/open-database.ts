@@ -1,17 +1,7 @@
-import { join } from 'node:path';
+import { openStoresAt, type OpenStores } from '#server/stores';
 
-import { openStores, type OpenStores } from '#server/stores';
-import { temporaryFolder } from './temporary-folder.ts';
-
-/** Every store over a new database of its own, gone with its `await using` scope. */
+/** Every store over a new database in memory, gone with its `await using` scope. */
 export async function openDatabase(): Promise<OpenStores & AsyncDisposable> {
-  const folder = await temporaryFolder('database');
-  const stores = await openStores(join(folder.path, 'data'));
-  return {
-    ...stores,
-    async [Symbol.asyncDispose]() {
-      await stores.close();
-      await folder[Symbol.asyncDispose]();
-    },
-  };
+  const stores = await openStoresAt(':memory:');
+  return { ...stores, [Symbol.asyncDispose]: () => stores.close() };
 }

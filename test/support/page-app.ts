@@ -1,33 +1,31 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
-
-import { everyRefusal } from '#server/audit/every-refusal';
-import { dashboardRoutes } from '#server/dashboard/dashboard-routes';
+import { passwordHashing } from '#server/accounts/passwords';
+import type { Role } from '#server/accounts/people';
+import { csrfToken, startSession } from '#server/accounts/sessions';
+import { everyRefusal } from '#server/audit/counted-refusals';
 import { consoleCalls } from '#server/console/call-server';
+import { insertUser } from '#server/db/people';
+import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
+import { sqliteAgentDirectory } from '#server/db/sqlite/agent-directory';
+import { sqliteChanges } from '#server/db/sqlite/change-store';
 import { proxyReference } from '#server/download/proxy-reference';
-import { TranslatedEras } from '#server/eras/translated-eras';
+import { EraAdapters } from '#server/gateway/era-adapters';
 import { Gateway } from '#server/gateway/gateway';
-import { accountGrantsOf } from '#server/http/account-grants';
 import { createApp } from '#server/http/app';
-import { cookieName } from '#server/http/cookies';
 import { jsonLog } from '#server/log/log';
+import { clientResolver } from '#server/oauth/client-documents';
 import { FailedAttempts } from '#server/oauth/failed-attempts';
-import { findClient } from '#server/oauth/find-client';
-import { csrfToken } from '#server/people/csrf-token';
-import { passwordHashing } from '#server/people/password-hashing';
-import type { Role } from '#server/people/role';
-import { startSession } from '#server/people/start-session';
-import { masterKey } from '#server/signing/master-key';
-import { readSigningKeys } from '#server/signing/signing-key';
-import { sqliteChanges } from '#server/store/sqlite/change-store';
-import { absent } from '#server/tunnel/agent-presence';
-import { sqliteAgentDirectory } from '#server/store/sqlite/agent-directory';
-import { sqliteAdmissions } from '#server/store/sqlite/admission-store';
+import { masterKey } from '#server/oauth/master-key';
+import { offlineAgent } from '#server/upstreams/tunnel/connected-agent';
+import { accountGrantsOf } from '#server/web/account-routes';
+import { dashboardRoutes } from '#server/web/dashboard/routes';
+import { cookieName } from '#server/web/page-request';
 import { authorizationServer, type AuthorizationServer } from './authorization-server.ts';
 import { fakeMac } from './fake-mac.ts';
+import { freshSigningKeys } from './fresh-signing-keys.ts';
 import { loopbackSetup } from './upstream-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
-import { memorySigningKeyStore } from './memory-signing-keys.ts';
 
 /** What stands for the proxy's package. */
 export const handedOut = {
@@ -98,10 +96,7 @@ export interface PageApp extends AsyncDisposable {
 export async function pageApp(): Promise<PageApp> {
   const server = await authorizationServer();
   const { base, clock, stores, ports } = server;
-  const keys = await readSigningKeys(memorySigningKeyStore(), {
-    masterKey: masterKey(randomBytes(32)),
-    clock,
-  });
+  const keys = await freshSigningKeys(clock);
   const unused = async () => {
     throw new Error('no test comes here');
   };
@@ -119,9 +114,10 @@ export async function pageApp(): Promise<PageApp> {
     upstreamOf: () => {
       throw new Error('no test comes here');
     },
+    pinned: (answer) => Promise.resolve(answer),
     left: () => {},
     isAllowedOrigin: () => false,
-    eras: new TranslatedEras(clock),
+    eras: new EraAdapters(clock),
     refused: () => {},
   });
   const app = createApp({
@@ -133,7 +129,7 @@ export async function pageApp(): Promise<PageApp> {
       hashing: passwordHashing({ log2Cost: 8 }),
       sealing: masterKey(randomBytes(32)),
       refusals,
-      grantsOf: accountGrantsOf(stores.grants, clock),
+      grantsOf: accountGrantsOf(stores.db, clock),
       identityProvider: {
         name: 'Acme ID',
         issuer: 'https://id.example',
@@ -146,7 +142,7 @@ export async function pageApp(): Promise<PageApp> {
       ...ports,
       ...stores,
       refusals,
-      findClient: findClient({ ...stores, base, clock, fetchDocument: unused }),
+      resolveClient: clientResolver({ ...stores, base, clock, fetchDocument: unused }),
       isAdmitted: async () => true,
     },
     administration: {
@@ -185,8 +181,8 @@ export async function pageApp(): Promise<PageApp> {
             authorizationClientOf: () => {
               throw new Error('no test comes here');
             },
-            tellEnds: async () => undefined,
-            presenceOf: () => absent,
+            cleanUpCredentials: async () => undefined,
+            presenceOf: () => offlineAgent,
             changes: sqliteChanges(stores.connection),
             callServer: consoleCalls(gateway),
             proxy: async () => proxyReference(base, handedOut),
@@ -250,7 +246,7 @@ export async function pageApp(): Promise<PageApp> {
       factors = 1,
     ) {
       const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };
-      await stores.users.add(user, membership);
+      await insertUser(stores.db, user, membership);
       const visit = { address: '127.0.0.1', userAgent: 'test', requestId: 'test' };
       const { session, sessionToken } = await startSession({ userId, factors }, visit, {
         ...stores,

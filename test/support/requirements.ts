@@ -11,10 +11,20 @@ export interface Requirement {
   readonly install: string;
   /** Commands that must be in PATH. */
   readonly commands?: readonly string[];
-  /** A port of 127.0.0.1 that must answer. */
-  readonly port?: number;
+  /** Where something must listen. */
+  readonly address?: { readonly host: string; readonly port: number };
   /** A package that npm must be able to look up. */
   readonly npmPackage?: string;
+}
+
+/** The PostgreSQL server of the tests: TEST_POSTGRES_URL, else the role `postgres` on this machine without a password. */
+export function postgresUrl(): string {
+  return process.env['TEST_POSTGRES_URL'] ?? 'postgres://postgres@127.0.0.1:5432/postgres';
+}
+
+function addressOf(url: string): { host: string; port: number } {
+  const { hostname, port } = new URL(url);
+  return { host: hostname, port: Number(port || 5432) };
 }
 
 export const requirements = {
@@ -48,6 +58,12 @@ export const requirements = {
     install: 'apt-get install systemd',
     commands: ['systemd-analyze'],
   },
+  postgres: {
+    reason: 'what is stored is tested on PostgreSQL, too',
+    install:
+      'apt-get install postgresql, and set TEST_POSTGRES_URL to a role that may create databases',
+    address: addressOf(postgresUrl()),
+  },
   registry: {
     reason: 'a published package is installed from its registry',
     install: 'let npm reach its registry',
@@ -60,12 +76,14 @@ export type RequirementName = keyof typeof requirements;
 /** The lacking command or port in words; `undefined` when everything is there. */
 export async function lack({
   commands = [],
-  port,
+  address,
   npmPackage,
 }: Requirement): Promise<string | undefined> {
   const absent = commands.find((command) => !inPath(command));
   if (absent) return `no '${absent}' in PATH`;
-  if (port !== undefined && !(await answers(port))) return `nothing listens on 127.0.0.1:${port}`;
+  if (address && !(await answers(address))) {
+    return `nothing listens on ${address.host}:${address.port}`;
+  }
   if (npmPackage !== undefined && !(await findsPackage(npmPackage)))
     return `npm cannot look up ${npmPackage}`;
   return undefined;
@@ -89,9 +107,9 @@ function inPath(command: string): boolean {
   });
 }
 
-function answers(port: number): Promise<boolean> {
+function answers(address: { host: string; port: number }): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect({ host: '127.0.0.1', port, timeout: 1000 });
+    const socket = connect({ ...address, timeout: 1000 });
     const finish = (answer: boolean) => {
       socket.destroy();
       resolve(answer);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { runProgram, startProgram, type Program } from './processes.ts';
+import { runCommandInProcess } from './run-command-in-process.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 import { serverLauncher } from './programs.ts';
 
@@ -44,15 +45,15 @@ export interface RunningServer extends AsyncDisposable {
   readonly issued: ReadonlySet<string>;
 
   /**
-   * Runs an administrative command, as another process, with `--json`; what it printed.
+   * Runs an administrative command with `--json`, in the process of the test; what it printed.
    *
    *     await server.command('key', 'create', 'acme/fixture', '--name', 'laptop');
    *
-   * @throws {Error} with its words, when its exit code is not 0
+   * @throws {Error} with its words, when it fails
    */
   command(...words: string[]): Promise<unknown>;
 
-  /** The same as a person sees it, without `--json`. */
+  /** The same as a person sees it, without `--json`, as a process of its own. */
   commandText(...words: string[]): Promise<string>;
 
   /** `fetch` at this server: `path` begins with a slash. Redirects are not followed. */
@@ -108,7 +109,8 @@ export async function runningServer({
     dataDir,
     program,
     issued,
-    command: async (...words) => JSON.parse(await run([...words, '--json'])),
+    command: async (...words) =>
+      JSON.parse(noted(await runCommandInProcess([...words, '--json', ...place]))),
     commandText: (...words) => run(words),
     request,
     post: (path, form, headers = {}) =>

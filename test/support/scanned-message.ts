@@ -1,4 +1,4 @@
-import { scanMessage, type Envelope } from '#server/gateway/json-scan';
+import { type Envelope, scanMessage } from '#mcp/message';
 
 /** A message that the gateway has read: its bytes and what it knows of them. */
 export interface ScannedMessage {

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 
 import { startProgram, type Program } from './processes.ts';
 import { freePort } from './loopback.ts';
+import { runCommandInProcess } from './run-command-in-process.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 import { serverLauncher } from './programs.ts';
 
@@ -17,8 +18,10 @@ export interface ServerProcess extends AsyncDisposable {
   readonly program: Program;
   /** Ends the process and starts another one at the same place, on the same data. */
   restart(): Promise<void>;
-  /** Runs an administrative command on the same data; its stdout, or an error with its stderr. */
-  command(words: readonly string[], input?: string): Promise<string>;
+  /** Runs an administrative command on the same data, in the process of the test; its stdout, or an error with its stderr. */
+  readonly command: (words: readonly string[], input?: string) => Promise<string>;
+  /** The same as a process of its own. */
+  readonly commandProcess: (words: readonly string[], input?: string) => Promise<string>;
 }
 
 /**
@@ -59,7 +62,8 @@ export async function serverProcess({
       await program.end();
       program = await start();
     },
-    async command(words, input = '') {
+    command: (words, input) => runCommandInProcess([...words, '--data-dir', dataDir], input),
+    async commandProcess(words, input = '') {
       const run = startProgram(process.execPath, { args: [launcher, ...words], env });
       run.write(input);
       run.endInput();

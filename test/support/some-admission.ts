@@ -1,6 +1,6 @@
+import type { ServerRecord } from '#server/db/servers';
+import { allScopes } from '#server/oauth/scopes';
 import type { Admission } from '#server/gateway/admission';
-import { allScopes } from '#server/credentials/scope';
-import type { ServerRecord } from '#server/organizations/server-record';
 
 export function someServer(but: Partial<ServerRecord> = {}): ServerRecord {
   return {
@@ -25,7 +25,7 @@ export function someAdmission(but: Partial<Admission> = {}): Admission {
     server: someServer(),
     reference: 'key_a',
     scopesNow: () => Promise.resolve(allScopes),
-    standing: { name: 'key key_a', stands: () => Promise.resolve(true) },
+    access: { name: 'key key_a', isActive: () => Promise.resolve(true) },
     ...but,
   };
 }

@@ -7,9 +7,12 @@ export interface TemporaryFolder extends AsyncDisposable {
   readonly path: string;
 }
 
-/** An empty folder, readable by this user only, that goes with its `await using` scope or the process. */
-export async function temporaryFolder(name = 'latchkey'): Promise<TemporaryFolder> {
-  const path = await mkdtemp(join(tmpdir(), `${name}-`));
+/** An empty folder in `parent`, readable by this user only, that goes with its `await using` scope or the process. */
+export async function temporaryFolder(
+  name = 'latchkey',
+  parent = tmpdir(),
+): Promise<TemporaryFolder> {
+  const path = await mkdtemp(join(parent, `${name}-`));
   const remove = () => rmSync(path, { recursive: true, force: true });
   process.once('exit', remove);
   return {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 
-import { masterKey } from '#server/signing/master-key';
-import { upstreamSetup, type UpstreamSetup } from '#server/upstream-access/upstream-setup';
+import { masterKey } from '#server/oauth/master-key';
+import { upstreamSetup, type UpstreamSetup } from '#server/upstreams/credentials/setup';
 
 /** Sets upstreams up under a key of its own, with servers on this machine's loopback alone. */
 export function loopbackSetup(): UpstreamSetup {

@@ -27,7 +27,6 @@ export interface WebhookReceiver extends AsyncDisposable {
   readonly origin: string;
   readonly port: string;
   readonly deliveries: readonly Delivery[];
-  types(): string[];
   /** The next answers, in order; then 204. */
   answer(...answers: ReceiverAnswer[]): void;
   /** Resolves when so many have come. */
@@ -55,7 +54,6 @@ export async function webhookReceiver(): Promise<WebhookReceiver> {
     origin: server.origin,
     port: new URL(server.origin).port,
     deliveries,
-    types: () => deliveries.map(({ type }) => type),
     answer: (...more) => void answers.push(...more),
     has: (count) =>
       new Promise((resolve) => {

@@ -83,7 +83,7 @@ test('each problem of a configuration is one line', () => {
 
 test('nothing but the two main programs writes to a terminal', () => {
   const direct = /process\.std(?:out|err)\b|\bconsole\.|\bwriteSync\(/;
-  const sources = ['proxy', 'server', 'tray-app'].flatMap((folder) =>
+  const sources = ['mcp', 'proxy', 'server', 'tray-app'].flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
       .filter(
         ({ name, parentPath }) => name.endsWith('.ts') && !parentPath.includes('node_modules'),

@@ -6,7 +6,8 @@ const root = join(import.meta.dirname, '../..');
 
 /**
  * Who may enter whom, and with which npm packages. `main` marries adapters to decisions and may enter
- * every room of its own package. A room without a line here may not exist.
+ * every room of its own package. A room without a line here may not exist. A folder within a folder has
+ * a line of its own, such as `server/upstreams/demo`.
  */
 const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/main': {
@@ -173,219 +174,228 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
   'proxy/clock': {},
   'proxy/log': {},
 
+  'mcp/headers': {},
+  'mcp/json': {},
+  'mcp/json-edit': {},
+  'mcp/message': {},
+  'mcp/sse': {},
+  'mcp/subscriptions': {},
+  'mcp/top-level-members': {},
+  'mcp/translation': {},
+
   'server/main': {
     enters: [
+      'accounts',
       'cli',
       'clock',
-      'command-setup',
       'config',
+      'db',
       'download',
       'log',
-      'people',
+      'run-command',
       'serve',
       'stage-backup',
-      'stores',
     ],
   },
-  'server/command-setup': {
-    enters: ['clock', 'config', 'outbound', 'people', 'signing', 'upstream-access', 'webhooks'],
+  'server/run-command': {
+    enters: ['accounts', 'cli', 'clock', 'command-setup', 'config', 'stage-backup', 'stores'],
   },
-  'server/stage-backup': { enters: ['cli', 'config', 'store', 'stores'] },
+  'server/command-setup': {
+    enters: [
+      'accounts',
+      'clock',
+      'config',
+      'db',
+      'oauth',
+      'outbound',
+      'upstreams/credentials',
+      'webhooks',
+    ],
+  },
+  'server/stage-backup': { enters: ['cli', 'config', 'db', 'stores'] },
   'server/serve': {
     enters: [
-      'administration',
+      'accounts',
+      'admin',
       'audit',
       'config',
       'console',
-      'credentials',
-      'dashboard',
+      'db',
       'download',
-      'eras',
       'gateway',
       'http',
+      'log',
       'oauth',
       'open-senders',
-      'open-upstreams',
-      'openid',
       'organizations',
       'outbound',
-      'people',
-      'signing',
-      'store',
       'stores',
-      'tunnel',
-      'upstream-access',
+      'upstreams',
+      'upstreams/credentials',
+      'upstreams/tunnel',
       'usage',
+      'web',
       'webhooks',
     ],
     packages: ['kysely'],
   },
   'server/open-senders': {
-    enters: ['clock', 'log', 'outbound', 'signing', 'stores', 'upstream-access', 'webhooks'],
+    enters: ['clock', 'log', 'oauth', 'outbound', 'stores', 'upstreams/credentials', 'webhooks'],
   },
-  'server/open-upstreams': {
-    enters: [
-      'clock',
-      'demo',
-      'gateway',
-      'log',
-      'organizations',
-      'outbound',
-      'signing',
-      'skills',
-      'store',
-      'stores',
-      'tools',
-      'tunnel',
-      'upstream',
-      'upstream-access',
-    ],
-  },
-  'server/stores': { enters: ['store'] },
+  'server/stores': { enters: ['db'] },
   'server/clock': {},
   'server/download': { enters: ['clock'] },
   'server/log': { packages: ['pino'] },
   'server/config': { packages: ['zod'] },
   'server/cli': {
     enters: [
-      'administration',
+      'accounts',
+      'admin',
       'audit',
       'clock',
       'config',
-      'credentials',
+      'db',
       'log',
+      'oauth',
       'organizations',
-      'people',
-      'signing',
+      'upstreams',
+      'upstreams/credentials',
     ],
     packages: ['zod'],
   },
   'server/listing': {},
-  'server/credentials': { enters: ['clock', 'listing'] },
-  'server/organizations': { enters: ['clock', 'listing'] },
-  'server/administration': {
+  'server/organizations': { enters: ['clock', 'db', 'listing'] },
+  'server/admin': {
     enters: [
+      'accounts',
       'audit',
       'clock',
-      'credentials',
+      'config',
+      'db',
       'listing',
       'log',
       'oauth',
       'organizations',
       'outbound',
-      'people',
       'tools',
-      'upstream-access',
+      'upstreams',
+      'upstreams/credentials',
       'webhooks',
     ],
     packages: ['zod'],
   },
-  'server/people': {
-    enters: ['audit', 'clock', 'credentials', 'organizations'],
-    packages: ['@simplewebauthn/server', 'otpauth', 'zod'],
+  'server/accounts': {
+    enters: ['audit', 'clock', 'db', 'oauth', 'organizations'],
+    packages: ['@simplewebauthn/server', 'openid-client', 'otpauth', 'zod'],
   },
-  'server/audit': { enters: ['clock', 'log'] },
-  'server/signing': { enters: ['clock', 'credentials'], packages: ['jose', 'zod'] },
+  'server/audit': { enters: ['clock', 'db', 'log'] },
   'server/oauth': {
-    enters: ['audit', 'clock', 'credentials', 'listing', 'organizations', 'people', 'signing'],
+    enters: ['accounts', 'audit', 'clock', 'db', 'listing', 'organizations'],
     packages: ['jose', 'zod'],
   },
   'server/gateway': {
-    enters: ['audit', 'clock', 'credentials', 'oauth', 'organizations', 'signing'],
-    packages: ['zod'],
+    enters: ['audit', 'clock', 'db', 'oauth', 'organizations', 'upstreams'],
+    packages: ['latchkey-mcp', 'zod'],
   },
-  'server/eras': { enters: ['clock', 'credentials', 'gateway', 'organizations'] },
-  'server/console': { enters: ['gateway'], packages: ['zod'] },
-  'server/usage': { enters: ['clock', 'gateway', 'log'] },
+  'server/console': { enters: ['gateway', 'tools'], packages: ['zod'] },
+  'server/usage': { enters: ['clock', 'db', 'gateway', 'log'] },
   'server/outbound': { packages: ['undici'] },
-  'server/upstream': {
-    enters: ['clock', 'gateway', 'organizations', 'outbound'],
-    packages: ['undici'],
+  'server/tools': {
+    enters: ['audit', 'clock', 'db', 'gateway', 'organizations'],
+    packages: ['latchkey-mcp'],
   },
-  'server/tools': { enters: ['audit', 'clock', 'gateway', 'organizations'] },
-  'server/upstream-access': {
+  'server/upstreams': {
     enters: [
-      'audit',
       'clock',
-      'credentials',
+      'config',
+      'db',
       'gateway',
-      'organizations',
-      'outbound',
-      'people',
-      'signing',
-    ],
-    packages: ['openid-client', 'zod'],
-  },
-  'server/tunnel': { enters: ['clock', 'credentials', 'gateway'], packages: ['ws', 'zod'] },
-  'server/store': {
-    enters: [
-      'audit',
-      'credentials',
-      'dashboard',
-      'gateway',
+      'log',
       'oauth',
       'organizations',
-      'people',
-      'signing',
+      'outbound',
+      'stores',
       'tools',
-      'tunnel',
-      'upstream-access',
-      'usage',
-      'webhooks',
+      'upstreams/credentials',
+      'upstreams/demo',
+      'upstreams/skills',
+      'upstreams/tunnel',
     ],
-    packages: ['kysely'],
+    packages: ['undici', 'zod'],
   },
-  'server/webhooks': { enters: ['audit', 'clock', 'outbound', 'people'] },
-  'server/api': { enters: ['administration'], packages: ['zod'] },
-  'server/http': {
+  'server/upstreams/credentials': {
+    enters: ['accounts', 'audit', 'clock', 'db', 'gateway', 'oauth', 'organizations', 'outbound'],
+    packages: ['openid-client', 'zod'],
+  },
+  'server/db': {
     enters: [
-      'administration',
-      'api',
+      'accounts',
       'audit',
       'clock',
-      'credentials',
+      'gateway',
+      'listing',
+      'oauth',
+      'organizations',
+      'tools',
+      'upstreams',
+      'upstreams/credentials',
+      'upstreams/tunnel',
+      'usage',
+      'web',
+      'webhooks',
+    ],
+    packages: ['kysely', 'pg'],
+  },
+  'server/webhooks': { enters: ['accounts', 'audit', 'clock', 'db', 'outbound'] },
+  'server/http': {
+    enters: [
+      'accounts',
+      'admin',
+      'audit',
+      'clock',
+      'db',
       'download',
       'gateway',
       'log',
       'oauth',
       'organizations',
-      'pages',
-      'people',
-      'signing',
-      'tunnel',
-      'upstream-access',
+      'upstreams/credentials',
+      'upstreams/tunnel',
+      'web',
     ],
-    packages: ['@fastify/proxy-addr', 'fastify', 'qr'],
+    packages: ['@fastify/proxy-addr', 'fastify'],
   },
-  'server/dashboard': {
+  'server/web': {
     enters: [
-      'administration',
+      'accounts',
+      'admin',
       'audit',
       'clock',
       'console',
-      'credentials',
+      'db',
       'download',
       'http',
       'oauth',
       'organizations',
-      'pages',
-      'people',
-      'tunnel',
-      'upstream-access',
+      'upstreams',
+      'upstreams/credentials',
+      'upstreams/tunnel',
       'usage',
     ],
-    packages: ['diff', 'fastify', 'zod'],
+    packages: ['d3-scale', 'd3-shape', 'diff', 'fastify', 'qr', 'zod'],
   },
-  'server/openid': { enters: ['people'], packages: ['openid-client'] },
-  'server/pages': {
-    enters: ['clock', 'credentials', 'download'],
-    packages: ['d3-scale', 'd3-shape', 'eta'],
+  'server/upstreams/skills': {
+    enters: ['db', 'gateway', 'organizations'],
+    packages: ['@modelcontextprotocol/server', 'latchkey-mcp', 'zod'],
   },
-  'server/skills': {
-    enters: ['gateway', 'organizations'],
+  'server/upstreams/tunnel': {
+    enters: ['clock', 'gateway', 'oauth'],
+    packages: ['ws', 'zod'],
+  },
+  'server/upstreams/demo': {
+    enters: ['gateway'],
     packages: ['@modelcontextprotocol/server', 'zod'],
   },
-  'server/demo': { packages: ['@modelcontextprotocol/server', 'zod'] },
 
   'tray-app/electron-builder': {},
   'tray-app/entry-point': {},
@@ -468,12 +478,11 @@ const doors: Record<string, string[]> = {
 
 type Import = { from: string; room: string; specifier: string };
 
-const imports = ['proxy', 'server', 'tray-app'].flatMap((program) =>
+const imports = ['mcp', 'proxy', 'server', 'tray-app'].flatMap((program) =>
   readdirSync(join(root, program), { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts') && !/(^|[/\\])(node_modules|dist)[/\\]/.test(file))
     .flatMap((file): Import[] => {
-      const [folder = '', ...rest] = file.split(sep);
-      const room = `${program}/${rest.length ? folder : folder.replace(/\.ts$/, '')}`;
+      const room = `${program}/${roomOf(program, file.replace(/\.ts$/, '').split(sep))}`;
       const source = readFileSync(join(root, program, file), 'utf8');
       const specifiers = source.matchAll(
         /^\s*(?:import|export)\s[^'";]*?from\s*'([^']+)'|^\s*import\s*'([^']+)'|\bimport\(\s*'([^']+)'/gm,
@@ -486,15 +495,28 @@ const imports = ['proxy', 'server', 'tray-app'].flatMap((program) =>
     }),
 );
 
+/** The room of a file: the folder with a line of its own that is nearest to the file. */
+function roomOf(program: string, [folder = '', inner, ...rest]: readonly string[]): string {
+  const nested = `${folder}/${inner}`;
+  return rest.length > 0 && rooms[`${program}/${nested}`] ? nested : folder;
+}
+
 function trespass({ room, specifier }: Import): string | undefined {
-  if (specifier.startsWith('node:') || specifier.startsWith('./')) return undefined;
-  const [program = '', name = ''] = room.split('/');
+  const [program = '', ...names] = room.split('/');
+  const name = names.join('/');
+  if (specifier.startsWith('node:')) return undefined;
+  if (specifier.startsWith('./')) {
+    const imported = roomOf(program, [...names, ...specifier.slice(2).split('/')]);
+    return names.length === 1 && imported !== name
+      ? `name ${program}/${imported} from the package root, as #${imported}/file`
+      : undefined;
+  }
   const known = rooms[room];
   if (!known) return 'a room without a line in the table';
   if (specifier.startsWith('../'))
     return 'another room is named from the package root, as #room/file';
   if (specifier.startsWith('#')) {
-    const [entered = ''] = specifier.slice(1).split('/');
+    const entered = roomOf(program, specifier.slice(1).split('/'));
     if (entered === name || name === 'main') return undefined;
     return known.enters?.includes(entered) ? undefined : `may not enter ${program}/${entered}`;
   }
@@ -513,6 +535,15 @@ test('every import enters a room or a package that its own room may enter', () =
     .map(({ from, specifier, why }) => `${from}: '${specifier}': ${why}`);
 
   expect(trespasses).toEqual([]);
+});
+
+test('the wire protocol does no input or output', () => {
+  const used = imports.filter(({ from }) => from.startsWith('mcp/'));
+  const packages = new Set(
+    used.map(({ specifier }) => specifier).filter((s) => !s.startsWith('./')),
+  );
+
+  expect(packages).toEqual(new Set(['node:assert/strict', 'node:buffer']));
 });
 
 test('only main reads process', () => {

@@ -52,7 +52,7 @@ async function act(operation: Act, name: string): Promise<void> {
 
 function draw(): void {
   if (!overview) return;
-  const { connections, trouble } = overview;
+  const { known, connections, trouble } = overview;
   show(html`
     <header class="head">
       <h1>Connections</h1>
@@ -60,13 +60,15 @@ function draw(): void {
     </header>
     ${trouble ? problemNotice(trouble.problem, trouble.remedy) : nothing}
     ${
-      connections.length === 0 && trouble
-        ? nothing
-        : connections.length === 0
-          ? empty
-          : html`<ul class="cards">
-              ${repeat(connections, ({ name }) => name, card)}
-            </ul>`
+      connections.length === 0
+        ? trouble
+          ? nothing
+          : known
+            ? empty
+            : html`<p class="soft" role="status">Loading connections…</p>`
+        : html`<ul class="cards">
+            ${repeat(connections, ({ name }) => name, card)}
+          </ul>`
     }
     <dialog id="sure" aria-labelledby="sure-title"></dialog>
   `);

@@ -84,7 +84,7 @@ function isAlive(pid: number): boolean {
 
 const events = () => readFileSync(join(folder.path, 'events'), 'utf8');
 
-test('what is bound and configured is served, and nothing else', async () => {
+test('agent: exactly the servers that are bound and configured are served', async () => {
   const tunnel = await cloud.tunnel(1);
   tunnel.bind('files', 'elsewhere');
   await agent.line(/serving files$/m, limit);
@@ -106,7 +106,7 @@ test('what is bound and configured is served, and nothing else', async () => {
   expect(agent.stdout + agent.stderr).not.toContain(keySecret);
 });
 
-test('the reference servers answer through the tunnel', async () => {
+test('agent: the MCP reference servers answer through the tunnel', async () => {
   const tunnel = await cloud.tunnel(1);
   const files = callerOf(tunnel, 'files');
   const everything = callerOf(tunnel, 'everything');
@@ -120,7 +120,7 @@ test('the reference servers answer through the tunnel', async () => {
   expect(tools.result?.['tools']).toBeInstanceOf(Array);
 });
 
-test('10 MB, progress and sampling pass, and a tool that is denied here is not there', async () => {
+test('agent: 10 MB answers, progress and sampling pass, and a tool denied in its configuration is absent', async () => {
   const dana = callerOf(await cloud.tunnel(1), 'legacy');
   await dana.initialize();
 
@@ -141,7 +141,7 @@ test('10 MB, progress and sampling pass, and a tool that is denied here is not t
   expect(denied.error?.message).toBe('Unknown tool: environment');
 });
 
-test('without credit no more comes than the window, and other streams go on', async () => {
+test('agent: without credit an answer stops at the window, and other streams continue', async () => {
   const tunnel = await cloud.tunnel(1);
   const dana = callerOf(tunnel, 'legacy');
   await dana.initialize();
@@ -167,7 +167,7 @@ test('without credit no more comes than the window, and other streams go on', as
   expect(textOf(beside)).toBe('beside');
 });
 
-test('a call that is reset is cancelled at the child', async () => {
+test('agent: a call that the server resets is cancelled at the child', async () => {
   const tunnel = await cloud.tunnel(1);
   const dana = callerOf(tunnel, 'legacy');
   await dana.initialize();
@@ -180,7 +180,7 @@ test('a call that is reset is cancelled at the child', async () => {
   await expect.poll(events, { timeout: 30_000 }).toContain('slow cancelled');
 });
 
-test('a reload takes new servers over and drops no call', async () => {
+test('agent: reloading the configuration adds new servers and drops no call', async () => {
   const tunnel = await cloud.tunnel(1);
   const dana = callerOf(tunnel, 'legacy');
   await dana.initialize();
@@ -201,7 +201,7 @@ test('a reload takes new servers over and drops no call', async () => {
   expect(tunnel.hellos.at(-1)?.servers.map(({ name }) => name)).toContain('another');
 });
 
-test('a session is found again after the tunnel broke, and after the server drained it', async () => {
+test('agent: a session survives a lost tunnel and a drained one', async () => {
   const first = await cloud.tunnel(1);
   cloud.bound = ['legacy'];
   const dana = callerOf(first, 'files');
@@ -225,7 +225,7 @@ test('a session is found again after the tunnel broke, and after the server drai
   expect(new Set(cloud.tunnels.map(({ hellos }) => hellos[0]?.instance)).size).toBe(1);
 });
 
-test('an agent that is killed leaves no child, however stubborn', async () => {
+test('agent: SIGKILL leaves no child process, however stubborn', async () => {
   await using own = await agentCloud();
   own.bound = ['legacy'];
   const told = join(folder.path, 'killed');
@@ -246,7 +246,7 @@ test('an agent that is killed leaves no child, however stubborn', async () => {
     .toEqual([false, false]);
 });
 
-test('told to end, it lets a call finish, takes nothing new and exits 0', async () => {
+test('agent: SIGTERM lets a call finish, accepts nothing new and exits with 0', async () => {
   await using own = await agentCloud();
   own.bound = ['legacy'];
   const legacy = { command: process.execPath, args: [script] };
@@ -267,7 +267,7 @@ test('told to end, it lets a call finish, takes nothing new and exits 0', async 
   expect(exit).toEqual({ code: 0, signal: null });
 });
 
-test('an agent whose words find no room on a full disk serves all the same, and speaks again later', async () => {
+test('agent: with its log on a full disk it keeps serving, and logs again once there is room', async () => {
   await using own = await agentCloud();
   own.bound = ['legacy'];
   const out = join(folder.path, 'out');
@@ -296,7 +296,7 @@ test('an agent whose words find no room on a full disk serves all the same, and 
   expect(readFileSync(out, 'utf8')).toMatch(/^stopping\nstopped\n$/m);
 });
 
-test('a refused key, a readable key file and a wrong configuration are said with their remedy', async () => {
+test('agent: a rejected key, a readable key file and an invalid configuration are errors with a remedy', async () => {
   await using own = await agentCloud();
   own.refuse = 401;
   await using refused = await started('refused', own, configuration());

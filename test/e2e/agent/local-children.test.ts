@@ -49,7 +49,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-test('a child gets its own environment and nothing of ours', async () => {
+test('stdio server: the child gets its own environment and nothing of the agent’s', async () => {
   await using opened = await serverOf({ env: { CRM_TOKEN: 'its own' } });
   const dana = localCaller(opened.server);
   await dana.initialize();
@@ -61,7 +61,7 @@ test('a child gets its own environment and nothing of ours', async () => {
   expect(JSON.stringify(environment)).not.toContain('pk_live_');
 });
 
-test('a child that dies answers what is open with one error; the next session has another', async () => {
+test('stdio server: when its child dies open requests fail once, and the next session gets a new child', async () => {
   await using opened = await serverOf();
   const dana = localCaller(opened.server);
   await dana.initialize();
@@ -77,7 +77,7 @@ test('a child that dies answers what is open with one error; the next session ha
   expect(textOf(await again.call('echo', { text: 'new' }))).toBe('new');
 });
 
-test('a child sees within a second that its asker has gone', async () => {
+test('stdio server: a disconnect of the caller cancels the call at the child', async () => {
   await using opened = await serverOf();
   const dana = localCaller(opened.server);
   await dana.initialize();
@@ -93,7 +93,7 @@ test('a child sees within a second that its asker has gone', async () => {
   expect(said).toEqual([]);
 });
 
-test('garbage, lines over the limit and endless stderr are survived', async () => {
+test('stdio server: garbage, oversized lines and endless stderr do no harm', async () => {
   await using opened = await serverOf();
   const dana = localCaller(opened.server);
   await dana.initialize();
@@ -107,7 +107,7 @@ test('garbage, lines over the limit and endless stderr are survived', async () =
   expect(tooLong.error?.message).toContain('over 1048576 bytes');
 });
 
-test('a child that does not want to end is ended, with all that it started', async () => {
+test('stdio server: a child that ignores its end is killed with everything that it started', async () => {
   await using opened = await serverOf();
   const dana = localCaller(opened.server);
   await dana.initialize();
@@ -123,7 +123,7 @@ test('a child that does not want to end is ended, with all that it started', asy
   expect([isAlive(child), isAlive(grandchild)]).toEqual([false, false]);
 });
 
-test('a server of the modern era is asked without a session', async () => {
+test('stdio server: a modern child is called without a session', async () => {
   await using opened = await serverOf({ args: [script, 'modern'] });
   const dana = localCaller(opened.server);
 
@@ -139,7 +139,7 @@ test('a server of the modern era is asked without a session', async () => {
   expect(opened.told().filter((line) => line.startsWith('started'))).toHaveLength(1);
 });
 
-test('the reference server works, roots and progress included', async () => {
+test('stdio server: the MCP reference server works, with roots and progress', async () => {
   await using opened = await serverOf({ args: [everything] });
   const dana = localCaller(opened.server);
   const greeted = await dana.initialize();

@@ -1,6 +1,6 @@
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { request, type IncomingMessage } from 'node:http';
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { agentServer, type AgentServer } from '#support/agent-server';
@@ -50,7 +50,7 @@ function residentBytes(pid: number): number {
   return Number(kilobytes) * 1024;
 }
 
-test('an answer of 64 MB waits for a caller who does not read it, and costs the server little', async () => {
+test('tunnel: an answer of 64 MB waits for a slow caller, without filling the server’s memory', async () => {
   const answer = longAnswer(64 * megabyte);
   await using agent = await server.connect({ onFrame: (frame, to) => answer.onFrame(frame, to) });
   const { headers, body } = modern('tools/call', { name: 'dump', arguments: {} });
@@ -63,11 +63,14 @@ test('an answer of 64 MB waits for a caller who does not read it, and costs the 
   const response = await new Promise<IncomingMessage>((resolve) => {
     call.once('response', resolve);
   });
-  // Stands still once the buffers of both sockets are full.
+  // Stands still once the buffers of both sockets are full: the server then takes what was sent and grants no more, as a
+  // hundred answers in turn to pings show that are sent behind it.
   let last = -1;
-  while (answer.sent() !== last) {
+  for (let quiet = 0; quiet < 100; quiet += 1) {
+    if (answer.sent() !== last) quiet = 0;
     last = answer.sent();
-    await delay(300);
+    agent.socket.ping();
+    await once(agent.socket, 'pong');
   }
 
   expect(last).toBeLessThan(24 * megabyte);
@@ -78,7 +81,7 @@ test('an answer of 64 MB waits for a caller who does not read it, and costs the 
   expect(agent.socket.readyState).toBe(agent.socket.OPEN);
 });
 
-test('a caller that goes away frees its slot, and the agent is told within a second', async () => {
+test('tunnel: a caller that disconnects frees its slot, and the agent is told within a second', async () => {
   await using agent = await server.connect({ onFrame: () => undefined });
   const leaving = new AbortController();
   const { headers, body } = modern('tools/call', { name: 'slow', arguments: {} });
@@ -96,7 +99,7 @@ test('a caller that goes away frees its slot, and the agent is told within a sec
   expect([reset.stream, reset.json['code']]).toEqual([stream, 'cancelled']);
 });
 
-test('calls whose answers come in pieces between each other keep their nonces', async () => {
+test('tunnel: fifty interleaved answers each reach their own caller', async () => {
   const waiting = new Map<number, string>();
   await using _agent = await server.connect({
     onFrame({ type, stream, payload }, agent) {
@@ -124,7 +127,7 @@ test('calls whose answers come in pieces between each other keep their nonces', 
   );
 });
 
-test('an event stream whose agent is lost ends with a JSON-RPC error', async () => {
+test('tunnel: an event stream whose agent is lost ends with a JSON-RPC error', async () => {
   await using agent = await server.connect({
     onFrame({ type, stream }, { say }) {
       if (type !== types.end) return;
@@ -146,7 +149,7 @@ test('an event stream whose agent is lost ends with a JSON-RPC error', async () 
   expect(events.at(-2)).toMatch(/^event: message\ndata: \{"jsonrpc":"2\.0","id":77,"error":/m);
 });
 
-test('a stopped server lets what is under way finish, and tells its agents', async () => {
+test('tunnel: a stopping server tells its agents and lets open calls finish', async () => {
   await using alone = await agentServer();
   await using agent = await alone.connect({ onFrame: () => undefined });
   const call = alone.call('last words');

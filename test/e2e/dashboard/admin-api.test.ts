@@ -68,7 +68,7 @@ const tokenFor = async (id: unknown, secret: unknown) => {
   return { status: answer.status, json: document.parse(await answer.json()) };
 };
 
-test('a server, its clients and its keys live and end by the API alone, each step at once', async () => {
+test('admin API: a server and its key are created, changed, disabled and revoked, each effective immediately', async () => {
   const upstream = { kind: 'demo' };
   const create = await ask('POST', `${acme}/servers`, { body: { name: 'library', upstream } });
 
@@ -101,7 +101,7 @@ test('a server, its clients and its keys live and end by the API alone, each ste
   expect((await mcpCall(endpoint(), { key: value })).status).toBe(401);
 });
 
-test('a secret is replaced while both count, and the old one ends when it is revoked', async () => {
+test('admin API: a client secret is rotated with both valid, until the old one is revoked', async () => {
   const body = {
     name: 'Claude',
     scopes: ['mcp:tools:read'],
@@ -128,7 +128,7 @@ test('a secret is replaced while both count, and the old one ends when it is rev
   expect((await mcpCall(endpoint(), bearer)).status).toBe(401);
 });
 
-test('48: what is deleted takes its keys and tokens along, at once', async () => {
+test('48: admin API: deleting a server ends its keys, even if one of the same name is created', async () => {
   await ask('POST', `${acme}/servers`, { body: { name: 'gone', upstream: { kind: 'demo' } } });
   const key = await ask('POST', `${acme}/servers/gone/keys`, { body: { name: 'k' } });
   const at = `${server.base}/mcp/acme/gone`;
@@ -140,7 +140,7 @@ test('48: what is deleted takes its keys and tokens along, at once', async () =>
   expect([before.status, (await mcpCall(at, { key: value })).status]).toEqual([200, 401]);
 });
 
-test('48: a token is what its person is now, and ends with them or on its own', async () => {
+test('48: admin API: a token has its person’s current role, and ends with them or when it is revoked', async () => {
   await makePerson('eve@example.com', 'viewer');
   const eve = await makeToken('eve@example.com');
   const body = { name: 'k' };
@@ -157,7 +157,7 @@ test('48: a token is what its person is now, and ends with them or on its own', 
   expect((await ask('GET', '/organizations', { by: other.token })).status).toBe(401);
 });
 
-test('lists come in pages, with links to those around', async () => {
+test('admin API: lists are paged, with links to the neighbouring pages', async () => {
   for (const name of ['a', 'b', 'c']) {
     await ask('POST', `${acme}/agents`, { body: { name } });
   }
@@ -169,7 +169,7 @@ test('lists come in pages, with links to those around', async () => {
   );
 });
 
-test('what is wrong is said for each field by its name on the wire', async () => {
+test('admin API: each invalid field is reported by its name on the wire', async () => {
   const redirects = { name: 'c', scopes: ['mcp:tools:read'], redirect_uris: ['javascript:x'] };
   const wrong = await ask('POST', `${acme}/servers/library/clients`, { body: redirects });
   const camel = { name: 'c', scopes: ['mcp:tools:read'], redirectUris: [] };
@@ -194,7 +194,7 @@ test('what is wrong is said for each field by its name on the wire', async () =>
   expect(keys.json['error_description']).toContain('is a private or shared key');
 });
 
-test('a request that is no JSON object, has fields in its URL or comes from a page is refused', async () => {
+test('admin API: a body that is not a JSON object, fields in the URL and requests from a page are refused', async () => {
   const send = async (init: RequestInit, query = '') => {
     const headers = new Headers(init.headers);
     headers.set('authorization', `Bearer ${token}`);
@@ -213,7 +213,7 @@ test('a request that is no JSON object, has fields in its URL or comes from a pa
   expect(await send({ headers: json, body: `{"name":"${'x'.repeat(300_000)}"}` })).toBe(413);
 });
 
-test('an upstream inside this network is nothing that an administrator can name', async () => {
+test('admin API: an upstream inside the network is refused', async () => {
   const upstream = { kind: 'http', url: `${server.base}/mcp/acme/library` };
   const refused = await ask('POST', `${acme}/servers`, { body: { name: 'inside', upstream } });
 
@@ -221,13 +221,15 @@ test('an upstream inside this network is nothing that an administrator can name'
   expect(JSON.stringify(refused.json)).toContain('--outbound-host');
 });
 
-test('an upstream that an administrator named is not reached where it leads inside later', async () => {
+test('admin API: an upstream that later leads inside the network is not reached', async () => {
   const upstream = { kind: 'http', url: 'https://mcp.example.com/mcp' };
   await ask('POST', `${acme}/servers`, { body: { name: 'moved', upstream } });
   const key = await ask('POST', `${acme}/servers/moved/keys`, { body: { name: 'k' } });
   const database = new DatabaseSync(join(server.dataDir, 'latchkey.db'));
   database
-    .prepare("update mcp_server set upstream_url = ? where name = 'moved'")
+    .prepare(
+      "update mcp_server set upstream_settings = json_set(upstream_settings, '$.url', ?) where name = 'moved'",
+    )
     .run(`${server.base}/mcp/acme/library`);
   database.close();
 
@@ -236,7 +238,7 @@ test('an upstream that an administrator named is not reached where it leads insi
   expect(answer.status).toBe(502);
 });
 
-test('an address that tries wrong tokens is slowed down', async () => {
+test('admin API: an address that tries wrong tokens is slowed down', async () => {
   const wrong = (n: number) =>
     fetch(`${server.base}/api/admin/organizations`, {
       headers: { authorization: `Bearer pat_${n}`, 'x-forwarded-for': '203.0.113.9' },
@@ -248,14 +250,14 @@ test('an address that tries wrong tokens is slowed down', async () => {
   expect((await wrong(22)).headers.get('retry-after')).toMatch(/^\d+$/);
 });
 
-test('the document of the API is there for everybody, and names no version of the server', async () => {
+test('admin API: its OpenAPI document is public and reveals no version of the server', async () => {
   const answer = await fetch(`${server.base}/api/admin/openapi.json`);
 
   expect(answer.status).toBe(200);
   expect(await answer.json()).toMatchObject({ openapi: '3.1.1', servers: [{ url: server.base }] });
 });
 
-test('85, 88: everything is written down, with who, from where and which request, and no secret is kept', async () => {
+test('85, 88: admin API: every change is audited with actor, address and request id, and without any secret', async () => {
   for (const secret of issued) {
     await ask('GET', `${acme}/clients/${secret}`);
     await ask('DELETE', `${acme}/keys/${secret}`);

@@ -11,7 +11,7 @@ const password = 'correct horse battery';
 /** Several pages a test, each looked at twice by axe, on a machine that is busy. */
 const timeout = 120_000;
 
-await suite('browser', 'people, groups and the record in a real browser', () => {
+await suite('browser', 'people, groups and audit log in a browser', () => {
   let server: ServerProcess;
   let browser: Browser;
   let owner: Page;
@@ -49,7 +49,7 @@ await suite('browser', 'people, groups and the record in a real browser', () => 
   });
 
   test(
-    'an owner makes a group, keeps a server to it, and invites somebody into it',
+    'an owner creates a group, restricts a server to it, and invites a person into it',
     { timeout },
     async () => {
       await owner.goto(dashboard('/groups'));
@@ -92,7 +92,7 @@ await suite('browser', 'people, groups and the record in a real browser', () => 
       const hidden = await viewer.goto(dashboard('/audit'));
       const people = await viewer.goto(dashboard('/people'));
       expect([used?.status(), hidden?.status(), people?.status()]).toEqual([410, 403, 200]);
-      expect(await viewer.getByText('Invite somebody').count()).toBe(0);
+      expect(await viewer.getByText('Invite a person').count()).toBe(0);
 
       await viewer.goto(dashboard('/servers'));
       const seen = await viewer.getByRole('main').getByRole('link').allTextContents();
@@ -110,7 +110,7 @@ await suite('browser', 'people, groups and the record in a real browser', () => 
     },
   );
 
-  test('a role changes, and a removed person finds nothing any more', { timeout }, async () => {
+  test('a role change takes effect, and a removed person is signed out', { timeout }, async () => {
     await owner.goto(dashboard('/people'));
     await inspect(owner);
     await owner.getByRole('link', { name: 'viola@example.com' }).click();
@@ -130,7 +130,7 @@ await suite('browser', 'people, groups and the record in a real browser', () => 
   });
 
   test(
-    '83: an authenticator app is set up and asked for, and the organization can ask everybody',
+    '83: an authenticator app is set up and required, and the organization can require it of everyone',
     { timeout },
     async () => {
       await owner.goto(`${server.base}/account`);
@@ -172,17 +172,21 @@ await suite('browser', 'people, groups and the record in a real browser', () => 
     },
   );
 
-  test('88: the record says who did what to what, and leaves as a table', { timeout }, async () => {
-    await owner.goto(dashboard('/audit'));
-    await inspect(owner);
-    await owner.goto(dashboard('/audit?action=person.remove'));
-    const rows = owner.locator('tbody tr');
-    expect(await rows.count()).toBe(1);
-    expect(await rows.first().textContent()).toContain('owner@example.com');
-    const csv = await owner.request.get(dashboard('/audit/export?format=csv'));
-    expect(csv.headers()['content-disposition']).toContain('attachment; filename="audit-acme-');
-    expect(await csv.text()).toContain('"invitation.take"');
-    await owner.goto(dashboard('/consents'));
-    await inspect(owner);
-  });
+  test(
+    '88: the audit log shows who did what to what, and can be exported',
+    { timeout },
+    async () => {
+      await owner.goto(dashboard('/audit'));
+      await inspect(owner);
+      await owner.goto(dashboard('/audit?action=person.remove'));
+      const rows = owner.locator('tbody tr');
+      expect(await rows.count()).toBe(1);
+      expect(await rows.first().textContent()).toContain('owner@example.com');
+      const csv = await owner.request.get(dashboard('/audit/export?format=csv'));
+      expect(csv.headers()['content-disposition']).toContain('attachment; filename="audit-acme-');
+      expect(await csv.text()).toContain('"invitation.take"');
+      await owner.goto(dashboard('/consents'));
+      await inspect(owner);
+    },
+  );
 });

@@ -9,7 +9,7 @@ import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
 import { types, wireFrame } from '#support/wire-frames';
 
-await suite('browser', 'the pages of agents', () => {
+await suite('browser', 'agent pages', () => {
   let server: ServerProcess;
   let browser: Browser;
   let agentKey: string;
@@ -32,7 +32,7 @@ await suite('browser', 'the pages of agents', () => {
     await server[Symbol.asyncDispose]();
   });
 
-  test('an agent is shown as it comes, works, errs and goes, without a reload', async () => {
+  test('an agent’s connecting, calls, errors and leaving are shown without a reload', async () => {
     const visitor = await dashboardVisitor(browser, server);
     const { page, open } = visitor;
     await signInAs(visitor, server, email);

@@ -9,7 +9,7 @@ const email = 'dana@example.com';
 const password = 'correct horse battery';
 const account = (url: URL) => url.pathname === '/account';
 
-await suite('browser', 'the first owner in a real browser', () => {
+await suite('browser', 'the first owner in a browser', () => {
   let server: ServerProcess;
   let browser: Browser;
 
@@ -43,7 +43,7 @@ await suite('browser', 'the first owner in a real browser', () => {
     expect(await pageProblems(page)).toEqual([]);
   };
 
-  test('the printed link makes the first owner, who is told what is wrong on the way', async () => {
+  test('the printed link creates the first owner, with errors beside their fields on the way', async () => {
     const page = await newPage();
     await page.goto(setUpLink());
     await inspect(page);
@@ -77,7 +77,7 @@ await suite('browser', 'the first owner in a real browser', () => {
     await inspect(page);
   });
 
-  test('signing out leads to the sign-in page, and back by the password', async () => {
+  test('signing out leads to the sign-in page, and the password back in', async () => {
     const page = await newPage();
     await signIn(page, 'wrong password');
     await inspect(page);
@@ -95,7 +95,7 @@ await suite('browser', 'the first owner in a real browser', () => {
     expect(new URL(page.url()).pathname).toBe('/sign-in');
   });
 
-  test('everything works by the keyboard alone', async () => {
+  test('everything works with the keyboard alone', async () => {
     const page = await newPage();
     await page.goto(`${server.base}/sign-in?next=/account`);
     // The page gives its first field the focus, which may come after it has loaded.
@@ -128,7 +128,7 @@ await suite('browser', 'the first owner in a real browser', () => {
     );
   });
 
-  test('without scripts one signs in, changes the password and ends sessions', async () => {
+  test('without scripts a person can sign in, change the password and end sessions', async () => {
     const other = await newPage({ javaScriptEnabled: false });
     await signIn(other);
     const page = await newPage({ javaScriptEnabled: false });
@@ -160,7 +160,7 @@ await suite('browser', 'the first owner in a real browser', () => {
     await page.waitForURL('**/account?done=password');
   });
 
-  test('a passkey is added, signs in by itself, and is removed', async () => {
+  test('a passkey is added, signs in alone, and is removed', async () => {
     const page = await newPage();
     const authenticator = await page.context().newCDPSession(page);
     await authenticator.send('WebAuthn.enable');

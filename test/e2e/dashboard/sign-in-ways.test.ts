@@ -13,7 +13,7 @@ const password = 'correct horse battery';
 /** Several browsers a test, on a machine that is busy. */
 const timeout = 120_000;
 
-await suite('browser', 'every way to sign in, in a real browser', () => {
+await suite('browser', 'every way to sign in, in a browser', () => {
   let sso: SingleSignOn;
   let browser: Browser;
 
@@ -98,23 +98,27 @@ await suite('browser', 'every way to sign in, in a real browser', () => {
     return rows.map(({ target, outcome }) => `${target} ${outcome}`);
   };
 
-  test('password and app, then password and recovery code, each once', { timeout }, async () => {
-    const { nextCode, recoveryCodes } = await setUpApp(await withPassword('app@example.com'));
-    const [recoveryCode = ''] = recoveryCodes;
-    const byCode = await signInByPassword('app@example.com');
-    await typeCode(byCode, nextCode);
-    await byCode.waitForURL('**/account');
-    const byRecovery = await signInByPassword('app@example.com');
-    await typeCode(byRecovery, recoveryCode);
-    await byRecovery.waitForURL('**/account');
-    const again = await signInByPassword('app@example.com');
-    await typeCode(again, recoveryCode);
-    await again.getByText('This is not the code').first().waitFor();
+  test(
+    'password and authenticator app, then password and recovery code, each accepted once',
+    { timeout },
+    async () => {
+      const { nextCode, recoveryCodes } = await setUpApp(await withPassword('app@example.com'));
+      const [recoveryCode = ''] = recoveryCodes;
+      const byCode = await signInByPassword('app@example.com');
+      await typeCode(byCode, nextCode);
+      await byCode.waitForURL('**/account');
+      const byRecovery = await signInByPassword('app@example.com');
+      await typeCode(byRecovery, recoveryCode);
+      await byRecovery.waitForURL('**/account');
+      const again = await signInByPassword('app@example.com');
+      await typeCode(again, recoveryCode);
+      await again.getByText('This is not the code').first().waitFor();
 
-    expect(await isSignedIn(byCode)).toBe(true);
-    expect(await isSignedIn(byRecovery)).toBe(true);
-    expect(await isSignedIn(again)).toBe(false);
-  });
+      expect(await isSignedIn(byCode)).toBe(true);
+      expect(await isSignedIn(byRecovery)).toBe(true);
+      expect(await isSignedIn(again)).toBe(false);
+    },
+  );
 
   test('a passkey signs in', { timeout }, async () => {
     const page = await withPassword('passkey@example.com');
@@ -141,7 +145,7 @@ await suite('browser', 'every way to sign in, in a real browser', () => {
   });
 
   test(
-    'who joined by single sign-on signs in by it, before and with an app',
+    'a person who joined by single sign-on signs in by it, before and after adding an app',
     { timeout },
     async () => {
       await joined('nora');
@@ -160,7 +164,7 @@ await suite('browser', 'every way to sign in, in a real browser', () => {
   );
 
   test.each(['code', 'recovery code'] as const)(
-    '92: a browser that makes up the proof of a password gets nothing for a right %s, and it is on record',
+    '92: a forged proof of a password gets nothing for a right %s, and is audited',
     { timeout },
     async (which) => {
       const name = which === 'code' ? 'olga' : 'pia';

@@ -21,7 +21,7 @@ vi.setConfig({ testTimeout: 180_000 });
 
 const memory = { LATCHKEY_SECRET_STORE: 'memory' };
 
-await suite('browser', 'the dashboard in a real browser', () => {
+await suite('browser', 'dashboard in a browser', () => {
   let server: ServerProcess;
   let browser: Browser;
   let dana: DashboardVisitor;
@@ -56,7 +56,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     return JSON.parse((await region.textContent()) ?? '');
   };
 
-  test('a first owner makes a server, and what is wrong stands beside its field', async () => {
+  test('a first owner creates a server, with errors beside their fields', async () => {
     const { page, follow, fill, press } = dana;
     await page.goto(server.base);
     await page.waitForURL('**/dashboard/acme');
@@ -115,9 +115,9 @@ await suite('browser', 'the dashboard in a real browser', () => {
     expect(copy).toContain('/download/latchkey-');
   });
 
-  test('a secret is shown once: a reload shows the client, and only a hint of it', async () => {
+  test('a client secret is shown once: after a reload only its hint remains', async () => {
     const { page } = dana;
-    const secret = await dana.shownSecret();
+    const secret = await dana.clientSecretViewSchema();
     await page.getByLabel('I have stored it').check();
 
     await page.reload();
@@ -130,7 +130,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
   });
 
   let old = '';
-  test('a new key is shown once and works, and a second window lists it by itself', async () => {
+  test('a new key is shown once and works, and a second window lists it without a reload', async () => {
     const { page, context, open, follow, fill, press } = dana;
     const second = await context.newPage();
     await open('/servers/sales/keys', second);
@@ -140,7 +140,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     await fill({ Name: 'Nightly ליל 🔑' });
     const answered = page.waitForResponse((answer) => answer.request().method() === 'POST');
     await press('Generate API key');
-    old = await dana.shownSecret();
+    old = await dana.clientSecretViewSchema();
 
     expect((await answered).headers()['cache-control']).toBe('no-store');
     await second.getByText('Nightly ליל 🔑').waitFor();
@@ -152,7 +152,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     expect(await page.content()).not.toContain(old);
   });
 
-  test('a key is rotated: both count, the first use shows by itself, and the old one goes', async () => {
+  test('a key is rotated: both are valid, the first use appears live, and the old one is removed', async () => {
     const { page, context, open, follow, press } = dana;
     const second = await context.newPage();
     await open('/servers/sales/keys', second);
@@ -160,7 +160,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     await follow(/^Rotate/);
     await press('Make the new key');
     await page.getByText('was not used yet').waitFor();
-    const made = await dana.shownSecret();
+    const made = await dana.clientSecretViewSchema();
     const both = [await call(old), await call(made)];
     await page.getByText('The new key works.').waitFor();
     await inspect(page);
@@ -181,7 +181,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     await inspect(page);
   });
 
-  test('a key that the command line revokes goes over in the open page as well', async () => {
+  test('a key revoked on the command line is shown as revoked in the open page', async () => {
     const { page, open } = dana;
     await open('/servers/sales/keys?state=active');
     const row = page.getByRole('row', { name: /Nightly/ });
@@ -193,7 +193,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     expect(await page.getByText('No API key is like that.').count()).toBe(1);
   });
 
-  test('the secret of a client is rotated with both in force until the old one is revoked', async () => {
+  test('a client secret is rotated with both valid until the old one is revoked', async () => {
     const { page, open, follow, press } = dana;
     await open('/servers/sales/clients');
     await inspect(page);
@@ -208,14 +208,14 @@ await suite('browser', 'the dashboard in a real browser', () => {
     };
     await follow(/^Rotate/);
     await press('Make the new secret');
-    const first = await dana.shownSecret();
+    const first = await dana.clientSecretViewSchema();
     await token(first);
     await page.getByText('The new secret works.').waitFor();
     await inspect(page);
     await page.getByLabel('I have stored it').check();
     await open(`/servers/sales/clients/${clientId}/rotate`);
     await press('Make the new secret');
-    const next = await dana.shownSecret();
+    const next = await dana.clientSecretViewSchema();
     const both = [await token(first), await token(next)];
     await page.getByLabel('I have stored it').check();
     await follow(`Revoke secret_…${first.slice(-4)}`);
@@ -226,7 +226,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     expect([await token(first), await token(next)]).toEqual([401, 200]);
   });
 
-  test('an agent gets its key once, and a question counts what goes with it', async () => {
+  test('an agent’s key is shown once, and a confirmation counts what is deleted with it', async () => {
     const { page, open, follow, fill, press } = dana;
     await open('/agents');
     await inspect(page);
@@ -234,7 +234,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     await inspect(page);
     await fill({ Name: 'head-office' });
     await press('Create agent');
-    const key = await dana.shownSecret();
+    const key = await dana.clientSecretViewSchema();
     await inspect(page);
     await dana.store();
     await page.waitForURL('**/agents/head-office?done=made');
@@ -250,7 +250,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     await inspect(page);
   });
 
-  test('a question is answered by the keyboard, and Escape leads back to where it was asked', async () => {
+  test('a confirmation works with the keyboard, and Escape returns to where it was opened', async () => {
     const { page, open } = dana;
     await open('/servers/sales/settings');
     await page.getByRole('link', { name: 'Delete' }).focus();
@@ -286,7 +286,7 @@ await suite('browser', 'the dashboard in a real browser', () => {
     await vic.context.close();
   });
 
-  test('a page that is open when its person signs out elsewhere shows nothing any more', async () => {
+  test('an open page shows nothing more after its person signed out elsewhere', async () => {
     const eve = await dashboardVisitor(browser, server);
     await signInAs(eve, server, 'dana@example.com');
     await eve.open('/servers/sales/keys');
@@ -301,8 +301,8 @@ await suite('browser', 'the dashboard in a real browser', () => {
   });
 });
 
-await suite('browser', 'the dashboard without scripts', () => {
-  test('server, key, rotation and revocation need no script', async () => {
+await suite('browser', 'dashboard without scripts', () => {
+  test('creating a server and creating, rotating and revoking a key need no script', async () => {
     await using server = await serverProcess();
     const browser = await chromium();
     try {
@@ -317,13 +317,13 @@ await suite('browser', 'the dashboard without scripts', () => {
       await follow('Generate API key');
       await fill({ Name: 'Nightly' });
       await press('Generate API key');
-      await dana.shownSecret();
+      await dana.clientSecretViewSchema();
       await press('Done');
       const isHeld = await page.locator('code.value').count();
       await dana.store();
       await follow(/^Rotate/);
       await press('Make the new key');
-      const made = await dana.shownSecret();
+      const made = await dana.clientSecretViewSchema();
       await dana.store();
       await page.waitForURL('**/rotation/**');
       await fetch(`${server.base}/mcp/acme/sales`, {

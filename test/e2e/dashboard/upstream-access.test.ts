@@ -9,7 +9,7 @@ import { tokenUpstream, type TokenUpstream } from '#support/token-upstream';
 
 const place = '/servers/sales/account';
 
-await suite('browser', 'an upstream that wants each person’s own account, in a browser', () => {
+await suite('browser', 'upstream access per person, in a browser', () => {
   let server: ServerProcess;
   let upstream: TokenUpstream;
   let browser: Browser;
@@ -35,7 +35,7 @@ await suite('browser', 'an upstream that wants each person’s own account, in a
     await page.locator('button[type=submit]').click();
     await page.getByRole('button', { name: 'Continue' }).click();
   };
-  test('an administrator sets it up, two people consent, each is themselves there', async () => {
+  test('an administrator sets it up, two people consent, and each uses their own account', async () => {
     const owner = await dashboardVisitor(browser, server);
     const { fill } = owner;
     await becomeOwner(owner, server);

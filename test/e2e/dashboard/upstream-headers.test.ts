@@ -33,7 +33,7 @@ await suite('browser', 'fixed headers of an upstream, in a browser', () => {
   });
 
   test.each([true, false])(
-    'an owner sets, replaces, restores and removes one, scripts: %s',
+    'an owner sets, replaces, restores and removes one, with scripts: %s',
     async (scripts) => {
       const owner = await dashboardVisitor(browser, server, { scripts });
       const { page, fill, press, open, follow } = owner;
@@ -116,7 +116,7 @@ await suite('browser', 'fixed headers of an upstream, in a browser', () => {
       expect(refusal).toContain('The name is a header that Latchkey or HTTP itself sets');
       expect(typedAgain).toBe('');
       expect(focused).toBe('headerValue');
-      expect(stale).toContain('Somebody else saved this server meanwhile');
+      expect(stale).toContain('Another person saved this server meanwhile');
       expect(needed).toContain('still needed');
       expect([first, second, third, fourth]).toEqual(
         [value, next, value, undefined].map((one) => new Set([one])),
@@ -130,7 +130,7 @@ await suite('browser', 'fixed headers of an upstream, in a browser', () => {
     180_000,
   );
 
-  test('pointing a server at another origin says that its headers are gone', async () => {
+  test('changing a server’s origin announces that its headers are removed', async () => {
     const owner = await dashboardVisitor(browser, server);
     const { page, fill, press, open } = owner;
     await signInAs(owner, server, email);

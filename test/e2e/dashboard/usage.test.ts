@@ -8,7 +8,7 @@ import { suite } from '#support/suite';
 const email = 'dana@example.com';
 const password = 'correct horse battery';
 
-await suite('browser', 'an organization that is called', () => {
+await suite('browser', 'usage and tool page in a browser', () => {
   let server: ServerProcess;
   let browser: Browser;
   let key: string;
@@ -67,14 +67,14 @@ await suite('browser', 'an organization that is called', () => {
     return (await cells.allInnerTexts()).map((text) => text.trim());
   };
 
-  test('an empty organization says what belongs there', async () => {
+  test('an organization without calls says so', async () => {
     const page = await signedIn();
 
     expect(await page.getByText('No calls').count()).toBe(1);
     await inspect(page);
   });
 
-  test('shows its calls by server, key and tool, without scripts', async () => {
+  test('calls are shown by server, key and tool, without scripts', async () => {
     const page = await signedIn({ javaScriptEnabled: false });
     const sql = { sql: 'select 1' };
     for (let turn = 0; turn < 3; turn += 1) await call({ name: 'query', arguments: sql });
@@ -101,7 +101,7 @@ await suite('browser', 'an organization that is called', () => {
     expect(await page.getByRole('heading', { level: 1 }).innerText()).toContain('query');
   }, 120_000);
 
-  test('gives the same numbers as CSV', async () => {
+  test('the CSV has the same numbers', async () => {
     const page = await signedIn();
     const answer = await page.request.get(`${server.base}/dashboard/acme/usage.csv?by=tool`);
     const [head, ...rows] = (await answer.text()).trim().split('\r\n');
@@ -111,7 +111,7 @@ await suite('browser', 'an organization that is called', () => {
     expect(rows.some((line) => line.startsWith('"query"'))).toBe(true);
   });
 
-  test('lets a member try a tool as themselves, without scripts', async () => {
+  test('a member tries a tool as themselves, without scripts', async () => {
     const page = await signedIn({ javaScriptEnabled: false });
     await page.goto(`${server.base}/dashboard/acme/servers/library/try`);
     await page.getByRole('link', { name: 'query', exact: true }).click();

@@ -20,7 +20,7 @@ const launcher = join(root, 'proxy/bin/latchkey.js');
 const count = { name: 'query', arguments: { sql: 'select count(*) as n from books' } };
 const skillUri = /^skill:\/\/.*SKILL\.md$/;
 
-await suite('keychain', 'the first run, as the README tells it', () => {
+await suite('keychain', 'first run as in the README', () => {
   let session: KeychainSession;
   let home: TemporaryFolder;
   let server: Program;
@@ -60,7 +60,7 @@ await suite('keychain', 'the first run, as the README tells it', () => {
     return transport;
   };
 
-  test('the printed curl lists the tools', async () => {
+  test('the printed curl command lists the tools', async () => {
     const { stdout } = await runProgram('/bin/sh', { args: ['-c', `${printed.curl} -s`] });
 
     expect(JSON.parse(stdout).result.tools.map(({ name }: { name: string }) => name)).toEqual(
@@ -68,7 +68,7 @@ await suite('keychain', 'the first run, as the README tells it', () => {
     );
   });
 
-  test('the printed entry serves the v1 Client: list, query, skill', async () => {
+  test('the printed entry serves the v1 client: it lists, queries and reads a skill', async () => {
     const client = new Client({ name: 'v1', version: '1' });
     await client.connect(noted(new StdioClientTransport({ ...entry(), stderr: 'pipe' })));
     const { tools } = await client.listTools();
@@ -86,7 +86,7 @@ await suite('keychain', 'the first run, as the README tells it', () => {
     for (const secret of secrets()) expect(commandLines).not.toContain(secret);
   });
 
-  test('the printed entry serves the v2 Client, which negotiates the version itself', async () => {
+  test('the printed entry serves the v2 client, which negotiates the protocol version', async () => {
     const client = new ModernClient(
       { name: 'v2', version: '1' },
       { versionNegotiation: { mode: 'auto' } },
@@ -109,7 +109,7 @@ await suite('keychain', 'the first run, as the README tells it', () => {
     ['tools/call', ['--tool-name', 'query', '--tool-arg', 'sql=select 41 + 1 as n'], '42'],
     ['resources/list', [], 'SKILL.md'],
   ] as const)(
-    'the Inspector command line does %s by the name in a file',
+    'the Inspector command line does %s with the name of the entry',
     async ([method, args, found]) => {
       const proxy = [byName.command, ...byName.args, configFile];
       const { code, stdout, stderr } = await runProgram(inspector, {
@@ -149,7 +149,7 @@ await suite('keychain', 'the first run, as the README tells it', () => {
     expect(kept).toMatch(/eyJ[\w-]+\.[\w-]+\.[\w-]+/);
   });
 
-  test('no file below the home, no log line and no argument holds a secret', () => {
+  test('no file in the home folder, no log line and no argument contains a secret', () => {
     const files = filesBelow(home.path).concat(filesBelow(session.env['XDG_DATA_HOME'] ?? ''));
     const texts = files.map((file) => ({ file, bytes: readFileSync(file).toString('latin1') }));
     const holders = texts.filter(({ bytes }) => secrets().some((secret) => bytes.includes(secret)));

@@ -25,7 +25,7 @@ function documented(language: string, instead: Readonly<Record<string, string>>)
 }
 
 await suite('systemd', 'docs/self-hosting.md: systemd', () => {
-  test('systemd-analyze finds nothing wrong with the unit', async () => {
+  test('systemd-analyze accepts the unit', async () => {
     await using folder = await temporaryFolder('unit');
     const file = join(folder.path, 'latchkey.service');
     const program = { '/opt/latchkey/node_modules/.bin/node': process.execPath };
@@ -120,13 +120,13 @@ for (const kind of ['caddy', 'nginx'] as const) {
         body: JSON.stringify({ jsonrpc: '2.0', id: 1, method }),
       });
 
-    test('/readyz says what the page says', async () => {
+    test('/readyz answers as the page says', async () => {
       const shown = blocks.find(({ text }) => text.includes('"status"'))?.text;
 
       expect(await (await through(port, '/readyz')).text()).toBe(shown);
     });
 
-    test('a call with a key is answered, and one without is told the public address', async () => {
+    test('a call with a key is answered, and the challenge for one without names the public URL', async () => {
       const listed = await call('tools/list', { 'x-api-key': key });
       const refused = await call('tools/list');
 
@@ -138,7 +138,7 @@ for (const kind of ['caddy', 'nginx'] as const) {
       );
     });
 
-    test('what a stream says arrives while it is open', async () => {
+    test('events of a stream arrive while it is open', async () => {
       const listen = modern('subscriptions/listen', { notifications: { toolsListChanged: true } });
       const headers = { 'content-type': 'application/json', 'x-api-key': key, ...listen.headers };
       const request = { method: 'POST', headers, body: listen.body };
@@ -149,7 +149,7 @@ for (const kind of ['caddy', 'nginx'] as const) {
       expect(Buffer.from(first?.value ?? []).toString()).toContain('acknowledged');
     });
 
-    test('an agent opens its WebSocket', async () => {
+    test('an agent’s WebSocket connects', async () => {
       const socket = new WebSocket(
         `wss://localhost:${port}/api/agents/connect`,
         'latchkey-agent-1',

@@ -45,7 +45,7 @@ const empty = async (name: string) => {
   return path;
 };
 
-test('a backup of a running server is one file that its owner alone can read, never there in part', async () => {
+test('backup: of a running server, one complete file that only its owner can read', async () => {
   expect((await stat(file)).mode & 0o777).toBe(0o600);
   expect(await readdir(folder.path)).toContain('latchkey.backup');
   expect((await readdir(folder.path)).filter((name) => name.includes('latchkey.backup.'))).toEqual(
@@ -54,7 +54,7 @@ test('a backup of a running server is one file that its owner alone can read, ne
   await expect(server.command('backup', file)).rejects.toThrow('is there already');
 });
 
-test('without the right master key nothing is restored', async () => {
+test('restore: refused without the right master key', async () => {
   const dataDir = await empty('keyless');
   const other = Buffer.alloc(32, 1).toString('base64url');
 
@@ -70,7 +70,7 @@ test('without the right master key nothing is restored', async () => {
   expect(await readdir(dataDir)).toEqual(['other.key']);
 });
 
-test('what is there already is replaced only by force, and kept', async () => {
+test('restore: an existing database is replaced only with --force, and kept aside', async () => {
   await using old = await runningServer();
   const running = await restore(old.dataDir, [file, '--force', '--master-key-file', masterKeyFile]);
   await old.program.end();
@@ -87,7 +87,7 @@ test('what is there already is replaced only by force, and kept', async () => {
   expect(files.filter((name) => name.startsWith('restoring'))).toEqual([]);
 });
 
-test('a file that is no backup, or half of one, is refused and changes nothing', async () => {
+test('restore: a file that is not a backup, or half of one, is refused and changes nothing', async () => {
   const dataDir = await empty('untouched');
   const text = join(folder.path, 'text');
   await writeFile(text, 'This is a letter and no database. '.repeat(200));
@@ -106,7 +106,7 @@ test('a file that is no backup, or half of one, is refused and changes nothing',
   await rm(half);
 });
 
-test('restored under its master key, keys and tokens of before the backup count, and no later ones', async () => {
+test('restore: keys and tokens from before the backup are valid, and no later ones', async () => {
   const later = await server.key();
   const dataDir = await empty('restored');
   const answer = await restore(dataDir, [file], await readFile(masterKeyFile, 'utf8'));

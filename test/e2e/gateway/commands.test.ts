@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => folder[Symbol.asyncDispose]());
 
-test('a mistyped data folder is said to be none, and stays none', async () => {
+test('data folder: a mistyped one is an error and is not created', async () => {
   const dataDir = join(folder.path, 'mistyped');
 
   const { code, stderr } = await run('key', 'list', 'acme', '--data-dir', dataDir);
@@ -35,7 +35,7 @@ test('a mistyped data folder is said to be none, and stays none', async () => {
   expect(existsSync(dataDir)).toBe(false);
 });
 
-test('the first organization begins a data folder, and every other command works there then', async () => {
+test('data folder: creating the first organization creates it, and then every command works there', async () => {
   const dataDir = join(folder.path, 'begun');
 
   const made = await run('organization', 'create', 'acme', '--data-dir', dataDir);
@@ -52,7 +52,7 @@ test.each([
   'user create dana@example.com --organization acme --role owner',
   'signing-key rotate',
   'backup latchkey.backup',
-])('%s makes no database where no folder was named', async (line) => {
+])('data folder: %s creates no database where no folder was named', async (line) => {
   await using place = await temporaryFolder('elsewhere');
 
   const { code, stdout, stderr } = await runIn(place.path, line.split(' '));
@@ -63,7 +63,7 @@ test.each([
   expect(await readdir(place.path)).toEqual([]);
 });
 
-test('an empty file is no database', async () => {
+test('data folder: an empty database file counts as none', async () => {
   await using place = await temporaryFolder('hollow');
   await mkdir(join(place.path, 'data'));
   await writeFile(join(place.path, 'data', 'latchkey.db'), '');
@@ -74,7 +74,7 @@ test('an empty file is no database', async () => {
   expect(stderr).toContain('there is no database');
 });
 
-test('the first organization begins a folder that the environment names, and says so beside the document', async () => {
+test('data folder: one from the environment is created with the first organization, and named on stderr', async () => {
   await using place = await temporaryFolder('named');
   const env = { LATCHKEY_DATA_DIR: 'kept' };
   const words = ['organization', 'create', 'acme', '--json'];
@@ -88,7 +88,7 @@ test('the first organization begins a folder that the environment names, and say
   expect(JSON.parse(second.stdout)).toMatchObject([{ name: 'acme' }]);
 });
 
-test('commands without a folder reach the database of a server that was started without one', async () => {
+test('data folder: without one commands use the database of a server that was started without one', async () => {
   await using place = await temporaryFolder('usual');
   const env = { LATCHKEY_DATA_DIR: undefined };
   await using server = startProgram(process.execPath, {
@@ -110,7 +110,7 @@ test.each([
   [['server', 'list', '--help'], 0, 'usage: latchkey-server server list ORG'],
   [['--help'], 0, 'usage: latchkey-server COMMAND'],
   [['servers', '--help'], 2, "'servers' is not a command"],
-])('%j answers with %i: %s', async (words, code, told) => {
+])('command line: %j answers with %i: %s', async (words, code, told) => {
   const answer = await run(...words);
 
   expect(answer.code).toBe(code);

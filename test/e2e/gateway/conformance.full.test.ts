@@ -20,7 +20,7 @@ test.for([
 );
 
 test(
-  'conformance: what passes at an MCP server passes through the gateway, by http, stdio and agent',
+  'conformance: what passes at an MCP server passes through the gateway, by HTTP, stdio and agent',
   { timeout: timeoutMs },
   async () => {
     const run = await runProgram(process.execPath, { args: [main, 'server'], timeoutMs });

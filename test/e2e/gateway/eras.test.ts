@@ -78,7 +78,7 @@ const textOf = ({ content }: Record<string, unknown>) =>
   Array.isArray(content) ? String(Object(content[0]).text) : '';
 const steps = { name: 'progress', arguments: { steps: 3 } };
 
-test('an older assistant lists, calls, hears progress and is asked by a modern server', async () => {
+test('legacy assistant, modern upstream: lists, calls, progress and required input work', async () => {
   const { client, transport } = await olderAssistant();
   const seen: number[] = [];
 
@@ -95,7 +95,7 @@ test('an older assistant lists, calls, hears progress and is asked by a modern s
   expect(transport.sessionId).toMatch(/^[\w-]{32}$/);
 });
 
-test('a form of a modern server is filled in by who uses the older assistant', async () => {
+test('legacy assistant, modern upstream: a form is filled in by the assistant’s user', async () => {
   const { client } = await olderAssistant('forms', formsKey);
 
   const filled = await client.callTool({ name: 'fill' });
@@ -107,13 +107,13 @@ test('a form of a modern server is filled in by who uses the older assistant', a
 
 const placed = { name: 'place', arguments: { region: 'Île-de-France' } };
 
-test('an older assistant calls a tool whose argument a modern server wants in a header too', async () => {
+test('legacy assistant, modern upstream: a tool that requires a parameter header works', async () => {
   const { client } = await olderAssistant('forms', formsKey);
 
   expect(textOf(await client.callTool(placed))).toBe('in Île-de-France');
 });
 
-test('so does a plain request, by a caller who has seen no list', async () => {
+test('plain request, modern upstream: a tool that requires a parameter header works without a list before', async () => {
   await gateway.command('server', 'create', 'acme/places', '--http-url', forms.url);
   const { key } = await gateway.newKey('acme/places');
   const body = rpc('tools/call', placed);
@@ -122,7 +122,7 @@ test('so does a plain request, by a caller who has seen no list', async () => {
   expect([answer.status, answer.text]).toEqual([200, expect.stringContaining('in Île-de-France')]);
 });
 
-test('an older assistant hears what changes at a modern server, and its cancel ends the call there', async () => {
+test('legacy assistant, modern upstream: changes arrive, and cancelling ends the call there', async () => {
   const { client } = await olderAssistant();
   const changed = vi.fn();
   client.setNotificationHandler(ToolListChangedNotificationSchema, changed);
@@ -143,7 +143,7 @@ test('an older assistant hears what changes at a modern server, and its cancel e
   expect(await call).toContain('no longer needed');
 });
 
-test('a modern assistant lists, calls, hears progress and is asked by an older server', async () => {
+test('modern assistant, legacy upstream: lists, calls, progress and sampling work', async () => {
   const client = await modernAssistant();
   const seen: number[] = [];
 
@@ -160,7 +160,7 @@ test('a modern assistant lists, calls, hears progress and is asked by an older s
   expect(textOf(asked)).toBe('because');
 });
 
-test('a modern assistant hears what changes at an older server, and its cancel ends the call there', async () => {
+test('modern assistant, legacy upstream: changes arrive, and cancelling ends the call there', async () => {
   const client = await modernAssistant();
   const changed = vi.fn();
   client.setNotificationHandler('notifications/tools/list_changed', changed);

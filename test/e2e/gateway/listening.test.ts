@@ -67,7 +67,7 @@ async function heard(text: string, by: () => string): Promise<void> {
   await vi.waitFor(() => expect(by()).toContain(text), patient);
 }
 
-test('a stream that the upstream ended goes on at the upstream, behind the last event', async () => {
+test('GET stream: one that the upstream ended is resumed there after its last event', async () => {
   const { listen } = await session();
   const first = await listen();
   await heard('one', first.text);
@@ -81,7 +81,7 @@ test('a stream that the upstream ended goes on at the upstream, behind the last 
   expect(again.ids()).toEqual([expect.stringMatching(/^u\d+-1$/)]);
 });
 
-test('what was missed of a stream that ended comes first, and then what comes now', async () => {
+test('GET stream: a resumed one delivers missed events first, and then new ones', async () => {
   const { listen } = await session();
   const first = await listen();
   await heard('one', first.text);
@@ -98,7 +98,7 @@ test('what was missed of a stream that ended comes first, and then what comes no
   ]);
 });
 
-test('a caller who was lost before the next stream said a word goes on with that one', async () => {
+test('GET stream: a caller that lost a silent stream takes over its successor, without asking the upstream', async () => {
   const { listen } = await session();
   const first = await listen();
   await heard('one', first.text);
@@ -118,7 +118,7 @@ test('a caller who was lost before the next stream said a word goes on with that
   expect(upstream.asked()).toBe(asked);
 });
 
-test('a stream of a session that the upstream forgot ends when that is found out', async () => {
+test('GET stream: it ends once the upstream turns out to have forgotten the session', async () => {
   const { listen, call } = await session();
   const { ended } = await listen();
   await vi.waitFor(() => expect(upstream.open()).toBe(1), patient);
@@ -133,7 +133,7 @@ test.each([
   [405, 405],
   [404, 404],
 ])(
-  'an upstream that answers %i to a GET is told of as %i, and its session lives',
+  'GET stream: an upstream’s refusal %i is passed on as %i, and the session continues',
   async (said, told) => {
     const { listen, call } = await session();
     upstream.refusal = said;
@@ -156,7 +156,7 @@ async function assistant(where: 'gateway' | 'upstream') {
 }
 
 test.each(['gateway', 'upstream'] as const)(
-  'an assistant behind the %s hears an upstream that ended its stream, and one that forgot all sessions, without asking anything',
+  'assistant behind the %s: events arrive after the upstream ended its stream, and after it forgot sessions',
   { timeout: 60_000 },
   async (where) => {
     const { text } = await assistant(where);
@@ -175,7 +175,7 @@ test.each(['gateway', 'upstream'] as const)(
 );
 
 test.each(['gateway', 'upstream'] as const)(
-  'an assistant behind the %s hears the new session after a call found the old one forgotten, though its stream stayed open',
+  'assistant behind the %s: a forgotten session found by a call gets a new GET stream, despite the open one',
   { timeout: 60_000 },
   async (where) => {
     const { proxy, text } = await assistant(where);
@@ -189,17 +189,20 @@ test.each(['gateway', 'upstream'] as const)(
 );
 
 test.each(['gateway', 'upstream'] as const)(
-  'an upstream behind the %s that has no stream is asked once, and no more after its session was forgotten',
+  'upstream behind the %s without a GET stream: asked once, and not again in later sessions',
   { timeout: 60_000 },
   async (where) => {
     upstream.refusal = 405;
     const before = upstream.asked();
     const { proxy } = await assistant(where);
     await vi.waitFor(() => expect(upstream.asked()).toBe(before + 1), patient);
-    upstream.forget();
+    // Each call opens another session, and the stream of a session is asked for as soon as that is open: before the next
+    // call is answered.
+    for (let turn = 0; turn < 3; turn += 1) {
+      upstream.forget();
+      expect((await proxy.request('tools/list')).result).toEqual({ tools: [] });
+    }
 
-    expect((await proxy.request('tools/list')).result).toEqual({ tools: [] });
-    await new Promise((resolve) => setTimeout(resolve, 2500));
     expect(upstream.asked()).toBe(before + 1);
   },
 );

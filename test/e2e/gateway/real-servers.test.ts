@@ -61,7 +61,7 @@ function common(found: Survey): unknown {
 }
 
 test(
-  'a modern assistant finds all of the reference server: tools, resources, prompts, and is asked',
+  'modern assistant, MCP reference server: tools, resources, prompts and elicitation work',
   { timeout: 120_000 },
   async () => {
     const direct = await modernSurvey(new StdioClientTransport(command), itinerary);
@@ -73,7 +73,7 @@ test(
 );
 
 test(
-  'a modern assistant hears of a resource that it subscribed to',
+  'modern assistant, MCP reference server: an update of a subscribed resource arrives',
   { timeout: 60_000 },
   async () => {
     const client = new Client(

@@ -37,7 +37,7 @@ async function settled(logged: () => Line[]): Promise<Line[]> {
   return logged().filter((line) => line['id'] !== id);
 }
 
-test('a stream that its caller leaves has one line, with the id of its answer', async () => {
+test('request log: a stream that its caller leaves has one line, with the id of its answer', async () => {
   const { endpoint, key } = gateway;
   const accept = 'application/json, text/event-stream';
   const clientInfo = { name: 'test', version: '1' };
@@ -77,7 +77,7 @@ test.each([
     `GET /api/agents/connect ${head.replace('close', 'upgrade')}Upgrade: websocket\r\n\r\n`,
     401,
   ],
-])('%s has one line', async (_, text, status) => {
+])('request log: %s has one line', async (_, text, status) => {
   const logged = lines();
   const { host } = new URL(gateway.base);
   const { statuses } = await rawHttp(gateway.port, text.replace('HOST', host));
@@ -87,7 +87,7 @@ test.each([
   expect(own.map((line) => [line['status'], line['cut']])).toEqual([[status, undefined]]);
 });
 
-test('a caller who leaves inside the request has one line', async () => {
+test('request log: a caller that disconnects during the request has one line', async () => {
   const logged = lines();
   const { host } = new URL(gateway.base);
   const socket = connect(gateway.port, '127.0.0.1');

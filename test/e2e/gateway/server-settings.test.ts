@@ -41,7 +41,7 @@ async function ask(
 const asReader = { 'x-api-key': reader };
 const asManager = { 'x-api-key': manager };
 
-test('§2: the settings are read by key and by token, with a version that saves reading again', async () => {
+test('§2: server settings: readable with a key or token, with a version for conditional requests', async () => {
   const byKey = await ask(asReader);
   const byToken = await ask({ authorization: `Bearer ${token}` });
   const again = await ask({ ...asReader, 'if-none-match': byKey.etag });
@@ -67,7 +67,7 @@ test('§2: the settings are read by key and by token, with a version that saves 
   expect([again.status, again.body]).toEqual([304, undefined]);
 });
 
-test('§2: a change counts from the next call on, is written down, and leaves the rest', async () => {
+test('§2: server settings: a change takes effect on the next call, is audited, and keeps other settings', async () => {
   const { etag } = await ask(asReader);
   const change = { title: 'Fixture', hidden_tools: ['endless'] };
   const changed = await ask({ ...asManager, 'if-match': etag }, change);
@@ -84,7 +84,7 @@ test('§2: a change counts from the next call on, is written down, and leaves th
   expect(emptied.body).toMatchObject({ title: 'Fixture', hidden_tools: [] });
 });
 
-test('of two changes to one version the second is turned down', async () => {
+test('server settings: of two changes to one version the second is refused', async () => {
   const { etag } = await ask(asReader);
   const headers = { ...asManager, 'if-match': etag };
   const answers = await Promise.all([
@@ -109,16 +109,19 @@ test.for([
   [{ limits: { answer_bytes: 2 ** 40 } }, 'limits.answer_bytes'],
   [{ limits: { calls_per_day: 5 } }, 'limits.calls_per_day'],
   [{ limits: 5 }, 'limits'],
-] as const)('what is wrong names its field: %j', async ([change, field]) => {
-  const before = await ask(asReader);
-  const refused = await ask(asManager, change);
+] as const)(
+  'server settings: an invalid value is reported by its field: %j',
+  async ([change, field]) => {
+    const before = await ask(asReader);
+    const refused = await ask(asManager, change);
 
-  expect(refused.status).toBe(422);
-  expect(refused.body).toMatchObject({ error: 'invalid', fields: [{ field }] });
-  expect((await ask(asReader)).etag).toBe(before.etag);
-});
+    expect(refused.status).toBe(422);
+    expect(refused.body).toMatchObject({ error: 'invalid', fields: [{ field }] });
+    expect((await ask(asReader)).etag).toBe(before.etag);
+  },
+);
 
-test('limits change one by one, and all are lifted at once', async () => {
+test('server settings: limits change one by one, and all are lifted at once', async () => {
   await ask(asManager, { limits: { calls_per_minute: 600, call_seconds: 30 } });
   const second = await ask(asManager, { limits: { call_seconds: null, answer_bytes: 4096 } });
   const lifted = await ask(asManager, { limits: null });
@@ -130,7 +133,7 @@ test('limits change one by one, and all are lifted at once', async () => {
   expect(lifted.etag).not.toBe(second.etag);
 });
 
-test('of many changes at once without a condition none is lost', async () => {
+test('server settings: of many concurrent unconditional changes none is lost', async () => {
   const names = ['calls_per_minute', 'concurrent_calls', 'request_bytes', 'answer_bytes'];
   const answers = await Promise.all(
     names.map((name) => ask(asManager, { limits: { [name]: 1024 } })),
@@ -142,11 +145,14 @@ test('of many changes at once without a condition none is lost', async () => {
   expect(body).toMatchObject({ limits: Object.fromEntries(names.map((name) => [name, 1024])) });
 });
 
-test.for(['{', '[]', '"x"', ''])('a body that is no object changes nothing: %j', async (text) => {
-  expect((await ask(asManager, text)).status).toBe(400);
-});
+test.for(['{', '[]', '"x"', ''])(
+  'server settings: a body that is not an object changes nothing: %j',
+  async (text) => {
+    expect((await ask(asManager, text)).status).toBe(400);
+  },
+);
 
-test('56, 59: nobody reads or changes without the scope, or with a credential of another server', async () => {
+test('56, 59: server settings: neither readable nor writable without the scope, or for another server', async () => {
   await gateway.command('server', 'create', 'acme/other', '--http-url', upstream.url);
   const other = (await gateway.newKey('acme/other', ...both)).key;
   const toolsOnly = (await gateway.newKey('acme/fixture', '--scope', 'mcp:tools:read')).key;
@@ -168,7 +174,7 @@ test('56, 59: nobody reads or changes without the scope, or with a credential of
   expect(unread.challenge).toContain('scope="mcp:tools:read mcp:server:read"');
 });
 
-test('58: a key that was revoked reads nothing at the very next request', async () => {
+test('58: server settings: a revoked key reads nothing from the next request on', async () => {
   const { id, key } = await gateway.newKey('acme/fixture');
   expect((await ask({ 'x-api-key': key })).status).toBe(200);
 

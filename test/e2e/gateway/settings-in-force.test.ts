@@ -50,7 +50,7 @@ const another = (await gateway.newKey('acme/dual')).key;
 const call = (name: string, args: object, id = 1) =>
   rpc('tools/call', { name, arguments: args }, id);
 
-test('title and instructions reach callers of both eras, in and out of sessions', async () => {
+test('title and instructions: they reach callers of both eras, with and without a session', async () => {
   const settings = { title: 'Sales – “live”', instructions: 'Ask for orders first.' };
   await using _stateful = await stateful.withSettings(settings);
   await using _stateless = await stateless.withSettings(settings);
@@ -67,7 +67,7 @@ test('title and instructions reach callers of both eras, in and out of sessions'
   expect(discovered.text).toContain('"title":"Sales – “live”"');
 });
 
-test('a server without them says what its upstream says, byte for byte', async () => {
+test('title and instructions: without them the upstream’s own pass byte for byte', async () => {
   const request = modern('server/discover');
   const headers = { ...request.headers, 'content-type': 'application/json' };
   const direct = await fetch(dual.url, { method: 'POST', headers, body: request.body });
@@ -76,14 +76,14 @@ test('a server without them says what its upstream says, byte for byte', async (
   expect(through.text).toBe(await direct.text());
 });
 
-test('instructions of a server that has its own come before them', async () => {
+test('instructions: those of the server come before the upstream’s', async () => {
   await using _ = await demo.withSettings({ instructions: 'Ours.' });
   await using client = await modernClient(demo.endpoint, demo.key);
 
   expect(client.getInstructions()).toMatch(/^Ours\.\n\nA sample lending library\./);
 });
 
-test('who calls more often than the limit is told to wait, and another caller is not', async () => {
+test('calls per minute: a caller over the limit gets 429 with Retry-After, and another caller does not', async () => {
   await using _ = await stateless.withSettings({ limits: { calls_per_minute: 5 } });
   const answers = await Promise.all(
     Array.from({ length: 12 }).map((_none, id) =>
@@ -106,7 +106,7 @@ test('who calls more often than the limit is told to wait, and another caller is
   expect((await mcpCall(endpoint, { key })).status).toBe(200);
 });
 
-test('a call too many at once is refused until one of them is over', async () => {
+test('concurrent calls: one over the limit is refused until another has ended', async () => {
   await using _ = await stateless.withSettings({ limits: { concurrent_calls: 2 } });
   const slow = () => mcpCall(endpoint, { key, body: call('slow', { ms: 1500 }) });
   const running = [slow(), slow()];
@@ -126,7 +126,7 @@ test.for([
   ['plain', { body: rpc('tools/call', slowParams) }],
   ['modern', modern('tools/call', slowParams)],
 ] as const)(
-  'a call that takes too long is ended, and the next is answered: %s',
+  'call time: a call over the limit ends with an error, and the next is answered: %s',
   async ([, sent]) => {
     await using _ = await stateless.withSettings({ limits: { call_seconds: 1 } });
     const startedAt = performance.now();
@@ -141,7 +141,7 @@ test.for([
   },
 );
 
-test('a call in a session that takes too long is ended, and the session goes on', async () => {
+test('call time: a call over the limit ends, and its session continues', async () => {
   await using _ = await stateful.withSettings({ limits: { call_seconds: 1 } });
   await using client = await legacyClient(stateful.endpoint, stateful.key);
 
@@ -149,7 +149,7 @@ test('a call in a session that takes too long is ended, and the session goes on'
   expect((await client.listTools()).tools.length).toBeGreaterThan(3);
 });
 
-test('what is larger than the limits goes neither way', async () => {
+test('message size: a request or answer over its limit does not pass', async () => {
   const limits = { request_bytes: 2048, answer_bytes: 4096 };
   await using _ = await stateless.withSettings({ limits });
   const long = await mcpCall(endpoint, { key, body: call('echo', { text: 'x'.repeat(3000) }) });
@@ -170,7 +170,7 @@ test('what is larger than the limits goes neither way', async () => {
   });
 });
 
-test('refusals by a limit are counted and written down', async () => {
+test('limits: refusals are counted and audited', async () => {
   await using _ = await stateless.withSettings({ limits: { calls_per_minute: 1 } });
   for (let id = 0; id < 4; id++) await mcpCall(endpoint, { key, body: rpc('ping', {}, id) });
   const events = Object.values(await gateway.command('audit', 'list', 'acme'));

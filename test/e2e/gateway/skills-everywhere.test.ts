@@ -71,50 +71,56 @@ const connected = (name: string, era: keyof typeof eras) =>
   eras[era](`${gateway.base}/mcp/acme/${name}`, keys.get(name) ?? '');
 const uris = (resources: readonly { uri: string }[]) => resources.map(({ uri }) => uri);
 
-test.for(cases)('a client of the $era era has skills besides what $name has', async (at) => {
-  await using client = await connected(at.name, at.era);
-  const { resources } = await client.listResources();
-  const { resourceTemplates } = await client.listResourceTemplates();
-  const theirs = uris(resources).find((uri) => !uri.startsWith('skill:'));
-  const skill = await client.readResource({ uri: manifest });
-  const notes = await client.readResource({ uri: 'skill://orders/notes.md' });
+test.for(cases)(
+  'skills: a $era client of $name gets them beside the upstream’s own resources',
+  async (at) => {
+    await using client = await connected(at.name, at.era);
+    const { resources } = await client.listResources();
+    const { resourceTemplates } = await client.listResourceTemplates();
+    const theirs = uris(resources).find((uri) => !uri.startsWith('skill:'));
+    const skill = await client.readResource({ uri: manifest });
+    const notes = await client.readResource({ uri: 'skill://orders/notes.md' });
 
-  expect(client.getServerCapabilities()).toMatchObject({
-    tools: {},
-    resources: { listChanged: true, subscribe: true },
-    extensions: { 'io.modelcontextprotocol/skills': { directoryRead: true } },
-  });
-  expect(uris(resources)[0]).toBe(manifest);
-  expect(uris(resources)).toHaveLength(new Set(uris(resources)).size);
-  expect(theirs).toBe(Object.hasOwn(own, at.name) ? greeting : theirs);
-  expect(theirs).toBeDefined();
-  expect(resourceTemplates.map(({ uriTemplate }) => uriTemplate)).toContain('skill://{+path}');
-  expect(skill.contents).toMatchObject([{ uri: manifest, mimeType: 'text/markdown' }]);
-  expect(notes.contents).toMatchObject([{ text: 'ask Erin' }]);
-  expect((await client.readResource({ uri: theirs ?? '' })).contents).toHaveLength(1);
-  expect((await client.listTools()).tools.length).toBeGreaterThan(0);
-});
-
-test.for(cases)('the skills extension answers a $era caller of $name', async ({ name, era }) => {
-  const endpoint = `${gateway.base}/mcp/acme/${name}`;
-  const key = keys.get(name) ?? '';
-  const ask = (method: string, params: Record<string, unknown> = {}) =>
-    mcpCall(endpoint, {
-      key,
-      ...(era === 'modern' ? modern(method, params) : { body: rpc(method, params) }),
+    expect(client.getServerCapabilities()).toMatchObject({
+      tools: {},
+      resources: { listChanged: true, subscribe: true },
+      extensions: { 'io.modelcontextprotocol/skills': { directoryRead: true } },
     });
-  const [listed, got, folderRead, missing] = [
-    await ask('skills/list'),
-    await ask('skills/get', { uri: manifest }),
-    await ask('resources/directory/read', { uri: 'skill://orders' }),
-    await ask('resources/read', { uri: 'skill://nowhere/SKILL.md' }),
-  ];
+    expect(uris(resources)[0]).toBe(manifest);
+    expect(uris(resources)).toHaveLength(new Set(uris(resources)).size);
+    expect(theirs).toBe(Object.hasOwn(own, at.name) ? greeting : theirs);
+    expect(theirs).toBeDefined();
+    expect(resourceTemplates.map(({ uriTemplate }) => uriTemplate)).toContain('skill://{+path}');
+    expect(skill.contents).toMatchObject([{ uri: manifest, mimeType: 'text/markdown' }]);
+    expect(notes.contents).toMatchObject([{ text: 'ask Erin' }]);
+    expect((await client.readResource({ uri: theirs ?? '' })).contents).toHaveLength(1);
+    expect((await client.listTools()).tools.length).toBeGreaterThan(0);
+  },
+);
 
-  expect(listed.text).toContain(manifest);
-  expect(got.text).toMatch(/"digest":"sha256:[0-9a-f]{64}"/);
-  expect(folderRead.text).toContain('"uri":"skill://orders/notes.md"');
-  expect([-32_602, -32_002]).toContain(missing.errorCode);
-});
+test.for(cases)(
+  'skills: the extension’s methods answer a $era caller of $name',
+  async ({ name, era }) => {
+    const endpoint = `${gateway.base}/mcp/acme/${name}`;
+    const key = keys.get(name) ?? '';
+    const ask = (method: string, params: Record<string, unknown> = {}) =>
+      mcpCall(endpoint, {
+        key,
+        ...(era === 'modern' ? modern(method, params) : { body: rpc(method, params) }),
+      });
+    const [listed, got, folderRead, missing] = [
+      await ask('skills/list'),
+      await ask('skills/get', { uri: manifest }),
+      await ask('resources/directory/read', { uri: 'skill://orders' }),
+      await ask('resources/read', { uri: 'skill://nowhere/SKILL.md' }),
+    ];
+
+    expect(listed.text).toContain(manifest);
+    expect(got.text).toMatch(/"digest":"sha256:[0-9a-f]{64}"/);
+    expect(folderRead.text).toContain('"uri":"skill://orders/notes.md"');
+    expect([-32_602, -32_002]).toContain(missing.errorCode);
+  },
+);
 
 /** Changes the skills until `isHeard` has what follows from it. */
 async function changed(name: string, isHeard: (path: string) => Promise<void>) {
@@ -127,7 +133,7 @@ async function changed(name: string, isHeard: (path: string) => Promise<void>) {
   await rm(join(folder.path, path), { recursive: true });
 }
 
-test.for(served)('a session of the older era at %s hears of changes', async (name) => {
+test.for(served)('skills: a legacy session at %s is notified of changes', async (name) => {
   await using client = await legacyClient(`${gateway.base}/mcp/acme/${name}`, keys.get(name) ?? '');
   const lists = vi.fn();
   const updates = vi.fn();
@@ -144,7 +150,7 @@ test.for(served)('a session of the older era at %s hears of changes', async (nam
   });
 });
 
-test.for(served)('a modern caller of %s that listens hears of changes', async (name) => {
+test.for(served)('skills: a modern subscription at %s is notified of changes', async (name) => {
   await using listening = await mcpListening(`${gateway.base}/mcp/acme/${name}`, {
     key: keys.get(name) ?? '',
     notifications: { resourcesListChanged: true, resourceSubscriptions: [manifest] },

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 
 import { afterAll, expect, test, vi } from 'vitest';
 
+import { updateServer } from '#server/db/servers';
 import { grantingServer, launcher, type Browser } from '#support/granting-server';
 import { mcpCall, modern, rpc } from '#support/mcp-call';
 import { runProgram } from '#support/processes';
@@ -25,7 +26,7 @@ const server = made.use(
 const upstream = made.use(
   await tokenUpstream({ redirectUris: [`${server.base}${path}/callback`] }),
 );
-await server.stores.serverDirectory.update('srv_sales', {
+await updateServer(server.stores.db, 'srv_sales', {
   upstream: { kind: 'http', url: upstream.url, publicOnly: true },
 });
 const secretFile = join(server.dataDir, 'upstream-secret');
@@ -81,7 +82,7 @@ const initialize = {
   clientInfo: { name: 'a client', version: '1' },
 };
 
-test('who has connected no account is asked to, before skills as before anything else', async () => {
+test('skills: a person without an upstream account is asked to connect it first', async () => {
   const { ask, askModern } = await person();
   const answers = [
     await ask('resources/list'),
@@ -96,7 +97,7 @@ test('who has connected no account is asked to, before skills as before anything
   }
 });
 
-test('two people have the same skills, and besides what their own account has', async () => {
+test('skills: two people get the same ones, beside the resources of their own accounts', async () => {
   const [dana, eve] = [await person(), await person()];
   await connect(dana.browser, 'dana-there');
   await connect(eve.browser, 'eve-there');
@@ -124,7 +125,7 @@ test('two people have the same skills, and besides what their own account has', 
   expect(own.text).toContain('of eve-there');
 });
 
-test('a session and its news are one person’s, and end with their account', async () => {
+test('skills: a session and its notifications belong to one person, and end with their account', async () => {
   const [dana, eve] = [await person(), await person()];
   await connect(dana.browser, 'dana-there');
   await connect(eve.browser, 'eve-there');

@@ -85,7 +85,7 @@ test.for([
   ['demo', 'demo/library', ['skill://reading-the-library/SKILL.md']],
   ['stdio', 'tools/memory', []],
 ] as const)(
-  'a client of the older era finds the skills and the upstream’s own: %s',
+  'skills: a legacy client gets them and the upstream’s own resources: %s',
   async ([, path, own]) => {
     const { endpoint, key } = at(path);
     await using client = await legacyClient(endpoint, key);
@@ -115,7 +115,7 @@ test.for([
 );
 
 test.for(['acme/dual', 'demo/library'])(
-  'a modern client finds, reads and verifies them: %s',
+  'skills: a modern client lists, reads and verifies them: %s',
   async (path) => {
     const { endpoint, key } = at(path);
     await using client = await modernClient(endpoint, key);
@@ -136,7 +136,7 @@ test.for(['acme/dual', 'demo/library'])(
   },
 );
 
-test('what the upstream offers besides is read and called as before', async () => {
+test('skills: the upstream’s own resources are read, and its tools called, as before', async () => {
   const { endpoint, key } = at('demo/library');
   await using client = await modernClient(endpoint, key);
   const uri = 'skill://reading-the-library/SKILL.md';
@@ -157,7 +157,7 @@ test.for([
   'skill://orders/SKILL.md%00',
   'skill://orders/skill.md',
   'SKILL://ORDERS/SKILL.md',
-])('79: no URI leads out of the folder: %s', async (uri) => {
+])('79: skills: no URI leads out of the folder: %s', async (uri) => {
   for (const path of ['acme/fixture', 'acme/bare', 'acme/dual', 'demo/library']) {
     const { endpoint, key } = at(path);
     const reads = [
@@ -174,7 +174,7 @@ test.for([
   }
 });
 
-test('79: a link that appears in the folder is not served, and takes its skill along', async () => {
+test('79: skills: a link that appears in the folder is not served, and removes its skill', async () => {
   const { endpoint, key } = at('acme/bare');
   await writeFiles(folder.path, { 'leaky/SKILL.md': skillText('leaky') });
   const list = async () => (await mcpCall(endpoint, { key, body: rpc('resources/list') })).text;
@@ -189,7 +189,7 @@ test('79: a link that appears in the folder is not served, and takes its skill a
   expect(read.errorCode).toBe(-32_602);
 });
 
-test('56: without mcp:resources:read no skill is listed or read', async () => {
+test('56: skills: none is listed or read without mcp:resources:read', async () => {
   const path = 'acme/bare';
   const { endpoint } = at(path);
   const { key } = await gateway.newKey(path, '--scope', 'mcp:tools:read');
@@ -204,7 +204,7 @@ test('56: without mcp:resources:read no skill is listed or read', async () => {
 });
 
 test.for(['acme/fixture', 'acme/bare'])(
-  'a session of the older era is told of what changes: %s',
+  'skills: a legacy session is notified of changes: %s',
   async (path) => {
     const { endpoint, key } = at(path);
     await using client = await legacyClient(endpoint, key);
@@ -229,7 +229,7 @@ test.for(['acme/fixture', 'acme/bare'])(
   },
 );
 
-test('a modern client that listens is told of what changes, its upstream’s news and ours', async () => {
+test('skills: a modern subscription is notified of the upstream’s changes and of the skills’', async () => {
   const { endpoint, key } = at('acme/dual');
   await using listening = await mcpListening(endpoint, {
     key,
@@ -253,7 +253,7 @@ test('a modern client that listens is told of what changes, its upstream’s new
   expect(heard().match(/acknowledged/g)).toHaveLength(1);
 });
 
-test('lists of many skills come in pages, each entry once, the upstream’s behind ours', async () => {
+test('skills: long lists are paged, each entry once, with the upstream’s after the server’s', async () => {
   const names = Array.from(
     { length: 230 },
     (_, number) => `many-${String(number).padStart(3, '0')}`,

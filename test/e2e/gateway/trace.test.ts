@@ -42,7 +42,7 @@ const initialize = rpc('initialize', {
 });
 
 test.for(['fixture', 'both', 'newer'] as const)(
-  'the upstream %s gets the trace of each call and none of its baggage, whatever era either speaks',
+  'trace context: the upstream %s gets it with each call, without baggage, whatever era either side uses',
   async (name) => {
     const endpoint = gateway.endpoint.replace('fixture', name);
     const key = keys[name];

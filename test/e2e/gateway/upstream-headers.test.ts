@@ -6,6 +6,7 @@ import { decodeJwt } from 'jose';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 
+import { findOrganization } from '#server/db/organizations';
 import { openStores } from '#server/stores';
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, modern, rpc } from '#support/mcp-call';
@@ -17,6 +18,7 @@ import {
   type Answer,
   type Recorded,
 } from '#support/upstreams/recording-upstream';
+import { insertUser } from '#server/db/people';
 
 const value = 'Uq71-first-value-of-a-key-of-the-upstream';
 const next = 'Uq72-second-value-of-a-key-of-the-upstream';
@@ -66,9 +68,9 @@ async function call(asked: Parameters<typeof mcpCall>[1] = {}) {
 /** A personal token of a new administrator. */
 async function adminToken(): Promise<string> {
   const stores = await openStores(gateway.dataDir);
-  const { id: organizationId = '' } = (await stores.organizations.byName('acme')) ?? {};
+  const { id: organizationId = '' } = (await findOrganization(stores.db, 'acme')) ?? {};
   const dana = { id: 'user_dana', email: 'dana@example.com', createdAt: 1 };
-  await stores.users.add(dana, { organizationId, role: 'admin' });
+  await insertUser(stores.db, dana, { organizationId, role: 'admin' });
   await stores.close();
   const answer = await gateway.command('token', 'create', dana.email, '--name', 'script');
   return String(answer['token']);
@@ -83,7 +85,7 @@ const taking =
       ? legacyAnswer(request, response)
       : void response.writeHead(401, { 'www-authenticate': 'Bearer' }).end('who are you?');
 
-test('a plain request, and the handshake that the gateway makes for it, carry the header', async () => {
+test('fixed header: a plain request and the gateway’s handshake for it carry it', async () => {
   const answer = await call();
 
   expect(answer.status).toBe(200);
@@ -92,7 +94,7 @@ test('a plain request, and the handshake that the gateway makes for it, carry th
   expect(answer.headers.get('x-api-key')).toBeNull();
 });
 
-test('a modern request, and asking what the upstream speaks, carry it', async () => {
+test('fixed header: a modern request and era detection carry it', async () => {
   upstream.answer = bothErasAnswer;
   await call(modern('tools/list'));
 
@@ -103,7 +105,7 @@ test('a modern request, and asking what the upstream speaks, carry it', async ()
   expect(sent(upstream.requests)).toEqual(upstream.requests.map(() => value));
 });
 
-test('POST, GET and DELETE of a session carry it, and a new value from the next request on', async () => {
+test('fixed header: POST, GET and DELETE of a session carry it, and a new value from the next request on', async () => {
   upstream.answer = (request, response) => {
     if (request.method === 'DELETE') return void response.writeHead(204).end();
     if (request.method === 'GET') {
@@ -136,7 +138,7 @@ test('POST, GET and DELETE of a session carry it, and a new value from the next 
   expect(seen.findLast(([method]) => method === 'POST')).toEqual(['POST', next]);
 });
 
-test('calls that are translated for an upstream of the older era carry a new value from the next one on', async () => {
+test('fixed header: calls translated for a legacy upstream carry a new value from the next one on', async () => {
   upstream.answer = (request, response) => {
     if (request.method !== 'DELETE') response.setHeader('mcp-session-id', 'session-there');
     return legacyAnswer(request, response);
@@ -151,12 +153,12 @@ test('calls that are translated for an upstream of the older era carry a new val
   expect(new Set(sent(posts))).toEqual(new Set([next]));
 });
 
-describe('no call fails while the value is replaced', () => {
+describe('replacing the value of a fixed header', () => {
   const listed = z.array(z.object({ refused_at: z.number().nullable() }));
   const refusedAt = async () =>
     listed.parse(Object.values(await made('server', 'list-headers', path)))[0]?.refused_at;
 
-  test('here first: the upstream gets the previous value until it takes the new one', async () => {
+  test('set here first: the upstream gets the previous value until it accepts the new one', async () => {
     upstream.answer = taking(value);
     await made('server', 'set-header', path, ...header('x-api-key', next));
     const early = await call();
@@ -170,7 +172,7 @@ describe('no call fails while the value is replaced', () => {
     expect(new Set(sent(upstream.requests))).toEqual(new Set([next]));
   });
 
-  test('with both values in force there: the new one alone is sent, and nothing was refused', async () => {
+  test('accepted there first: only the new value is sent, and nothing is refused', async () => {
     upstream.answer = taking(value, next);
     await made('server', 'set-header', path, ...header('x-api-key', next));
     const answer = await call();
@@ -180,7 +182,7 @@ describe('no call fails while the value is replaced', () => {
     expect(await refusedAt()).toBeNull();
   });
 
-  test('a wrong value that is not refused by 401 is taken back', async () => {
+  test('a wrong value that is not refused by 401 can be taken back', async () => {
     upstream.answer = (request, response) =>
       request.headers['x-api-key'] === value
         ? legacyAnswer(request, response)
@@ -194,7 +196,7 @@ describe('no call fails while the value is replaced', () => {
   });
 });
 
-test('a value that the upstream refuses is nobody’s 401 but ours, and is not repeated', async () => {
+test('fixed header: a value that the upstream refuses is a gateway error, not a 401, and is not retried', async () => {
   upstream.answer = taking();
   const answer = await call();
 
@@ -203,7 +205,7 @@ test('a value that the upstream refuses is nobody’s 401 but ours, and is not r
   expect(answer.headers.get('www-authenticate')).toBeNull();
 });
 
-test('no request of another origin carries it: not by a redirect, not after the server was moved and came back', async () => {
+test('fixed header: never sent to another origin, by redirect or after the server was moved and came back', async () => {
   upstream.answer = (_request, response) =>
     void response.writeHead(307, { location: elsewhere.url }).end();
   const redirected = await call();
@@ -222,21 +224,21 @@ test('no request of another origin carries it: not by a redirect, not after the 
   expect(new Set(sent(upstream.requests))).toEqual(new Set([undefined]));
 });
 
-test('another path of the same origin carries it', async () => {
+test('fixed header: another path of the same origin gets it', async () => {
   await made('server', 'update', path, '--http-url', `${upstream.url}/other`);
   await call();
 
   expect(new Set(sent(upstream.requests))).toEqual(new Set([value]));
 });
 
-test('a removed header is sent no more', async () => {
+test('fixed header: a removed one is not sent any more', async () => {
   await made('server', 'remove-header', path, 'X-API-KEY');
   await call();
 
   expect(new Set(sent(upstream.requests))).toEqual(new Set([undefined]));
 });
 
-test('it goes beside a token of the upstream’s own, also where the authorization server is looked for', async () => {
+test('fixed header: sent beside an upstream token, and during discovery of the authorization server', async () => {
   await using guarded = await tokenUpstream();
   const file = join(gateway.dataDir, 'client-secret');
   writeFileSync(file, guarded.clientSecret);
@@ -264,7 +266,7 @@ test('it goes beside a token of the upstream’s own, also where the authorizati
   ).rejects.toThrow('set it to none first');
 });
 
-test('beside a fixed Authorization the assertion of who calls has a header of its own', async () => {
+test('fixed header: beside a fixed Authorization the caller assertion has its own header', async () => {
   await made('server', 'set-header', path, ...header('Authorization', `Bearer ${value}`));
   await made('server', 'set-access', path, '--tell-callers', 'yes');
   await call();
@@ -276,7 +278,7 @@ test('beside a fixed Authorization the assertion of who calls has a header of it
   expect(decodeJwt(caller)).toMatchObject({ aud: upstream.url });
 });
 
-test('the admin API sets, lists and removes it, and never answers with a value', async () => {
+test('fixed header: the admin API sets, lists and removes it, and never returns a value', async () => {
   const token = await adminToken();
   const [, name = ''] = path.split('/');
   const ask = async (method: string, at = '', body?: object) => {
@@ -317,7 +319,7 @@ test('the admin API sets, lists and removes it, and never answers with a value',
   expect([none.status, removed.status, gone.status]).toEqual([409, 200, 404]);
 });
 
-test('after all of that no value is in an answer, the log, the database or its backup', async () => {
+test('fixed header: after all of that no value is in an answer, the log, the database or its backup', async () => {
   await call();
   await made('server', 'set-header', path, ...header('x-api-key', next));
   await made('backup', join(gateway.dataDir, 'copy.db'));

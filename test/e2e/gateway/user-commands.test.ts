@@ -8,17 +8,17 @@ let server: ServerProcess;
 
 beforeAll(async () => {
   server = await serverProcess();
-  await server.command(['organization', 'create', 'acme']);
+  await server.commandProcess(['organization', 'create', 'acme']);
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
 const create = (email: string, role = 'member', typed = password) =>
-  server.command(
+  server.commandProcess(
     ['user', 'create', email, '--organization', 'acme', '--role', role, '--json'],
     `${typed}\n`,
   );
 
-test('a person made on the command line signs in while the server runs', async () => {
+test('user create: the person can sign in while the server runs', async () => {
   const made: unknown = JSON.parse(await create('dana@example.com', 'owner'));
   const dana = visitor(server.base);
 
@@ -29,7 +29,7 @@ test('a person made on the command line signs in while the server runs', async (
   expect(await (await dana.get('/account')).text()).toContain('owner');
 });
 
-test('a short password, an unknown role and a known member are refused with a reason', async () => {
+test('user create: a short password, an unknown role and an existing member are refused with a reason', async () => {
   await create('eve@example.com');
 
   await expect(create('short@example.com', 'member', 'short')).rejects.toThrow('12 characters');
@@ -38,23 +38,23 @@ test('a short password, an unknown role and a known member are refused with a re
   await expect(create('not-an-address')).rejects.toThrow('not an e-mail address');
 });
 
-test('people are listed as a table and as JSON', async () => {
+test('user list: people are printed as a table and as JSON', async () => {
   await create('list@example.com', 'viewer');
 
-  expect(await server.command(['user', 'list'])).toMatch(
+  expect(await server.commandProcess(['user', 'list'])).toMatch(
     /list@example\.com +user_\w{16} +acme:viewer/,
   );
-  expect(JSON.parse(await server.command(['user', 'list', '--json']))).toContainEqual(
+  expect(JSON.parse(await server.commandProcess(['user', 'list', '--json']))).toContainEqual(
     expect.objectContaining({ email: 'list@example.com', roles: ['acme:viewer'] }),
   );
 });
 
-test('a reset link sets a new password once, and the old one and its sessions are over', async () => {
+test('user reset: its link sets a new password once, and ends the old one and its sessions', async () => {
   await create('fay@example.com');
   const before = visitor(server.base);
   await before.signIn('fay@example.com', password);
   const words = ['user', 'reset-link', 'fay@example.com', '--base-url', server.base, '--json'];
-  const { link }: { link: string } = JSON.parse(await server.command(words));
+  const { link }: { link: string } = JSON.parse(await server.commandProcess(words));
   const fay = visitor(server.base);
   const fields = { password: 'another horse battery', repeated: 'another horse battery' };
 
@@ -68,18 +68,20 @@ test('a reset link sets a new password once, and the old one and its sessions ar
   expect((await old.signIn('fay@example.com', password)).status).toBe(422);
 });
 
-test('a removed person is signed out at once', async () => {
+test('user remove: the person is signed out immediately', async () => {
   await create('gil@example.com');
   const gil = visitor(server.base);
   await gil.signIn('gil@example.com', password);
 
-  await server.command(['user', 'remove', 'gil@example.com']);
+  await server.commandProcess(['user', 'remove', 'gil@example.com']);
 
   expect((await gil.get('/account')).status).toBe(303);
-  await expect(server.command(['user', 'remove', 'gil@example.com'])).rejects.toThrow('nobody');
+  await expect(server.commandProcess(['user', 'remove', 'gil@example.com'])).rejects.toThrow(
+    'no person has the address gil@example.com',
+  );
 });
 
-test('the start prints no set-up link once somebody can sign in', async () => {
+test('start: no set-up link is printed once a person can sign in', async () => {
   await create('hal@example.com');
   const [link = ''] = /\/set-up\/\S+/.exec(server.program.stdout) ?? [];
   const late = visitor(server.base);

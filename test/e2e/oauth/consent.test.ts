@@ -3,18 +3,20 @@ import { createServer, type Server } from 'node:http';
 import type { Browser as Chromium, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { createClient } from '#server/credentials/create-client';
-import { allScopes } from '#server/credentials/scope';
-import { passwordHashing } from '#server/people/password-hashing';
+import { createClient } from '#server/oauth/create-credentials';
+import { allScopes } from '#server/oauth/scopes';
+import { passwordHashing } from '#server/accounts/passwords';
 import { chromium, pageProblems } from '#support/chromium';
 import { pkcePair } from '#support/authorization-server';
 import { grantingServer, type GrantingServer } from '#support/granting-server';
 import { listen } from '#support/loopback';
 import { suite } from '#support/suite';
+import { replacePasswordHash } from '#server/db/authenticators';
+import { findUser } from '#server/db/people';
 
 const password = 'correct horse battery staple';
 
-await suite('browser', 'the consent page in a browser', () => {
+await suite('browser', 'consent page in a browser', () => {
   let engine: Chromium;
   let server: GrantingServer;
   let email: string;
@@ -25,8 +27,8 @@ await suite('browser', 'the consent page in a browser', () => {
     engine = await chromium();
     server = await grantingServer();
     const { userId } = await server.browser('admin');
-    await server.stores.passwords.set(userId, await passwordHashing().hash(password));
-    email = (await server.stores.users.byId(userId))?.email ?? '';
+    await replacePasswordHash(server.stores.db, userId, await passwordHashing().hash(password));
+    email = (await findUser(server.stores.db, userId))?.email ?? '';
     received = [];
     listener = createServer((request, response) => {
       received.push(request.url ?? '');
@@ -68,7 +70,7 @@ await suite('browser', 'the consent page in a browser', () => {
         redirectUris: [redirectUri],
         jwks: undefined,
       },
-      { clients: server.stores.clients, clock: { now: () => Math.floor(Date.now() / 1000) } },
+      { db: server.stores.db, clock: { now: () => Math.floor(Date.now() / 1000) } },
     );
 
   test.each(['127.0.0.1', '[::1]', 'localhost'])(
@@ -86,7 +88,7 @@ await suite('browser', 'the consent page in a browser', () => {
     },
   );
 
-  test('Deny leads back as well, by the keyboard alone', async () => {
+  test('Deny leads back as well, with the keyboard alone', async () => {
     const { id } = await made('Claude', 'http://127.0.0.1/denied');
     const page = await ask(id, `http://127.0.0.1:${port}/denied`);
     await page.getByRole('button', { name: 'Deny' }).focus();
@@ -97,7 +99,7 @@ await suite('browser', 'the consent page in a browser', () => {
     expect(received).toContainEqual(expect.stringMatching(/^\/denied\?error=access_denied/));
   });
 
-  test('everybody can read it, on any screen, in light and in dark', async () => {
+  test('the page is accessible on every screen size, in light and dark mode', async () => {
     const name = 'An assistant with a very long name 🔑 שלום that goes on and on and on and on';
     const { id } = await made(name, 'https://a-very-long-host-name.assistant.example/callback');
     const page = await ask(id, 'https://a-very-long-host-name.assistant.example/callback');

@@ -80,7 +80,7 @@ const both = async (fields: Record<string, string | undefined>, more = '') => ({
   theirs: await authorizeAt(`${theirs.base}/auth`, more, fields),
 });
 
-describe('the authorization endpoint answers as oidc-provider does', () => {
+describe('authorization endpoint: same answer as oidc-provider', () => {
   test.each<[string, Record<string, string | undefined>, string]>([
     ['everything right', {}, ''],
     ['no client_id', { client_id: undefined }, ''],
@@ -101,7 +101,7 @@ describe('the authorization endpoint answers as oidc-provider does', () => {
   });
 });
 
-describe('the authorization endpoint answers otherwise, on purpose', () => {
+describe('authorization endpoint: deliberately different from oidc-provider', () => {
   test.each<[string, Record<string, string | undefined>, string, string, string]>([
     // They ignore unknown scopes. RFC 6749 §3.3 allows that if it is said; nothing is narrowed silently here.
     [
@@ -155,7 +155,7 @@ const bothTokens = async (fields: Record<string, string | undefined>) => ({
 const code = { grant_type: 'authorization_code', code: 'unknown', redirect_uri: redirectUri };
 const verifier = { code_verifier: 'v'.repeat(43) };
 
-describe('the token endpoint answers as oidc-provider does', () => {
+describe('token endpoint: same answer as oidc-provider', () => {
   test.each<[string, Record<string, string | undefined>]>([
     ['client credentials', { grant_type: 'client_credentials' }],
     ['no grant_type', { grant_type: undefined }],
@@ -174,7 +174,7 @@ describe('the token endpoint answers as oidc-provider does', () => {
   });
 });
 
-describe('the token endpoint answers otherwise, on purpose', () => {
+describe('token endpoint: deliberately different from oidc-provider', () => {
   test.each<[string, Record<string, string | undefined>, string, string]>([
     // They ignore it; a token that can do less than was asked for would surprise its client.
     [

@@ -42,7 +42,7 @@ async function callStatus(accessToken: string): Promise<number> {
   return answer.status;
 }
 
-test('oauth4webapi: code with PKCE, refresh, introspect, revoke', async () => {
+test('oauth4webapi: code with PKCE, refresh, introspection and revocation work', async () => {
   const insecure = { [oauth.allowInsecureRequests]: true };
   const issuer = new URL(server.base);
   const found = await oauth.discoveryRequest(issuer, { algorithm: 'oauth2', ...insecure });
@@ -80,7 +80,7 @@ test('oauth4webapi: code with PKCE, refresh, introspect, revoke', async () => {
   expect([before, await callStatus(token)]).toEqual([200, 401]);
 });
 
-test('openid-client: code with PKCE without a secret, refresh, revoke', async () => {
+test('openid-client: code with PKCE without a secret, refresh and revocation work', async () => {
   const config = await openid.discovery(
     new URL(server.base),
     client.client_id,
@@ -142,7 +142,7 @@ class Assistant implements OAuthClientProvider {
   }
 }
 
-test('the v1 SDK discovers, registers, asks, connects and refreshes', async () => {
+test('MCP SDK v1: it discovers, registers, authorizes, connects and refreshes', async () => {
   const serverUrl = `${server.base}/mcp/demo/library`;
   const assistant = new Assistant();
 

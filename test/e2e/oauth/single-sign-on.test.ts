@@ -9,7 +9,7 @@ const email = 'dana@example.com';
 const password = 'correct horse battery';
 const account = (url: URL) => url.pathname === '/account';
 
-await suite('browser', 'single sign-on by an independent provider', () => {
+await suite('browser', 'single sign-on with an independent provider', () => {
   let sso: SingleSignOn;
   let browser: Browser;
 
@@ -25,7 +25,7 @@ await suite('browser', 'single sign-on by an independent provider', () => {
     await sso[Symbol.asyncDispose]();
   });
 
-  test('a linked account signs in, without scripts as well', async () => {
+  test('a linked account signs in, with and without scripts', async () => {
     const { base } = sso.server;
     const first = await browser.newPage({ javaScriptEnabled: false });
     await first.goto(`${base}/sign-in?next=/account`);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 
 import { expect, test } from 'vitest';
 
+import { updateServer } from '#server/db/servers';
 import {
   grantingServer,
   hiddenFields,
@@ -45,7 +46,7 @@ async function connect(
 }
 
 test(
-  'a server that is killed before it keeps rotated tokens costs that one person a new consent, and nobody else anything',
+  'upstream access: a kill before rotated tokens are stored costs that person one new consent',
   { timeout: 90_000 },
   async () => {
     await using server = await grantingServer({ args: ['--outbound-host', '127.0.0.1'] });
@@ -53,7 +54,7 @@ test(
     await using upstream = await tokenUpstream({ redirectUris, rotates: true });
     const { url } = upstream;
     const to = { kind: 'http', url, publicOnly: true } as const;
-    await server.stores.serverDirectory.update('srv_sales', { upstream: to });
+    await updateServer(server.stores.db, 'srv_sales', { upstream: to });
     await setAccess(server, upstream);
     const [dana, eve] = [await server.browser(), await server.browser()];
     const tokens = [

@@ -4,8 +4,11 @@ import { join } from 'node:path';
 import { createRemoteJWKSet, decodeJwt, jwtVerify } from 'jose';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 
-import { createKey } from '#server/credentials/create-key';
-import { ordinaryScopes } from '#server/credentials/scope';
+import { listAuditEvents } from '#server/db/audit';
+import { findOrganization } from '#server/db/organizations';
+import { updateServer } from '#server/db/servers';
+import { createKey } from '#server/oauth/create-credentials';
+import { ordinaryScopes } from '#server/oauth/scopes';
 import {
   grantingServer,
   launcher,
@@ -15,6 +18,8 @@ import {
 import { mcpCall, modern, rpc } from '#support/mcp-call';
 import { runProgram } from '#support/processes';
 import { tokenUpstream, type TokenUpstream } from '#support/token-upstream';
+import { insertGroup, insertGroupMember, setGroupsOfServer } from '#server/db/groups';
+import { removeMember } from '#server/db/people';
 
 const path = '/dashboard/acme/servers/sales/account';
 let server: GrantingServer;
@@ -33,7 +38,7 @@ beforeEach(async () => {
 afterEach(() => upstream[Symbol.asyncDispose]());
 
 const pointAt = (url: string) =>
-  server.stores.serverDirectory.update('srv_sales', {
+  updateServer(server.stores.db, 'srv_sales', {
     upstream: { kind: 'http', url, publicOnly: true },
   });
 
@@ -65,7 +70,7 @@ const keyOf = async () => {
   const owner = { type: 'server', serverId: 'srv_sales' } as const;
   const made = { name: 'key', scopes: [...ordinaryScopes], expiresAt: undefined, owner };
   const clock = { now: () => Math.floor(Date.now() / 1000) };
-  return (await createKey(made, { keys: server.stores.keys, clock })).key;
+  return (await createKey(made, { db: server.stores.db, clock })).key;
 };
 const tool = (name: string, id: number | string = 1) =>
   rpc('tools/call', { name, arguments: {} }, id);
@@ -107,12 +112,12 @@ const revocations = () =>
 const audited = (target: string, outcome: 'done' | 'refused') =>
   vi.waitFor(async () => {
     const asked = { organization: 'acme', action: 'upstream-token.revoke', target, limit: 100 };
-    const [newest] = await server.stores.auditReader.read(asked);
-    expect(newest).toMatchObject({ actor: 'nobody', outcome });
+    const [newest] = await listAuditEvents(server.stores.db, asked);
+    expect(newest).toMatchObject({ actor: 'system', outcome });
   }, patience);
 
-describe('one token for all callers', () => {
-  test('the operator sets it up by discovery, and callers are served by one token', async () => {
+describe('upstream access with one token for all callers', () => {
+  test('the operator sets it up by discovery, and all callers use one token', async () => {
     const set = await setAccess('--client-credentials');
     const key = await keyOf();
 
@@ -130,7 +135,7 @@ describe('one token for all callers', () => {
     expect(new URLSearchParams(upstream.asked[0]?.body).get('resource')).toBe(upstream.url);
   });
 
-  test('a token that the upstream refuses is renewed once, and its 401 is nobody’s but ours', async () => {
+  test('a token that the upstream rejects is renewed once, and its 401 never reaches a caller', async () => {
     await setAccess('--client-credentials');
     const key = await keyOf();
     await whoami({ key });
@@ -152,7 +157,7 @@ describe('one token for all callers', () => {
     ['another access takes its place', () => setAccess('--per-person')],
     ['other scopes are asked for', () => askedAnew()],
     ['the server is pointed elsewhere', () => pointAt('http://127.0.0.1:9/mcp')],
-  ])('a token is revoked there when %s', async (_title, end) => {
+  ])('the token is revoked at the authorization server when %s', async (_title, end) => {
     await setAccess('--client-credentials');
     await whoami({ key: await keyOf() });
     const [token] = upstream.issued;
@@ -163,7 +168,7 @@ describe('one token for all callers', () => {
     await audited('server:acme/sales', 'done');
   });
 
-  test('an authorization server that is down is told as the upstream’s absence', async () => {
+  test('an unavailable authorization server is reported as an unavailable upstream', async () => {
     await setAccess('--client-credentials');
     upstream.breakTokens(true);
 
@@ -187,10 +192,10 @@ describe('one token for all callers', () => {
   });
 });
 
-describe('each person’s own account', () => {
+describe('upstream access with each person’s own account', () => {
   beforeEach(() => setAccess('--per-person'));
 
-  test('two people are two accounts there, and neither is anybody else’s', async () => {
+  test('two people use two accounts, and a third person uses neither', async () => {
     const [dana, eve, vic] = [
       await server.browser(),
       await server.browser(),
@@ -221,7 +226,7 @@ describe('each person’s own account', () => {
     expect(upstream.seen.filter(({ status }) => status === 401)).toHaveLength(1);
   });
 
-  test('an assistant that can show a URL is asked to, in both eras', async () => {
+  test('an assistant that supports URL elicitation is asked to connect, in both eras', async () => {
     const token = await tokenOf(await server.browser());
     const showing = { elicitation: { url: {} } };
     const params = {
@@ -252,7 +257,7 @@ describe('each person’s own account', () => {
     expect(JSON.parse(silent.text).error.code).toBe(-32000);
   });
 
-  test('81: an answer of another session, another person or another time connects nobody', async () => {
+  test('81: a callback of another session, another person or a past request connects no account', async () => {
     const [dana, eve] = [await server.browser(), await server.browser()];
     const back = await upstream.consent(await begun(dana), 'mallory');
     const callback = back.pathname + back.search;
@@ -283,7 +288,7 @@ describe('each person’s own account', () => {
     expect(upstream.issued.size).toBe(0);
   });
 
-  test('81: connecting and disconnecting take a form of our own page', async () => {
+  test('81: connecting and disconnecting need a form of the server’s own page', async () => {
     const dana = await server.browser();
     await connect(dana, 'dana-there');
     const forged = await Promise.all(
@@ -300,16 +305,16 @@ describe('each person’s own account', () => {
     expect((await whoami({ token: await tokenOf(dana) })).text).toContain('you are dana-there');
   });
 
-  test('who is in none of the groups that a server is for connects no account there', async () => {
+  test('a person outside the server’s groups cannot connect an account', async () => {
     const [inside, outside] = [await server.browser('member'), await server.browser('member')];
-    const { organizations, groups, groupMembers, serverGroups } = server.stores;
-    const organizationId = (await organizations.byName('acme'))?.id ?? '';
+    const { db } = server.stores;
+    const organizationId = (await findOrganization(db, 'acme'))?.id ?? '';
     const group = { id: 'group_sales', organizationId, name: 'Sales', createdAt: 1 };
-    await groups.add(group);
-    await groupMembers.add(organizationId, group.id, inside.userId);
+    await insertGroup(db, group);
+    await insertGroupMember(db, organizationId, group.id, inside.userId);
     const asked = await begun(outside);
     const back = await upstream.consent(asked, 'erin');
-    await serverGroups.set('srv_sales', [group.id]);
+    await setGroupsOfServer(db, 'srv_sales', [group.id]);
     try {
       const late = await page(outside, back.pathname + back.search);
       const pressed = await press(outside, path);
@@ -318,11 +323,11 @@ describe('each person’s own account', () => {
       expect(upstream.issued.size).toBe(0);
       expect(await connect(inside, 'dana')).toBe(`${path}?done=connected`);
     } finally {
-      await serverGroups.set('srv_sales', []);
+      await setGroupsOfServer(db, 'srv_sales', []);
     }
   });
 
-  test('disconnecting counts at once and is told to the authorization server', async () => {
+  test('disconnecting takes effect immediately and revokes the tokens at the authorization server', async () => {
     const dana = await server.browser();
     const token = await tokenOf(dana);
     await connect(dana, 'dana-there');
@@ -337,7 +342,7 @@ describe('each person’s own account', () => {
     await audited(`connection:${dana.userId} server:acme/sales`, 'done');
   });
 
-  test('an authorization server that is down holds up nobody who disconnects', async () => {
+  test('an unavailable authorization server does not delay disconnecting', async () => {
     const dana = await server.browser();
     const token = await tokenOf(dana);
     await connect(dana, 'dana-there');
@@ -350,7 +355,7 @@ describe('each person’s own account', () => {
     await audited(`connection:${dana.userId} server:acme/sales`, 'refused');
   });
 
-  test('connecting another account ends the first there, before its consent is asked for', async () => {
+  test('connecting another account revokes the first before consent is requested', async () => {
     const dana = await server.browser();
     const token = await tokenOf(dana);
     await connect(dana, 'dana-there');
@@ -366,11 +371,11 @@ describe('each person’s own account', () => {
     expect(revocations()).toHaveLength(2);
   });
 
-  test('somebody who leaves the organization leaves no tokens behind', async () => {
+  test('a person who leaves the organization leaves no tokens behind', async () => {
     const dana = await server.browser();
     await connect(dana, 'dana-there');
 
-    await server.stores.memberships.remove('org_acme', dana.userId, 'member');
+    await removeMember(server.stores.db, 'org_acme', dana.userId, 'member');
 
     await vi.waitFor(
       () => {
@@ -384,7 +389,7 @@ describe('each person’s own account', () => {
     expect(upstream.asked.filter((one) => one.path.includes('revocation'))).toHaveLength(2);
   });
 
-  test('a token that the upstream refuses is renewed once for many callers', async () => {
+  test('a token that the upstream rejects is renewed once for many callers', async () => {
     const dana = await server.browser();
     const token = await tokenOf(dana);
     await connect(dana, 'dana-there');
@@ -402,7 +407,7 @@ describe('each person’s own account', () => {
     expect(new URLSearchParams(refreshes[0]?.body).get('resource')).toBe(upstream.url);
   });
 
-  test('a refused refresh token asks the person again, and is not tried twice', async () => {
+  test('a rejected refresh token asks the person to connect again, and is not retried', async () => {
     const dana = await server.browser();
     const token = await tokenOf(dana);
     await connect(dana, 'dana-there');
@@ -429,7 +434,7 @@ describe('each person’s own account', () => {
     expect(html).toContain('takes the former consent no longer');
   });
 
-  test('85: no token of an upstream is in the database with its audit log, a backup or a page', async () => {
+  test('85: no upstream token is in the database, its audit log, a backup or a page', async () => {
     const dana = await server.browser();
     await connect(dana, 'dana-there');
     const token = await tokenOf(dana);
@@ -450,7 +455,7 @@ describe('each person’s own account', () => {
   });
 });
 
-describe('an authorization server that takes no resource', () => {
+describe('upstream access at an authorization server without resource indicators', () => {
   beforeEach(async () => {
     await upstream[Symbol.asyncDispose]();
     const redirectUris = [`${server.base}${path}/callback`];
@@ -460,7 +465,7 @@ describe('an authorization server that takes no resource', () => {
   const named = () =>
     upstream.asked.filter(({ body }) => new URLSearchParams(body).has('resource')).length;
 
-  test('gives nothing until an administrator lets it be left out, and is not tried again', async () => {
+  test('fails until an administrator omits the resource, and is not retried', async () => {
     await setAccess('--client-credentials');
     const key = await keyOf();
     const refused = await whoami({ key });
@@ -475,7 +480,7 @@ describe('an authorization server that takes no resource', () => {
     expect(named()).toBe(1);
   });
 
-  test('tells whoever connects an account to tell an administrator', async () => {
+  test('tells a person who connects an account to tell an administrator', async () => {
     await setAccess('--per-person');
     const dana = await server.browser();
     const token = await tokenOf(dana);
@@ -495,7 +500,7 @@ describe('an authorization server that takes no resource', () => {
   });
 });
 
-test('a person connects where this server introduced itself, and nobody pasted anything', async () => {
+test('upstream access: with dynamic registration a person connects, and the registration is deleted at the end', async () => {
   await using registering = await tokenUpstream({ registers: true });
   await pointAt(registering.url);
   const places = ['--issuer', registering.issuer, '--outbound-host', '127.0.0.1'];
@@ -524,7 +529,7 @@ test('a person connects where this server introduced itself, and nobody pasted a
   ).toBeGreaterThan(0);
 });
 
-test('the metadata document of a server tells nobody whether that server is there', async () => {
+test('upstream access: a server’s client metadata document does not reveal whether that server exists', async () => {
   const at = async (where: string) => {
     const answer = await fetch(`${server.base}/oauth/clients/upstream/${where}`);
     return { status: answer.status, body: await answer.json() };
@@ -547,7 +552,7 @@ test('the metadata document of a server tells nobody whether that server is ther
   expect(wrong.status).toBe(404);
 });
 
-describe('who is calling', () => {
+describe('caller assertion', () => {
   const assertions = () =>
     upstream.seen
       .map(({ authorization, caller }) => caller ?? authorization?.replace(/^Bearer /, '') ?? '')
@@ -559,13 +564,13 @@ describe('who is calling', () => {
       typ: 'at+jwt',
     });
 
-  test('nothing is said of callers unless the server is told to', async () => {
+  test('none is sent unless the server is configured for it', async () => {
     await whoami({ key: await keyOf() });
 
     expect(assertions()).toEqual([]);
   });
 
-  test('an assertion is for the upstream alone, short, new in each call, and names the person', async () => {
+  test('it is for the upstream alone, short-lived, new for each call, and names the person', async () => {
     await command('server', 'set-access', 'acme/sales', '--tell-callers', 'yes');
     const dana = await server.browser();
     const token = await tokenOf(dana);
@@ -584,7 +589,7 @@ describe('who is calling', () => {
     expect(replayed.status).toBe(401);
   });
 
-  test('beside a token of the upstream it has a header of its own', async () => {
+  test('it has its own header beside an upstream token', async () => {
     await setAccess('--client-credentials', '--tell-callers', 'yes');
     const key = await keyOf();
     await whoami({ key });

@@ -21,7 +21,7 @@ async function connection(door: DoorProcess, name: string): Promise<ConnectionVi
   return all.find((one) => one.name === name);
 }
 
-await suite('keychain', 'the door for other faces', () => {
+await suite('keychain', 'accounts service', () => {
   let keyring: KeychainSession;
   let server: AcmeServer;
   beforeAll(async () => {
@@ -31,7 +31,7 @@ await suite('keychain', 'the door for other faces', () => {
     await Promise.all([keyring[Symbol.asyncDispose](), server[Symbol.asyncDispose]()]);
   });
 
-  test('a connection is probed, added when its key is good, installed, rotated and removed', async () => {
+  test('a connection is probed, added once its key is accepted, installed, rotated and removed', async () => {
     await using home = await latchkeyHome(keyring.env);
     await using door = doorOf(home);
     const url = `${server.base}/mcp/acme/fixture`;
@@ -107,7 +107,7 @@ await suite('keychain', 'the door for other faces', () => {
     for (const { key } of [first, second]) expect(door.program.stdout).not.toContain(key);
   });
 
-  test('a client’s secret is pasted, and replaced by one that the server takes', async () => {
+  test('a client secret is pasted, and replaced by one that the server accepts', async () => {
     await using home = await latchkeyHome(keyring.env);
     await using door = doorOf(home);
     const url = `${server.base}/mcp/acme/fixture`;
@@ -141,7 +141,7 @@ await suite('keychain', 'the door for other faces', () => {
     ['the old key is put aside', 'keep prior api key'],
     ['the new key is stored', 'keep api key'],
   ])(
-    'rotate an API key: killed before %s, the connection works, and another rotation goes on from there',
+    'rotate an API key: killed before %s, the connection works and the rotation can be repeated',
     async (_, write) => {
       await using home = await latchkeyHome(keyring.env);
       const url = `${server.base}/mcp/acme/fixture`;
@@ -183,7 +183,7 @@ await suite('keychain', 'the door for other faces', () => {
     expect(await home.read(registry)).not.toContain('second');
   });
 
-  test('a person signs in and out, gives up, and is told what failed', async () => {
+  test('a person signs in, signs out and cancels, and a failure is reported', async () => {
     await using front = await signInFront(legacyMcp().handle);
     await using home = await latchkeyHome(keyring.env);
     const browser = new URL('../../support/fake-browser.mjs', import.meta.url).pathname;

@@ -8,7 +8,7 @@ import { testFolder } from '#support/test-folder';
 
 const apiKey = `mcp_${'k'.repeat(36)}`;
 
-test('an API key reaches a server without any other request than the messages', async () => {
+test('API key: it reaches the server without any request besides the messages', async () => {
   await using server = await oauthFront(legacyMcp().handle);
   await using proxy = proxyProcess({ args: [server.url], env: { LATCHKEY_API_KEY: apiKey } });
 
@@ -22,7 +22,7 @@ test('an API key reaches a server without any other request than the messages', 
   expect(server.lines()).toEqual(['POST /mcp/acme/sales']);
 });
 
-test('an entry of a configuration file that holds an API key is found by its name', async () => {
+test('API key: one in a configuration file is found by the name of its entry', async () => {
   await using server = await oauthFront(legacyMcp().handle);
   const config = join(testFolder(), 'mcp.json');
   writeFileSync(config, JSON.stringify({ mcpServers: { acme: { url: server.url, apiKey } } }));
@@ -34,7 +34,7 @@ test('an entry of a configuration file that holds an API key is found by its nam
   expect(answer.result).toMatchObject({ content: [{ type: 'text', text: 'hi' }] });
 });
 
-test('a refused key is an error that says where to look', async () => {
+test('API key: a rejected one is an error that says where to look', async () => {
   await using server = await oauthFront(legacyMcp().handle);
   await using proxy = proxyProcess({ args: [server.url], env: { LATCHKEY_API_KEY: 'mcp_wrong' } });
 

@@ -59,7 +59,7 @@ const half: Record<'JSON' | 'an event stream', Reply> = {
 };
 
 test.each(['JSON', 'an event stream'] as const)(
-  '%s that breaks off: a tool that reads is called again, one that acts runs once and its outcome is unknown',
+  'interrupted answer (%s): a read-only tool is called again; for others the outcome is unknown',
   async (kind) => {
     let times = 0;
     await using run = await replying((request, response, id) => {
@@ -78,7 +78,7 @@ test.each(['JSON', 'an event stream'] as const)(
   },
 );
 
-test('a stream with ids is taken up again also when the server was gone in between', async () => {
+test('interrupted stream: one with event ids is resumed, even if the server was away meanwhile', async () => {
   let posted = 0;
   let id: unknown;
   const { handle } = faultMcp('json', () => undefined);
@@ -111,7 +111,7 @@ test('a stream with ids is taken up again also when the server was gone in betwe
   expect(posted).toBe(1);
 });
 
-test('a server that knows the stream no more leaves the outcome unknown, at once', async () => {
+test('interrupted stream: if the server has forgotten it, the outcome is reported as unknown at once', async () => {
   await using run = await replying((request, response) => {
     if (request.method === 'GET') return response.writeHead(404).end();
     return response.writeHead(200, events).end(`retry: 10\nid: 7\n${progress}`);
@@ -124,7 +124,7 @@ test('a server that knows the stream no more leaves the outcome unknown, at once
   expect(run.seen.filter(({ headers }) => headers['last-event-id'] === '7')).toHaveLength(1);
 });
 
-test('events that are no JSON, or other people’s, do not keep the answer from its asker', async () => {
+test('event stream: invalid JSON and events of other types do not keep the answer from arriving', async () => {
   await using run = await replying((_, response, id) =>
     response
       .writeHead(200, events)
@@ -135,7 +135,7 @@ test('events that are no JSON, or other people’s, do not keep the answer from 
   expect(run.called).toEqual(['act']);
 });
 
-test('a line of 20 MB is refused by its size, or passes where more is allowed', async () => {
+test('message limit: a line of 20 MB is refused by its size, and passes where the limit is higher', async () => {
   const bytes = 20 * 1024 * 1024;
   const reply: Reply = (_, response, id) => response.writeHead(200, json).end(answerTo(id));
   await using small = await replying(reply, { LATCHKEY_MAX_MESSAGE_BYTES: String(bytes / 2) });
@@ -153,7 +153,7 @@ test('a line of 20 MB is refused by its size, or passes where more is allowed', 
   expect(small.called).toEqual(['act']);
 });
 
-test('a reader that pauses holds the server back, and gets everything once it goes on', async () => {
+test('backpressure: an assistant that stops reading stops the server, and then receives everything', async () => {
   const events64 = 800;
   let written = 0;
   await using run = await replying(async (request, response, id) => {
@@ -169,9 +169,18 @@ test('a reader that pauses holds the server back, and gets everything once it go
   run.proxy.pauseReading();
   run.proxy.send({ jsonrpc: '2.0', id: 'many', method: 'tools/call', params: act });
   await vi.waitFor(() => expect(written).toBeGreaterThan(0), { timeout: 20_000 });
-  // It is held back when it gets no further for a while; how long that is proves nothing by itself.
-  for (let before = -1; before !== written; before = await later(written));
-  const held = written;
+  // It is held back when it gets no further while the proxy passes on messages of the assistant, one after another.
+  let held = -1;
+  for (let quiet = 0; quiet < 50; quiet += 1) {
+    if (written !== held) quiet = 0;
+    held = written;
+    const before = run.seen.length;
+    run.proxy.send({ jsonrpc: '2.0', method: 'notifications/roots/list_changed' });
+    await vi.waitFor(() => expect(run.seen.length).toBeGreaterThan(before), {
+      timeout: 20_000,
+      interval: 5,
+    });
+  }
   run.proxy.goOnReading();
   let count = 0;
   while ((await run.proxy.next()).id !== 'many') count += 1;
@@ -179,8 +188,3 @@ test('a reader that pauses holds the server back, and gets everything once it go
   expect(held).toBeLessThan(events64 / 2);
   expect(count).toBe(events64);
 });
-
-async function later<T>(value: T): Promise<T> {
-  await new Promise((resolve) => setTimeout(resolve, 250));
-  return value;
-}

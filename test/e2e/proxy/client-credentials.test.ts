@@ -23,7 +23,7 @@ const start = (server: OAuthFront, env: Record<string, string>) =>
     env: { LATCHKEY_OAUTH: JSON.stringify(server.client), ...env },
   });
 
-test('client credentials are exchanged once, after discovery, for the exact resource', async () => {
+test('client credentials: exchanged once after discovery, for the exact resource', async () => {
   await using server = await oauthFront(legacyMcp().handle);
   await using proxy = start(server, { LATCHKEY_SECRET_STORE: 'memory' });
 
@@ -44,7 +44,7 @@ test('client credentials are exchanged once, after discovery, for the exact reso
   });
 });
 
-test('a second process starts from the stored token with one request', async () => {
+test('client credentials: a second process starts from the stored token with one request', async () => {
   await using server = await oauthFront(legacyMcp().handle);
   const env = fileStore();
   const first = start(server, env);
@@ -65,7 +65,7 @@ test('a second process starts from the stored token with one request', async () 
   expect(server.tokenRequests).toHaveLength(1);
 });
 
-test('a revoked token is renewed once for all requests that met it, and they are repeated', async () => {
+test('client credentials: a revoked token is replaced once for all waiting requests, which are repeated', async () => {
   await using server = await oauthFront(legacyMcp().handle);
   await using proxy = start(server, { LATCHKEY_SECRET_STORE: 'memory' });
   await proxy.handshake();
@@ -80,7 +80,7 @@ test('a revoked token is renewed once for all requests that met it, and they are
   expect(server.tokenRequests).toHaveLength(2);
 });
 
-test('a server without metadata is asked for tokens at its own unpublished place', async () => {
+test('client credentials: a server without metadata is asked at the default token endpoint', async () => {
   await using server = await oauthFront(legacyMcp().handle, { published: false });
   await using proxy = start(server, { LATCHKEY_SECRET_STORE: 'memory' });
 
@@ -90,7 +90,7 @@ test('a server without metadata is asked for tokens at its own unpublished place
   expect(server.tokenRequests[0]?.get('client_secret')).toBe(server.client.clientSecret);
 });
 
-test('a wrong secret is an error that names the endpoint and the entry, not the secret', async () => {
+test('client credentials: a wrong secret is an error naming the endpoint and the entry, not the secret', async () => {
   await using server = await oauthFront(legacyMcp().handle);
   const clientSecret = `secret_${'x'.repeat(36)}`;
   await using proxy = start(server, {

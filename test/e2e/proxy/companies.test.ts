@@ -27,7 +27,7 @@ const start = (url: string, env: Record<string, string> = {}, args: string[] = [
   proxyProcess({ args: [url, ...args], env: { LATCHKEY_API_KEY: 'mcp_0123', ...env } });
 const trusting = (env: Record<string, string> = {}) => ({ LATCHKEY_CA_FILE: root(), ...env });
 
-test('an https server is reached through a CONNECT proxy that demands credentials', async () => {
+test('HTTP proxy: an https server is reached through a CONNECT proxy that requires credentials', async () => {
   await using server = await tlsServer(await company.issue('mcp', { hosts: ['mcp.company.test'] }));
   await using proxy = await connectProxy('dana:s3cret w0rd');
   const HTTPS_PROXY = `http://dana:s3cret%20w0rd@${proxy.host}`;
@@ -44,7 +44,7 @@ test('an https server is reached through a CONNECT proxy that demands credential
   expect(client.stderr()).not.toContain('s3cret');
 });
 
-test('a proxy that wants other credentials is named, with the variable and without the password', async () => {
+test('HTTP proxy: a rejected password is an error that names the proxy and the variable, not the password', async () => {
   await using proxy = await connectProxy('dana:right');
   await using client = start('https://mcp.company.test/mcp', {
     HTTPS_PROXY: `http://dana:wr0ng-password@${proxy.host}`,
@@ -57,7 +57,7 @@ test('a proxy that wants other credentials is named, with the variable and witho
   expect(JSON.stringify(error) + client.stderr()).not.toContain('wr0ng');
 });
 
-test('a proxy that refuses or is not there is an error of its own, also where 401 could cost a credential', async () => {
+test('HTTP proxy: one that refuses or is absent is an error of its own, and its 401 is not the server’s', async () => {
   const proxy = await connectProxy();
   await using client = start('https://mcp.company.test/mcp', {
     https_proxy: `http://${proxy.host}`,
@@ -72,7 +72,7 @@ test('a proxy that refuses or is not there is an error of its own, also where 40
   expect(gone.error?.message).toMatch(/\(https_proxy\) cannot be reached: .*check https_proxy/);
 });
 
-test('this machine is reached without the proxy, unless --proxy asks for it', async () => {
+test('HTTP proxy: loopback is reached directly unless --proxy is given', async () => {
   await using server = await recordingUpstream();
   await using proxy = await connectProxy();
   await using direct = start(server.url, { HTTP_PROXY: `http://${proxy.host}` });
@@ -86,7 +86,7 @@ test('this machine is reached without the proxy, unless --proxy asks for it', as
 });
 
 test.each(['LATCHKEY_CA_FILE', 'NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE'])(
-  'an authority of the company is trusted by %s',
+  'TLS: a company’s certificate authority is trusted by %s',
   async (variable) => {
     await using server = await tlsServer(await company.issue('mcp'));
     await using client = start(`https://127.0.0.1:${server.port}/mcp`, { [variable]: root() });
@@ -96,7 +96,7 @@ test.each(['LATCHKEY_CA_FILE', 'NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE'])(
   },
 );
 
-test('what TLS does not trust is explained, and nothing is sent', async () => {
+test('TLS: an untrusted certificate is explained with a remedy, and nothing is sent', async () => {
   const past = { notBefore: new Date(Date.now() - 9e8), notAfter: new Date(Date.now() - 8e8) };
   const future = { notBefore: new Date(Date.now() + 8e8) };
   const cases = [
@@ -122,7 +122,7 @@ test('what TLS does not trust is explained, and nothing is sent', async () => {
   }
 });
 
-test('a server that wants a certificate of ours gets it, its key opened by the passphrase', async () => {
+test('TLS: a server that requires a client certificate gets it, its key decrypted with the passphrase', async () => {
   const { cert, key } = await company.issue('Dana');
   const clientArgs = [
     `--client-certificate-file=${await file('dana.pem', cert)}`,
@@ -153,7 +153,7 @@ test('a server that wants a certificate of ours gets it, its key opened by the p
   expect(server.requests).toHaveLength(1);
 });
 
-test('discovery and the token travel through the proxy, with the company’s authority', async () => {
+test('HTTP proxy: discovery and token requests use it too, with the company’s certificate authority', async () => {
   await using proxy = await connectProxy();
   await using server = await tlsServer(
     await company.issue('mcp', { hosts: ['mcp.company.test', 'login.company.test'] }),

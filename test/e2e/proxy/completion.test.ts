@@ -4,7 +4,7 @@ import { latchkeyHome } from '#support/latchkey-home';
 import { runProgram } from '#support/processes';
 import { launcher } from '#support/proxy-process';
 
-test('a shell completes commands, assistants, options and the names of connections', async () => {
+test('shell completion: commands, assistants, options and connection names are completed', async () => {
   await using home = await latchkeyHome({});
   await home.write(
     '.config/latchkey/connections.json',
@@ -39,7 +39,7 @@ test('a shell completes commands, assistants, options and the names of connectio
 });
 
 test.each(['bash', 'zsh', 'fish', 'powershell'])(
-  '%s has a script that knows them all',
+  'shell completion: the script for %s covers them all',
   async (shell) => {
     await using home = await latchkeyHome({});
 

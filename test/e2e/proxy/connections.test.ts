@@ -44,7 +44,7 @@ function entryIn(text: string | undefined, servers: string, name: string): Launc
   return { command, args, ...(type && { type }), ...(env && { env }) };
 }
 
-test('status sees that a key is gone, and remove forgets what the server answered', async () => {
+test('connection: status reports a missing key, and remove deletes the offline cache', async () => {
   await using server = await oauthFront(legacyMcp().handle);
   await using keys = await temporaryFolder();
   const keyFile = join(keys.path, 'key');
@@ -77,8 +77,8 @@ test('status sees that a key is gone, and remove forgets what the server answere
   expect(await readdir(join(state, 'kept'))).toEqual([]);
 });
 
-await suite('keychain', 'a connection of one’s own', () => {
-  test('is added, installed, started from exactly what was written, called, and taken back', async () => {
+await suite('keychain', 'a connection added with latchkey', () => {
+  test('is installed, started from exactly the entry that was written, called, and removed again', async () => {
     await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
     await using home = await latchkeyHome(keyring.env);
@@ -112,7 +112,7 @@ await suite('keychain', 'a connection of one’s own', () => {
     expect(await home.read(files.cursor)).toBe(before);
   });
 
-  test('is installed into every assistant in its own shape, and leaves no file that it made', async () => {
+  test('is installed into every assistant in its own format, and leaves no file that it created', async () => {
     await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
     await using home = await latchkeyHome(keyring.env);
@@ -130,7 +130,7 @@ await suite('keychain', 'a connection of one’s own', () => {
     }
   });
 
-  test('is taken back alone where the file has changed since, and what it replaced comes back', async () => {
+  test('is removed alone where the file has changed since, and the entry it replaced is restored', async () => {
     await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
     await using home = await latchkeyHome(keyring.env);
@@ -150,7 +150,7 @@ await suite('keychain', 'a connection of one’s own', () => {
     });
   });
 
-  test('is started by arguments without blanks where the program’s own path has some', async () => {
+  test('is started by arguments without blanks although the program’s path has some', async () => {
     await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
     await using folders = await latchkeyHome(keyring.env);
@@ -182,7 +182,7 @@ await suite('keychain', 'a connection of one’s own', () => {
     expect(await proxy.ended).toBe(0);
   });
 
-  test('is one account for each name, and remove forgets its secrets alone', async () => {
+  test('has one account for each name, and remove deletes the secrets of that one only', async () => {
     await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
     await using home = await latchkeyHome(keyring.env);
@@ -213,7 +213,7 @@ await suite('keychain', 'a connection of one’s own', () => {
     expect(await home.read(registry)).not.toContain(clientSecret);
   });
 
-  test('is not kept when the server refuses its key, and says what is wrong with its words', async () => {
+  test('is not stored when the server rejects its key, and every usage error explains itself', async () => {
     await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
     await using home = await latchkeyHome(keyring.env);

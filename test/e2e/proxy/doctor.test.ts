@@ -83,8 +83,8 @@ const findingsOf = (stdout: string) => {
   return new Map(checks.map((finding) => [finding.check, finding]));
 };
 
-await suite('keychain', 'a machine with a keychain', () => {
-  test('all that works is said, and the bundle holds nothing that was planted', async () => {
+await suite('keychain', 'doctor with a keychain', () => {
+  test('every passing check is listed, and the bundle contains none of the planted secrets', async () => {
     await using keyring = await keychainSession();
     await using sales = await company();
     await using proxy = await connectProxy(`dana:${secrets.proxy}`);
@@ -121,7 +121,7 @@ await suite('keychain', 'a machine with a keychain', () => {
   });
 });
 
-test('what fails is named with a remedy, the rest is looked at all the same, and the exit code is 1', async () => {
+test('doctor: failures have a remedy, the other checks still run, and the exit code is 1', async () => {
   await using folder = await temporaryFolder();
   const env = {
     HOME: folder.path,
@@ -141,7 +141,7 @@ test('what fails is named with a remedy, the rest is looked at all the same, and
   expect(stdout).not.toContain('planted');
 });
 
-test('a server of HTTP+SSE is known for what it is, though it takes no message where it is', async () => {
+test('doctor: an HTTP+SSE server is recognized, though its URL accepts no messages', async () => {
   await using folder = await temporaryFolder();
   await using server = await sseServer({
     answer: ({ id }) => ({
@@ -171,7 +171,7 @@ test('a server of HTTP+SSE is known for what it is, though it takes no message w
   expect(other.get('endpoint')).toMatchObject({ state: 'fail' });
 });
 
-test('without a name this machine and every configured connection are looked at', async () => {
+test('doctor: without a name it checks the computer and every configured connection', async () => {
   await using folder = await temporaryFolder();
   const config = join(folder.path, 'mcp.json');
   const entries = { good: { url: 'https://a.example/mcp' }, bad: { url: 'http://a.example/mcp' } };

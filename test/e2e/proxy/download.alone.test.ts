@@ -77,10 +77,10 @@ async function toolsThrough(
   return { names: tools.map(({ name }) => name), answer: JSON.stringify(content) };
 }
 
-await suite('registry', 'the proxy that a server hands out', () => {
-  describe('by a server that runs from the sources', () => {
+await suite('registry', 'proxy download', () => {
+  describe('from a server that runs from the sources', () => {
     test(
-      'is packed, runs by its URL alone, and serves a client that is not ours',
+      'is packed, runs by its URL alone, and serves an independent MCP client',
       { timeout: 300_000 },
       async () => {
         await using place = await emptyPlace();
@@ -134,14 +134,14 @@ await suite('registry', 'the proxy that a server hands out', () => {
     );
   });
 
-  describe('by a server that was installed from its own package', () => {
+  describe('from a server that was installed from its own package', () => {
     let packed: string;
     beforeAll(async () => {
       await done(process.execPath, [join(root, 'build.ts')], { cwd: root });
     }, timeoutMs);
 
     test(
-      'is what its printed configuration runs, for a client that is not ours',
+      'is what the printed configuration runs, for an independent MCP client',
       { timeout: 300_000 },
       async () => {
         await using place = await emptyPlace();
@@ -194,7 +194,7 @@ await suite('registry', 'the proxy that a server hands out', () => {
   });
 
   test(
-    'comes from a server whose certificate a company signed itself, where npm is told of its authority',
+    'works from a server with a private certificate authority that npm is told to trust',
     { timeout: 300_000 },
     async () => {
       await using place = await emptyPlace();

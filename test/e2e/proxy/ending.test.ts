@@ -8,7 +8,7 @@ import { launcher, proxyProcess } from '#support/proxy-process';
 const hanging = async () => countedServer(() => undefined);
 
 test.each(['SIGTERM', 'SIGINT'] as const)(
-  '%s ends the proxy with 0 while a server hangs',
+  'proxy exit: %s ends it with 0 while a server hangs',
   async (signal) => {
     await using server = await hanging();
     await using proxy = proxyProcess({ args: [server.origin] });
@@ -23,7 +23,7 @@ test.each(['SIGTERM', 'SIGINT'] as const)(
   },
 );
 
-test('the end of stdin ends the proxy with 0, at once when nothing is open', async () => {
+test('proxy exit: the end of stdin ends it with 0, immediately when no request is open', async () => {
   await using server = await hanging();
   await using proxy = proxyProcess({ args: [server.origin] });
   const began = Date.now();
@@ -35,7 +35,7 @@ test('the end of stdin ends the proxy with 0, at once when nothing is open', asy
   expect(server.seen).toEqual([]);
 });
 
-test('the end of stdin ends the proxy with 0, soon when the server hangs', async () => {
+test('proxy exit: the end of stdin ends it with 0 within seconds when the server hangs', async () => {
   await using server = await hanging();
   await using proxy = proxyProcess({ args: [server.origin] });
   proxy.send({ jsonrpc: '2.0', id: 1, method: 'initialize' });
@@ -44,7 +44,7 @@ test('the end of stdin ends the proxy with 0, soon when the server hangs', async
   expect(await proxy.ended).toBe(0);
 });
 
-test('help and version are printed, wrong usage is one line, a hint and 2', async () => {
+test('command line: help and version are printed; a usage error is one line with a hint and exit code 2', async () => {
   await using help = proxyProcess({ args: ['--help'] });
   await using version = proxyProcess({ args: ['--version'] });
   await using wrong = proxyProcess({ args: ['acme', '--confg', 'x'] });
@@ -57,7 +57,7 @@ test('help and version are printed, wrong usage is one line, a hint and 2', asyn
   expect(await nothing.ended).toBe(2);
 });
 
-test('an assistant that stops reading ends the proxy with 0', async () => {
+test('proxy exit: it ends with 0 when the assistant stops reading', async () => {
   await using server = await countedServer((_, response) =>
     response
       .writeHead(200, { 'content-type': 'application/json' })
@@ -71,7 +71,7 @@ test('an assistant that stops reading ends the proxy with 0', async () => {
 });
 
 test.each(['SIGTERM', 'SIGINT', 'the end of stdin'] as const)(
-  '%s with calls open: each gets an answer, the requests are aborted and the session is deleted',
+  'proxy exit: %s with open calls: each is answered, the requests are aborted and the session deleted',
   async (how) => {
     const heard: string[] = [];
     const { handle } = faultMcp('sse', (what) => heard.push(what));
@@ -102,7 +102,7 @@ test.each(['SIGTERM', 'SIGINT', 'the end of stdin'] as const)(
 );
 
 test.each(['json', 'sse'] as const)(
-  'a cancelled call is aborted at a server that answers with %s',
+  'cancellation: a cancelled call is aborted at a server that answers with %s',
   async (kind) => {
     const heard: string[] = [];
     const { handle } = faultMcp(kind, (what) => heard.push(what));
@@ -125,7 +125,7 @@ test.each(['json', 'sse'] as const)(
   },
 );
 
-test('no orphan survives the SIGKILL of its assistant, and its session is deleted', async () => {
+test('proxy exit: SIGKILL of the assistant leaves no orphan, and the session is deleted', async () => {
   const heard: string[] = [];
   const { handle } = faultMcp('sse', (what) => heard.push(what));
   await using server = await countedServer(handle);

@@ -53,7 +53,7 @@ const call = (id: string, name: string, args: object, more: object = {}) => ({
   params: { name, arguments: args, ...more },
 });
 
-test('an older assistant works with a modern server, and the next start takes one request', async () => {
+test('legacy assistant, modern server: they work together, and the next start takes one request', async () => {
   await using server = await modernServer();
   await using first = server.start();
   const met = await shakeHands(first);
@@ -76,7 +76,7 @@ test('an older assistant works with a modern server, and the next start takes on
   expect((await stat(path)).mode & 0o777).toBe(0o600);
 });
 
-test('what a modern server needs to know is asked of the older assistant', async () => {
+test('legacy assistant, modern server: required input is requested from the assistant', async () => {
   await using server = await modernServer();
   await using proxy = server.start();
   await shakeHands(proxy);
@@ -95,7 +95,7 @@ test('what a modern server needs to know is asked of the older assistant', async
   });
 });
 
-test('progress and changes of a modern server reach the older assistant', async () => {
+test('legacy assistant, modern server: progress and change notifications arrive', async () => {
   await using server = await modernServer();
   await using proxy = server.start();
   await shakeHands(proxy);
@@ -120,7 +120,7 @@ test('progress and changes of a modern server reach the older assistant', async 
   expect(changed.method).toBe('notifications/tools/list_changed');
 });
 
-test('a call that the older assistant cancels is ended at the modern server by its closed stream', async () => {
+test('legacy assistant, modern server: a cancelled call ends by closing its stream', async () => {
   await using server = await modernServer();
   await using proxy = server.start();
   await shakeHands(proxy);
@@ -136,7 +136,7 @@ test('a call that the older assistant cancels is ended at the modern server by i
   expect(proxy.unread()).toEqual([]);
 });
 
-test('an entry that chooses sse-only sends nothing to the endpoint of another transport', async () => {
+test('transport: an entry with sse-only sends nothing to a streamable HTTP endpoint', async () => {
   await using server = await sseServer({
     answer: ({ id }) => ({ id, result: { protocolVersion: '2024-11-05', capabilities: {} } }),
   });
@@ -152,7 +152,7 @@ test('an entry that chooses sse-only sends nothing to the endpoint of another tr
   expect(server.lines()).not.toContain('POST /sse');
 });
 
-test('a server of 2024-11-05 is found by its stream, and the next start asks for that at once', async () => {
+test('HTTP+SSE server: it is found by its stream, and the next start requests that immediately', async () => {
   await using server = await sseServer({
     answer: ({ id, method }) =>
       method === 'initialize'

@@ -43,7 +43,7 @@ const inspect = (...words: string[]) => {
   });
 };
 
-test('the Inspector, given nothing but the URL, registers, lets Dana sign in and lists', async () => {
+test('MCP Inspector: given only the URL it registers, lets Dana sign in and lists tools', async () => {
   await using listing = inspect('--method', 'tools/list');
   const [address] = await listing.line(/http:\S+\/oauth\/consent\?\S+/, {
     stream: 'stderr',
@@ -58,7 +58,7 @@ test('the Inspector, given nothing but the URL, registers, lets Dana sign in and
   expect(listing.stdout).toContain('"query"');
 });
 
-test('the next time it calls a tool with what it kept, and asks nobody', async () => {
+test('MCP Inspector: the next run calls a tool with its stored token, without a sign-in', async () => {
   const sql = 'sql=select 41 + 1 as n';
   await using calling = inspect(
     ...'--method tools/call --tool-name query --tool-arg'.split(' '),
@@ -71,7 +71,7 @@ test('the next time it calls a tool with what it kept, and asks nobody', async (
   expect(calling.stderr).not.toContain('/oauth/consent');
 });
 
-test('it asks anew when it is told to', async () => {
+test('MCP Inspector: it signs in again when told to', async () => {
   await using listing = inspect('--relogin', '--method', 'tools/list');
   const [address] = await listing.line(/http:\S+\/oauth\/consent\?\S+/, {
     stream: 'stderr',

@@ -56,7 +56,7 @@ async function told(proxy: ProxyProcess, method: string): Promise<void> {
 const names = (answer: { result?: Record<string, unknown> }) =>
   JSON.stringify(answer.result?.['tools']).match(/(?<="name":")\w+/g);
 
-test('a server that is down at the start is answered for from the last run, and takes over when it is back', async () => {
+test('offline cache: a server that is down at the start is answered for, and takes over when it is back', async () => {
   await using server = await movableServer(legacyMcp().handle);
   await using machine = await machineWith(server.origin);
   await using first = machine.proxy();
@@ -91,7 +91,7 @@ test('a server that is down at the start is answered for from the last run, and 
   expect(files.some(({ text }) => text.includes(apiKey))).toBe(false);
 });
 
-test('a server that takes the connection and says nothing does not hold the start up', async () => {
+test('offline cache: a server that accepts the connection and stays silent does not delay the start', async () => {
   const mcp = legacyMcp();
   let silent = false;
   await using server = await movableServer(async (request, response) => {
@@ -115,7 +115,7 @@ test('a server that takes the connection and says nothing does not hold the star
   expect(await proxy.ended).toBe(0);
 });
 
-test('a server that was never seen does not keep the proxy from starting either', async () => {
+test('offline cache: an unknown server that is down does not keep the proxy from starting', async () => {
   await using server = await movableServer(legacyMcp().handle);
   await server.stop();
   await using machine = await machineWith(server.origin);
@@ -134,7 +134,7 @@ test('a server that was never seen does not keep the proxy from starting either'
   expect(names(after)).toContain('echo');
 });
 
-test('an assistant of the stateless era has its answers from the last run, too', async () => {
+test('offline cache: a modern assistant gets the cached answers, too', async () => {
   await using server = await movableServer(statelessMcp().handle);
   await using machine = await machineWith(server.origin);
   const modern = {
@@ -164,7 +164,7 @@ test('an assistant of the stateless era has its answers from the last run, too',
   expect(after.result).toMatchObject({ content: [{ text: 'hi' }] });
 });
 
-test('a modern server is answered for to an older assistant, and translated again once it is back', async () => {
+test('offline cache: a modern server is answered for to a legacy assistant, and translated once it is back', async () => {
   await using server = await movableServer(statelessMcp({ legacy: 'reject' }).handle);
   await using machine = await machineWith(server.origin);
   await using first = machine.proxy();
@@ -189,7 +189,7 @@ test('a modern server is answered for to an older assistant, and translated agai
   expect(after.result).toMatchObject({ content: [{ text: 'hi' }] });
 });
 
-test('an assistant of the stateless era is handed the page as input that the tool requires', async () => {
+test('signed out: a modern assistant gets the sign-in page as required input of the tool', async () => {
   await using server = await signInFront(statelessMcp().handle);
   await using browser = await browserHandover();
   await using machine = await desktop(browser.env);
@@ -219,7 +219,7 @@ test('an assistant of the stateless era is handed the page as input that the too
   expect(browser.left).toBe(0);
 });
 
-test('nobody signed in: the tool brings the page, and the proxy becomes the server', async () => {
+test('signed out: the sign_in tool opens the page, and after the sign-in the server’s tools replace it', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using browser = await browserHandover();
   await using machine = await desktop(browser.env);
@@ -249,7 +249,7 @@ test('nobody signed in: the tool brings the page, and the proxy becomes the serv
   expect(server.asked).toHaveLength(1);
 });
 
-test('where the browser must not open, the tool tells the address', async () => {
+test('signed out: where no browser may open, the sign_in tool returns the URL', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using browser = await browserHandover();
   await using machine = await desktop(browser.env);
@@ -268,7 +268,7 @@ test('where the browser must not open, the tool tells the address', async () => 
   expect(browser.left).toBe(0);
 });
 
-test('an assistant that shows pages is handed this one', async () => {
+test('signed out: an assistant with URL elicitation is asked to open the page', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using browser = await browserHandover();
   await using machine = await desktop(browser.env);
@@ -298,7 +298,7 @@ test('an assistant that shows pages is handed this one', async () => {
   expect(browser.left).toBe(0);
 });
 
-test('two assistants at once open one page, and both go on from it', async () => {
+test('signed out: two assistants at once open one page, and both continue after it', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using browser = await browserHandover();
   await using machine = await desktop(browser.env);
@@ -318,7 +318,7 @@ test('two assistants at once open one page, and both go on from it', async () =>
   expect(server.asked).toHaveLength(1);
 });
 
-test('logout forgets what was kept, and no token is ever among it', async () => {
+test('logout: it deletes the offline cache, which never contained a token', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
   await machine.run('login', server.url);

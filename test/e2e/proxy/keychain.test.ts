@@ -16,8 +16,8 @@ const start = (server: OAuthFront, env: Record<string, string>) =>
     },
   });
 
-await suite('keychain', 'with a keyring', () => {
-  test('a token in the keychain is found by the next process', async () => {
+await suite('keychain', 'keychain', () => {
+  test('a stored token is found by the next process', async () => {
     await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
     const first = start(server, keyring.env);
@@ -34,7 +34,7 @@ await suite('keychain', 'with a keyring', () => {
     expect(server.tokenRequests).toHaveLength(1);
   });
 
-  test('ten processes that start at once ask for one token', async () => {
+  test('ten processes that start at once fetch one token', async () => {
     await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
     const env = { ...keyring.env, LATCHKEY_STATE_DIR: testFolder() };
@@ -48,7 +48,7 @@ await suite('keychain', 'with a keyring', () => {
     expect(server.tokenRequests).toHaveLength(1);
   });
 
-  test('a keyring without a collection is not taken for an empty one', async () => {
+  test('a keyring without a collection is not treated as empty', async () => {
     await using keyring = await keychainSession({ locked: true });
     await using server = await oauthFront(legacyMcp().handle);
     await using proxy = start(server, keyring.env);
@@ -61,7 +61,7 @@ await suite('keychain', 'with a keyring', () => {
 });
 
 test.skipIf(process.platform !== 'linux')(
-  'without a keychain every open request is told so, and the proxy ends with 1',
+  'without a keychain: every open request gets an error, and the proxy ends with 1',
   async () => {
     await using server = await oauthFront(legacyMcp().handle);
     await using proxy = start(server, { DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent' });

@@ -119,7 +119,7 @@ const scenarios: Record<string, Scenario> = {
   },
 };
 
-await suite('keychain', 'the accounts service, killed', () => {
+await suite('keychain', 'accounts service, killed', () => {
   let bench: CrashBench;
   beforeAll(async () => {
     bench = await crashBench({ node: process.execPath, script: launcher });
@@ -127,7 +127,7 @@ await suite('keychain', 'the accounts service, killed', () => {
   afterAll(async () => bench[Symbol.asyncDispose]());
 
   test.each(Object.entries(scenarios))(
-    '%s, it leaves what the model of it leaves, and starts again as that does',
+    '%s, the state is what the model predicts, and the next start recovers like the model',
     async (_, { files = () => ({}), before = () => [], work, killBefore }) => {
       await using keychain = await keychainSession();
       await using home = await latchkeyHome(keychain.env);

@@ -35,7 +35,7 @@ async function connected(server: OAuthFront) {
   return Object.assign(client, { [Symbol.asyncDispose]: async () => client.close() });
 }
 
-test('a session is opened, used with its headers, and ended with DELETE when the assistant leaves', async () => {
+test('legacy session: opened, used with its headers, and deleted when the assistant leaves', async () => {
   const mcp = legacyMcp();
   await using server = await oauthFront(mcp.handle);
   const client = await connected(server);
@@ -51,7 +51,7 @@ test('a session is opened, used with its headers, and ended with DELETE when the
   expect(mcp.events).toEqual(['closed']);
 });
 
-test('progress reaches the assistant while the call runs', async () => {
+test('legacy session: progress reaches the assistant while the call runs', async () => {
   await using server = await oauthFront(legacyMcp().handle);
   await using proxy = proxyProcess({ args: [server.url], env: { LATCHKEY_API_KEY } });
   await proxy.handshake();
@@ -64,7 +64,7 @@ test('progress reaches the assistant while the call runs', async () => {
   expect(lines.map(({ params: { progress } = {}, id }) => progress ?? id)).toEqual([1, 2, 3, 'c']);
 });
 
-test('what the server asks the assistant is answered by the assistant', async () => {
+test('legacy session: a request of the server is answered by the assistant', async () => {
   await using server = await oauthFront(legacyMcp().handle);
   await using client = await connected(server);
 
@@ -75,7 +75,7 @@ test('what the server asks the assistant is answered by the assistant', async ()
   expect(JSON.stringify(thought.content)).toContain('a thought');
 });
 
-test('what the server says unasked arrives', async () => {
+test('legacy session: notifications on the GET stream reach the assistant', async () => {
   const mcp = legacyMcp();
   await using server = await oauthFront(mcp.handle);
   await using client = await connected(server);
@@ -89,7 +89,7 @@ test('what the server says unasked arrives', async () => {
   });
 });
 
-test('a cancelled call is cancelled at the server and gets no answer', async () => {
+test('legacy session: a cancelled call is cancelled at the server and gets no answer', async () => {
   const mcp = legacyMcp();
   await using server = await oauthFront(mcp.handle);
   await using proxy = proxyProcess({ args: [server.url], env: { LATCHKEY_API_KEY } });
@@ -109,7 +109,7 @@ test('a cancelled call is cancelled at the server and gets no answer', async () 
   expect(proxy.unread()).toEqual([]);
 });
 
-test('a session that the server forgot is opened anew, unseen by the assistant', async () => {
+test('legacy session: a forgotten one is replaced without the assistant noticing', async () => {
   const mcp = legacyMcp();
   await using server = await oauthFront(mcp.handle);
   await using client = await connected(server);
@@ -128,7 +128,7 @@ test('a session that the server forgot is opened anew, unseen by the assistant',
   expect(mcp.sessions.size).toBe(1);
 });
 
-test('everything sent at once is carried out in the order of the handshake', async () => {
+test('legacy session: messages sent all at once are processed in the order of the handshake', async () => {
   await using server = await oauthFront(legacyMcp().handle);
   await using proxy = proxyProcess({ args: [server.url], env: { LATCHKEY_API_KEY } });
   const params = {

@@ -14,7 +14,7 @@ const call = async (proxy: ProxyProcess, n: number, name = 'act') =>
 const answered = { content: [{ type: 'text' }] };
 
 test.each(['json', 'sse'] as const)(
-  'a proxy that was stopped while its server (%s) went away and forgot the session goes on',
+  'stopped proxy: it continues after its server (%s) restarted and forgot the session',
   async (kind) => {
     await using server = await killableServer(kind);
     await using proxy = proxyProcess({ args: [server.url], env: { LATCHKEY_API_KEY } });
@@ -40,36 +40,33 @@ test.each(['json', 'sse'] as const)(
 test.each<[string, number]>([
   ['forward by a day', 86_400_000],
   ['back by a year', -31_536_000_000],
-])(
-  'a clock that is set %s under an access token costs one other token, and no call',
-  async (_, ms) => {
-    await using server = await oauthFront(faultMcp('sse', () => undefined).handle);
-    await using folder = await temporaryFolder();
-    const preload = new URL('../../support/clock-jump.mjs', import.meta.url).href;
-    await using proxy = proxyProcess({
-      args: [server.url],
-      env: {
-        LATCHKEY_OAUTH: JSON.stringify(server.client),
-        LATCHKEY_SECRET_STORE: 'memory',
-        LATCHKEY_STATE_DIR: folder.path,
-        NODE_OPTIONS: `--import=${preload}`,
-        CLOCK_JUMP_MS: String(ms),
-      },
-    });
-    await proxy.handshake();
-    await call(proxy, 1);
+])('clock change: one set %s costs one new access token, and no call fails', async (_, ms) => {
+  await using server = await oauthFront(faultMcp('sse', () => undefined).handle);
+  await using folder = await temporaryFolder();
+  const preload = new URL('../../support/clock-jump.mjs', import.meta.url).href;
+  await using proxy = proxyProcess({
+    args: [server.url],
+    env: {
+      LATCHKEY_OAUTH: JSON.stringify(server.client),
+      LATCHKEY_SECRET_STORE: 'memory',
+      LATCHKEY_STATE_DIR: folder.path,
+      NODE_OPTIONS: `--import=${preload}`,
+      CLOCK_JUMP_MS: String(ms),
+    },
+  });
+  await proxy.handshake();
+  await call(proxy, 1);
 
-    proxy.kill('SIGUSR2');
-    await vi.waitFor(() => expect(proxy.stderr()).toContain('the clock was set'));
-    const after = await Promise.all([2, 3, 4].map(async (n) => call(proxy, n)));
+  proxy.kill('SIGUSR2');
+  await vi.waitFor(() => expect(proxy.stderr()).toContain('the clock was set'));
+  const after = await Promise.all([2, 3, 4].map(async (n) => call(proxy, n)));
 
-    expect(after.map(({ result }) => result)).toMatchObject([answered, answered, answered]);
-    expect(server.tokenRequests).toHaveLength(2);
-  },
-);
+  expect(after.map(({ result }) => result)).toMatchObject([answered, answered, answered]);
+  expect(server.tokenRequests).toHaveLength(2);
+});
 
 test.each(['json', 'sse'] as const)(
-  'two assistants at once at one server (%s) have sessions of their own, and each its own answers',
+  'two assistants at one server (%s): each has its own session and its own answers',
   async (kind: AnswerKind) => {
     const heard: string[] = [];
     const { handle } = faultMcp(kind, (what) => heard.push(what));
@@ -107,7 +104,7 @@ test.each(['json', 'sse'] as const)(
   },
 );
 
-test('a full disk costs what would be kept, and no answer', async () => {
+test('full disk: nothing is stored, and every call is answered', async () => {
   await using server = await countedServer(faultMcp('json', () => undefined).handle);
   await using folder = await temporaryFolder();
   // No file may grow: what a write to a full disk meets, for every write of the process.
@@ -127,7 +124,7 @@ test('a full disk costs what would be kept, and no answer', async () => {
   expect(await proxy.ended).toBe(0);
 });
 
-test('a state directory that nobody can write costs a connection without tokens nothing, others one readable error', async () => {
+test('read-only state directory: no effect with an API key, one readable error otherwise', async () => {
   await using server = await oauthFront(faultMcp('json', () => undefined).handle);
   await using folder = await temporaryFolder();
   const file = join(folder.path, 'file');

@@ -16,7 +16,7 @@ const apiKey = `mcp_${'k'.repeat(36)}`;
 const cursor = '.cursor/mcp.json';
 const registry = '.config/latchkey/connections.json';
 
-test('an entry that started mcp-remote with a header starts us by another name alone', async () => {
+test('mcp-remote entry: one with a header starts latchkey by changing the program’s name only', async () => {
   await using server = await oauthFront(legacyMcp().handle);
   const words = [server.url, '--header', 'X-API-Key:${KEY}', '--transport', 'http-only', '--debug'];
   await using proxy = proxyProcess({ args: words, env: { KEY: apiKey } });
@@ -34,7 +34,7 @@ test('an entry that started mcp-remote with a header starts us by another name a
   expect(careless.stderr()).not.toContain(apiKey);
 });
 
-test('an entry that starts us with those flags is the same connection by its name', async () => {
+test('mcp-remote entry: one that starts latchkey with these flags is the same connection by its name', async () => {
   await using server = await oauthFront(legacyMcp().handle);
   await using home = await latchkeyHome({});
   const args = [launcher, server.url, '--header', 'X-API-Key:${KEY}', '--transport', 'http-only'];
@@ -48,8 +48,8 @@ test('an entry that starts us with those flags is the same connection by its nam
   expect(server.seen.every(({ headers }) => headers['x-api-key'] === apiKey)).toBe(true);
 });
 
-await suite('keychain', 'import', () => {
-  test('takes over what the real mcp-remote signed in to, and it never has to sign in again', async () => {
+await suite('keychain', 'latchkey import', () => {
+  test('takes over a sign-in of the real mcp-remote without another sign-in', async () => {
     await using keyring = await keychainSession();
     await using server = await signInFront(legacyMcp().handle, {
       metadata: { response_types_supported: ['code'] },
@@ -100,7 +100,7 @@ await suite('keychain', 'import', () => {
     expect(left.filter((name) => /tokens|client_info/.test(name))).toEqual([]);
   });
 
-  test('moves a secret and leaves "keychain" where the assistant leaves the URL to us', async () => {
+  test('moves a secret to the keychain where the assistant leaves the URL to latchkey', async () => {
     await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
     await using home = await latchkeyHome(keyring.env);
@@ -124,7 +124,7 @@ await suite('keychain', 'import', () => {
     expect(result).toBeDefined();
   });
 
-  test('lets assistants that would send the word themselves start us instead', async () => {
+  test('makes assistants that would send the placeholder themselves start latchkey instead', async () => {
     await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
     await using home = await latchkeyHome(keyring.env);

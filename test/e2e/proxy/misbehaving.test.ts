@@ -76,7 +76,7 @@ test.each<[string, number, Handler]>([
     302,
     (response) => response.writeHead(302, { location: 'https://elsewhere.example/' }).end(),
   ],
-])('%s is one readable error', async (_, status, handler) => {
+])('misbehaving server: %s is one readable error', async (_, status, handler) => {
   await using proxy = await answered(handler);
 
   const line = await proxy.lines();
@@ -88,7 +88,7 @@ test.each<[string, number, Handler]>([
   expect(proxy.unread()).toEqual([]);
 });
 
-test('a connection that is cut or refused is one readable error', async () => {
+test('misbehaving server: a cut or refused connection is one error that says which', async () => {
   await using proxy = await answered((response) => response.destroy());
   const cut = await proxy.lines();
   await proxy.server[Symbol.asyncDispose]();
@@ -98,7 +98,7 @@ test('a connection that is cut or refused is one readable error', async () => {
   expect(refused).toMatch(/cannot reach.*ECONNREFUSED/);
 });
 
-test('an error body under another id is the answer to what was asked', async () => {
+test('misbehaving server: an error body with another id answers the request', async () => {
   await using proxy = await answered((response) =>
     response
       .writeHead(400, json)
@@ -112,7 +112,7 @@ test('an error body under another id is the answer to what was asked', async () 
   );
 });
 
-test('a pretty-printed answer becomes one line, digit by digit', async () => {
+test('server answer: a pretty-printed one becomes one line, digit by digit', async () => {
   await using proxy = await answered((response) =>
     response
       .writeHead(200, json)
@@ -127,7 +127,7 @@ test('a pretty-printed answer becomes one line, digit by digit', async () => {
   expect(line).toContain('12345678901234567890');
 });
 
-test('an event of several data lines becomes one line', async () => {
+test('server answer: an event of several data lines becomes one line', async () => {
   await using proxy = await answered((response) =>
     response
       .writeHead(200, events)
@@ -139,7 +139,7 @@ test('an event of several data lines becomes one line', async () => {
   expect(await proxy.lines()).toBe('{"jsonrpc":"2.0", "id":12345678901234567890, "result":{}}');
 });
 
-test('an answer that comes twice is passed on once', async () => {
+test('misbehaving server: a duplicate answer is passed on once', async () => {
   const event = 'data: {"jsonrpc":"2.0","id":12345678901234567890,"result":{}}\n\n';
   await using proxy = await answered((response) =>
     response.writeHead(200, events).end(event + event),
@@ -152,7 +152,7 @@ test('an answer that comes twice is passed on once', async () => {
   expect(proxy.unread()).toEqual([]);
 });
 
-test('an answer over the limit is an error, and so is a request over it', async () => {
+test('message limit: an answer over it is an error, and so is a request', async () => {
   const env = { LATCHKEY_MAX_MESSAGE_BYTES: '2048' };
   const big = 'x'.repeat(4_000);
   await using proxy = await answered(
@@ -166,7 +166,7 @@ test('an answer over the limit is an error, and so is a request over it', async 
   expect(proxy.server.seen).toHaveLength(1);
 });
 
-test('a stream with ids is resumed where it broke off', async () => {
+test('interrupted stream: one with event ids is resumed where it stopped', async () => {
   let posted = 0;
   await using proxy = await answered((response, request) => {
     if (request.method === 'POST' && posted++ === 0)
@@ -180,13 +180,13 @@ test('a stream with ids is resumed where it broke off', async () => {
   expect(proxy.server.seen[1]?.headers['last-event-id']).toBe('7');
 });
 
-test('server/discover at an unreachable server lets the assistant fall back to initialize', async () => {
+test('unreachable server: server/discover lets the assistant fall back to initialize', async () => {
   await using proxy = await answered((response) => response.destroy());
 
   expect((await proxy.request('server/discover')).error?.code).toBe(-32601);
 });
 
-test('what is no JSON is answered with a parse error, and the next line works', async () => {
+test('stdin: a line that is not JSON gets a parse error, and the next line works', async () => {
   await using proxy = await answered((response) =>
     response.writeHead(200, json).end('{"jsonrpc":"2.0","id":1,"result":{}}'),
   );

@@ -27,7 +27,7 @@ async function connected(server: OAuthFront) {
   return Object.assign(client, { [Symbol.asyncDispose]: async () => client.close() });
 }
 
-test('a modern assistant and a modern server speak the modern protocol', async () => {
+test('modern assistant, modern server: they speak the modern protocol', async () => {
   await using server = await oauthFront(statelessMcp().handle);
   await using client = await connected(server);
 
@@ -43,7 +43,7 @@ test('a modern assistant and a modern server speak the modern protocol', async (
   expect(server.lines().every((line) => line.startsWith('POST'))).toBe(true);
 });
 
-test('a modern assistant falls back to initialize at a server of the session era', async () => {
+test('modern assistant, legacy server: the assistant falls back to initialize', async () => {
   await using server = await oauthFront(legacyMcp().handle);
   await using client = await connected(server);
 
@@ -52,7 +52,7 @@ test('a modern assistant falls back to initialize at a server of the session era
   expect(result.content).toEqual([{ type: 'text', text: 'hi' }]);
 });
 
-test('a legacy assistant at a server without sessions gets no stream and sends no DELETE', async () => {
+test('legacy assistant, server without sessions: no GET stream is opened and no DELETE is sent', async () => {
   await using server = await oauthFront(statelessMcp().handle);
   const proxy = proxyProcess({ args: [server.url], env: { LATCHKEY_API_KEY } });
   const { result } = await proxy.handshake();
@@ -64,7 +64,7 @@ test('a legacy assistant at a server without sessions gets no stream and sends n
   expect(server.lines()).toEqual(Array.from({ length: 3 }, () => 'POST /mcp/acme/sales'));
 });
 
-test('a cancelled modern call closes its stream, and nothing else is sent', async () => {
+test('modern assistant: cancelling a call closes its stream, and nothing else is sent', async () => {
   const mcp = statelessMcp();
   await using server = await oauthFront(mcp.handle);
   await using proxy = proxyProcess({ args: [server.url], env: { LATCHKEY_API_KEY } });
@@ -80,7 +80,7 @@ test('a cancelled modern call closes its stream, and nothing else is sent', asyn
   expect(proxy.unread()).toEqual([]);
 });
 
-test('a name that no header can carry is sent in base64', async () => {
+test('modern headers: a name that no header can carry is sent in base64', async () => {
   await using server = await oauthFront(statelessMcp().handle);
   await using proxy = proxyProcess({ args: [server.url], env: { LATCHKEY_API_KEY } });
 
@@ -90,7 +90,7 @@ test('a name that no header can carry is sent in base64', async () => {
   expect(answer.error ?? answer.result).toBeDefined();
 });
 
-test('an error status with a JSON-RPC body is relayed as it is', async () => {
+test('modern server: an error status with a JSON-RPC body is passed on unchanged', async () => {
   await using server = await oauthFront(statelessMcp().handle);
   await using proxy = proxyProcess({ args: [server.url], env: { LATCHKEY_API_KEY } });
   const version = { ...envelope, 'io.modelcontextprotocol/protocolVersion': '2099-01-01' };

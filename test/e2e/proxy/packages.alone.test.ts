@@ -29,9 +29,9 @@ async function bytesIn(folder: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0);
 }
 
-await suite('registry', 'npm pack', () => {
+await suite('registry', 'packed npm package', () => {
   test(
-    'the packed package installs in an empty folder without scripts, and carries a call there',
+    'it installs in an empty folder without scripts, and carries a call there',
     { timeout: 300_000 },
     async () => {
       await using folder = await temporaryFolder('packed');
@@ -87,7 +87,7 @@ const manifestSchema = z.looseObject({
 });
 
 test(
-  'the bundle for one-click installation starts as its manifest says, with what the person typed',
+  'MCP bundle: it starts as its manifest says, with what the user entered',
   { timeout: 300_000 },
   async () => {
     await using folder = await temporaryFolder('bundle');

@@ -23,7 +23,7 @@ function watching(folder: string) {
   return { ...watch, directory, until, [Symbol.dispose]: () => watch.close() };
 }
 
-test('running proxies are seen, and gone when they are killed', async () => {
+test('presence: running proxies are listed, and disappear when they are killed', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
   await machine.run('login', server.url);
@@ -61,7 +61,7 @@ test('running proxies are seen, and gone when they are killed', async () => {
   await expect.poll(() => readdirSync(watch.directory)).toEqual([]);
 });
 
-test('a call that waits for a person completes when somebody signed in with another program', async () => {
+test('presence: a call that waits for a sign-in completes after a sign-in in another program', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
   using watch = watching(machine.folder);
@@ -80,7 +80,7 @@ test('a call that waits for a person completes when somebody signed in with anot
   expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
 });
 
-test('a proxy that cannot be watched works all the same', async () => {
+test('presence: a proxy whose presence cannot be published works all the same', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
   await machine.run('login', server.url);

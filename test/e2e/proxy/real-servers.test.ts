@@ -126,7 +126,7 @@ const offered = (survey: Record<string, unknown>) =>
   JSON.parse(JSON.stringify(survey['tools'])).map(({ name }: { name: string }) => name);
 
 test.each(['streamableHttp', 'sse'] as const)(
-  'the reference server over %s is through the proxy what it is without',
+  'MCP reference server over %s: same answers through the proxy as without it',
   { timeout: 180_000 },
   async (transport) => {
     await using home = await temporaryFolder('real');
@@ -149,7 +149,7 @@ test.each(['streamableHttp', 'sse'] as const)(
 );
 
 test.each(['filesystem', 'memory'] as const)(
-  'the %s server behind another’s front is through the proxy what it is without, for both kinds of assistant',
+  '%s server behind an independent HTTP front: same answers through the proxy, for both eras',
   { timeout: 180_000 },
   async (name) => {
     await using home = await temporaryFolder('real');

@@ -43,7 +43,7 @@ async function troubled(
   };
 }
 
-test('a server that says when to come again is asked again then, also for a call that changes things', async () => {
+test('retry: Retry-After of the server is honoured, even for a call that changes things', async () => {
   await using run = await troubled(
     (response) => response.writeHead(429, { 'retry-after': '1' }).end(),
     2,
@@ -53,7 +53,7 @@ test('a server that says when to come again is asked again then, also for a call
   expect(run.asked).toEqual(['send', 'send', 'send']);
 });
 
-test('a server that wants more time than there is, is an error that says how much', async () => {
+test('retry: a Retry-After beyond the idle timeout is an error that says how long', async () => {
   await using run = await troubled(
     (response) => response.writeHead(503, { 'retry-after': '3600' }).end(),
     1,
@@ -69,22 +69,25 @@ test.each<[string, (response: ServerResponse) => unknown]>([
   ['a connection cut before the answer', (response) => response.destroy()],
   ['a 502', (response) => response.writeHead(502).end()],
   ['a 504', (response) => response.writeHead(504).end()],
-])('%s: a tool that reads is called again, one that acts runs once', async (_, trouble) => {
-  await using reading = await troubled(trouble, 1);
-  await using acting = await troubled(trouble, 1);
+])(
+  'retry: %s: a read-only tool is called again, and one that acts runs once',
+  async (_, trouble) => {
+    await using reading = await troubled(trouble, 1);
+    await using acting = await troubled(trouble, 1);
 
-  expect((await reading.call('read')).result).toEqual({ content: [] });
-  const { error } = await acting.call('send');
+    expect((await reading.call('read')).result).toEqual({ content: [] });
+    const { error } = await acting.call('send');
 
-  expect(reading.asked).toEqual(['read', 'read']);
-  expect(acting.asked).toEqual(['send']);
-  expect(error).toMatchObject({
-    message: expect.stringContaining('whether it ran is unknown'),
-    data: { outcome: 'unknown' },
-  });
-});
+    expect(reading.asked).toEqual(['read', 'read']);
+    expect(acting.asked).toEqual(['send']);
+    expect(error).toMatchObject({
+      message: expect.stringContaining('whether it ran is unknown'),
+      data: { outcome: 'unknown' },
+    });
+  },
+);
 
-test('a stream that ends without the answer leaves the outcome of a call unknown', async () => {
+test('retry: a stream that ends without the answer leaves the outcome of a call unknown', async () => {
   await using run = await troubled((response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).end(': working\n\n');
   }, 1);
@@ -93,14 +96,14 @@ test('a stream that ends without the answer leaves the outcome of a call unknown
   expect(run.asked).toEqual(['send']);
 });
 
-test('a server that keeps failing is told with how often it was tried', async () => {
+test('retry: the error for a server that keeps failing says how often it was tried', async () => {
   await using run = await troubled((response) => response.writeHead(502).end(), 99);
 
   expect((await run.call('read')).error?.data).toEqual({ status: 502, attempts: 3 });
   expect(run.asked).toHaveLength(3);
 });
 
-test('a cancelled call is not sent again', async () => {
+test('retry: a cancelled call is not sent again', async () => {
   const refused = Promise.withResolvers<void>();
   await using run = await troubled((response) => {
     response.writeHead(429, { 'retry-after': '50' }).end(() => refused.resolve());

@@ -30,10 +30,10 @@ async function nextAnswers(proxy: ProxyProcess, count: number): Promise<Answer[]
 test.each([
   ['JSON', 'json', undefined],
   ['event streams', 'sse', undefined],
-  ['JSON, in the stateless era', 'json', modern],
-  ['event streams, in the stateless era', 'sse', modern],
+  ['JSON, modern era', 'json', modern],
+  ['event streams, modern era', 'sse', modern],
 ] as const)(
-  'a server that answers with %s is killed during 64 calls: one answer each, none sent twice, and all go on after its restart',
+  'server killed during 64 calls (%s): one answer each, none repeated, and all work after its restart',
   async (_, kind, _meta) => {
     await using server = await killableServer(kind);
     await using proxy = proxyProcess({ args: [server.url], env });

@@ -45,8 +45,8 @@ async function sharedClient() {
   };
 }
 
-await suite('keychain', 'the secret of a client that an assistant’s file uses too', () => {
-  test('stays when the connection of our own is replaced', async () => {
+await suite('keychain', 'client secret shared with an assistant’s file', () => {
+  test('it stays when latchkey’s connection is replaced', async () => {
     await using shared = await sharedClient();
     await shared.home.json(['add', 'work', shared.url, '--api-key', '--replace'], otherKey);
 
@@ -54,7 +54,7 @@ await suite('keychain', 'the secret of a client that an assistant’s file uses 
     expect(await shared.reached()).toBeDefined();
   });
 
-  test('stays when the connection of our own is removed', async () => {
+  test('it stays when latchkey’s connection is removed', async () => {
     await using shared = await sharedClient();
     await shared.remove();
 
@@ -62,7 +62,7 @@ await suite('keychain', 'the secret of a client that an assistant’s file uses 
     expect(await shared.reached()).toBeDefined();
   });
 
-  test('stays when a process has died that was about to forget it', async () => {
+  test('it stays when a process died that was about to delete it', async () => {
     await using shared = await sharedClient();
     const { home, account } = shared;
     const options = { ...readOptions({}, {}), stateDir: join(home.path, '.local/state/latchkey') };
@@ -76,7 +76,7 @@ await suite('keychain', 'the secret of a client that an assistant’s file uses 
     expect(await loose.all()).toEqual([]);
   });
 
-  test('stays while an assistant’s file cannot be read, and goes once nothing leads to it', async () => {
+  test('it stays while an assistant’s file cannot be read, and is deleted once nothing refers to it', async () => {
     await using shared = await sharedClient();
     const { home } = shared;
     await home.write(claude, '{"mcpServers": {}}');

@@ -43,7 +43,7 @@ afterAll(async () => {
 const login = (url: string) =>
   startProgram(process.execPath, { args: [launcher, 'login', url], env });
 
-test('a server that restarts while Dana reads, and again before the first call, loses nothing', async () => {
+test('login: a server restart while the page is open, and one before the first call, lose nothing', async () => {
   const url = `${server.base}/mcp/demo/library`;
   await using running = login(url);
   const cookies = cookieBrowser();
@@ -64,7 +64,7 @@ test('a server that restarts while Dana reads, and again before the first call, 
   expect(after.result?.['tools']).toBeTruthy();
 });
 
-test('Ctrl-C ends a login that waits for Dana, with one line', async () => {
+test('login: Ctrl-C ends one that waits for the browser, with one line', async () => {
   await using running = login(`${server.base}/mcp/demo/library`);
   await browser.next();
   await running.line(/Ctrl-C gives up/, { stream: 'stderr' });
@@ -76,7 +76,7 @@ test('Ctrl-C ends a login that waits for Dana, with one line', async () => {
   );
 });
 
-test('Ctrl-C ends a login at once also while the server does not answer', async () => {
+test('login: Ctrl-C ends it immediately even while the server does not answer', async () => {
   let arrived = () => {};
   const asked = new Promise<void>((resolve) => (arrived = resolve));
   await using silent = await countedServer(() => arrived());
@@ -91,7 +91,7 @@ test('Ctrl-C ends a login at once also while the server does not answer', async 
   expect(running.stderr).toBe('latchkey: not signed in: the sign-in was given up\n');
 });
 
-test('a URL that the server does not know as a resource is named, with what it should be', async () => {
+test('login: a URL that is not a resource of the server is an error that names the right URL', async () => {
   const url = `${server.base}/mcp/demo`;
   await using running = login(url);
   const cookies = cookieBrowser();

@@ -21,7 +21,7 @@ const password = 'correct horse battery staple';
 const count = { name: 'query', arguments: { sql: 'select count(*) as n from books' } };
 const secretShape = /(?:secret|mcp|code|rt)_[0-9A-Za-z]{36}|eyJ[\w-]{10,}\.[\w-]+\.[\w-]+/g;
 
-await suite(['keychain', 'browser'], 'signing in to a server that nobody prepared', () => {
+await suite(['keychain', 'browser'], 'signing in to the demo, without any preparation', () => {
   let session: KeychainSession;
   let home: TemporaryFolder;
   let server: RunningServer;
@@ -131,7 +131,7 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     return server.program.stderr;
   };
 
-  test('the printed link makes the owner of the demo', async () => {
+  test('the printed link creates the owner of the demo', async () => {
     setUpLink = /http:\S+\/set-up\/\S+/.exec(server.program.stdout)?.[0] ?? '';
     const page = await newPage();
     await page.goto(setUpLink);
@@ -147,7 +147,7 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     expect(text).toContain('You are the first owner.');
   });
 
-  test('status and a first call say that nobody is signed in, and how to', async () => {
+  test('status and a first call say that no one is signed in, and what to do', async () => {
     const told = await latchkey('status', url);
     await using proxy = proxyProcess({ args: [url, '--sign-in', 'never'], env });
     await proxy.handshake();
@@ -158,7 +158,7 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     expect(error?.message).toContain(`latchkey login ${url}`);
   });
 
-  test('a no is said in the terminal and on the page, and nothing is kept', async () => {
+  test('a denied consent is reported in the terminal and on the page, and nothing is stored', async () => {
     const { code, stdout, stderr, page } = await login('Deny');
 
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
@@ -168,7 +168,7 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     expect(await kept()).toEqual({ accessToken: '', refreshToken: '' });
   });
 
-  test('login opens the page, Dana allows it, and both ends say so', async () => {
+  test('login opens the page, Dana allows it, and both sides confirm it', async () => {
     const { code, stdout, asked, page } = await login('Allow');
 
     expect(code).toBe(0);
@@ -185,7 +185,7 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     expect((await kept()).accessToken).not.toBe('');
   });
 
-  test('an assistant lists and calls tools, and no command line holds a secret', async () => {
+  test('an assistant lists and calls tools, and no command line contains a secret', async () => {
     const client = await connected();
     const { tools } = await client.listTools();
     const answer = await client.callTool(count);
@@ -202,7 +202,7 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     }
   });
 
-  test('another process starts from the stored token with no request but its own', async () => {
+  test('another process starts from the stored token without any other request', async () => {
     const routes = await routesOf(async () => {
       const client = await connected();
       await client.listTools();
@@ -213,7 +213,7 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     expect([...new Set(routes)]).toEqual(['/mcp/:organization/:server']);
   });
 
-  test('a token that is over before its time is renewed once, unseen by two processes', async () => {
+  test('a token that is revoked early is renewed once, unnoticed by two processes', async () => {
     const clients = [await connected(), await connected()];
     const before = await kept();
     const revoked = await server.post('/api/oauth/revoke', {
@@ -230,7 +230,7 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     expect(after.refreshToken).not.toBe(before.refreshToken);
   });
 
-  test('what Dana withdraws is over with the very next call, which says what to do', async () => {
+  test('after Dana withdraws consent the very next call fails and says what to do', async () => {
     const client = await connected();
     await client.callTool(count);
     await dana.goto(`${server.base}/account`);
@@ -263,7 +263,7 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     expect(tools.length).toBeGreaterThan(0);
   });
 
-  test('logout revokes at the server and forgets here', async () => {
+  test('logout revokes the tokens at the server and deletes them here', async () => {
     const { accessToken, refreshToken } = await kept();
     const { code, stdout } = await latchkey('logout', url);
     const called = await server.request('/mcp/demo/library', {
@@ -285,7 +285,7 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     expect((await latchkey('logout', url)).stdout).toContain('nobody was signed in');
   });
 
-  test('over SSH the page is printed and the address it ends at is pasted', async () => {
+  test('over SSH the URL is printed and the redirect is pasted', async () => {
     const { BROWSER: _, ...none } = env;
     const ssh = { ...none, BROWSER: '', SSH_TTY: '/dev/pts/1', DISPLAY: ':0' };
     await using running = startProgram(process.execPath, {
@@ -307,7 +307,7 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     said += running.stdout + running.stderr;
   });
 
-  test('an assistant that nobody signed in for opens the page itself, and waits for Dana', async () => {
+  test('an assistant without a sign-in opens the page and waits for Dana', async () => {
     const connecting = connected({ LATCHKEY_STATE_DIR: join(home.path, 'another machine') });
     const { page } = await decide('Allow');
     const client = await connecting;
@@ -324,7 +324,7 @@ await suite(['keychain', 'browser'], 'signing in to a server that nobody prepare
     expect(await server.commandText('client', 'list', 'demo/library')).not.toContain('Latchkey');
   });
 
-  test('no file, no log line and nothing that was printed holds a secret', async () => {
+  test('no file, log line or output contains a secret', async () => {
     const folders = [home.path, session.env['XDG_DATA_HOME'] ?? '', server.dataDir];
     const files = folders.flatMap(filesBelow);
     const texts = files.map((file) => ({ file, bytes: readFileSync(file).toString('latin1') }));

@@ -9,7 +9,7 @@ import { launcher } from '#support/proxy-process';
 import { signInFront } from '#support/sign-in-front';
 import { suite } from '#support/suite';
 
-test('login registers, asks with PKCE for the exact resource, and the proxy goes on from there', async () => {
+test('login: it registers, requests the exact resource with PKCE, and the proxy uses its token', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
 
@@ -34,7 +34,7 @@ test('login registers, asks with PKCE for the exact resource, and the proxy goes
   expect(await machine.pages()).toMatch(/^200 .*You are signed in/);
 });
 
-test('a second login of the same machine registers no second client', async () => {
+test('login: a second one on the same computer registers no second client', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
 
@@ -45,7 +45,7 @@ test('a second login of the same machine registers no second client', async () =
   expect(server.registrations).toHaveLength(1);
 });
 
-test('status tells how a connection stands, logout revokes and forgets', async () => {
+test('status and logout: status reports the sign-in, logout revokes and deletes it', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
   const before = await machine.run('status', server.url);
@@ -68,7 +68,7 @@ test('status tells how a connection stands, logout revokes and forgets', async (
   expect(JSON.parse(after.stdout)).toMatchObject({ connections: [{ state: 'signed_out' }] });
 });
 
-test('logout forgets even when the server cannot be told, and says so', async () => {
+test('logout: it deletes the tokens even when the server cannot be reached, and says so', async () => {
   await using machine = await desktop();
   const server = await signInFront(legacyMcp().handle);
   const { url } = server;
@@ -83,7 +83,7 @@ test('logout forgets even when the server cannot be told, and says so', async ()
   expect(status.stdout).toContain('signed out');
 });
 
-test('without a browser the address is printed and the redirect pasted', async () => {
+test('login: without a browser the URL is printed and the redirect is pasted', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop({ BROWSER: '', SSH_CONNECTION: '10.0.0.1 1 10.0.0.2 22' });
   await using login = startProgram(process.execPath, {
@@ -124,7 +124,7 @@ test.each<[string, Parameters<typeof signInFront>[1] & object, RegExp]>([
   ],
   ['metadata of a megabyte', { metadata: { x: 'x'.repeat(1_000_000) } }, /too much/],
   ['a server that registers nobody', { registration: false }, /which client id/],
-])('%s ends the login before a code goes anywhere', async (_, options, words) => {
+])('login: %s ends it before a code is sent anywhere', async (_, options, words) => {
   await using server = await signInFront(legacyMcp().handle, options);
   await using machine = await desktop();
 
@@ -135,7 +135,7 @@ test.each<[string, Parameters<typeof signInFront>[1] & object, RegExp]>([
   expect(server.tokenRequests).toHaveLength(0);
 });
 
-test('a token endpoint that redirects is not followed, and the page tells of the failure', async () => {
+test('login: a token endpoint that redirects is not followed, and the page reports the failure', async () => {
   await using server = await signInFront(legacyMcp().handle);
   server.options.tokenRedirect = `${server.origin}/elsewhere`;
   await using machine = await desktop();
@@ -148,7 +148,7 @@ test('a token endpoint that redirects is not followed, and the page tells of the
   expect(await machine.pages()).toMatch(/^400 .*You are not signed in/);
 });
 
-test('a configured port that is taken is tried again, then named', async () => {
+test('login: a configured port in use is retried, then named in the error', async () => {
   await using server = await signInFront(legacyMcp().handle, { registration: false });
   const holder = createServer();
   const redirectPort = await listen(holder);
@@ -166,7 +166,7 @@ test('a configured port that is taken is tried again, then named', async () => {
   expect(server.asked[0]?.get('redirect_uri')).toContain(`:${redirectPort}/`);
 });
 
-test('a server that never published metadata is asked at its unpublished paths', async () => {
+test('login: a server without metadata is asked at the default endpoints', async () => {
   await using server = await signInFront(legacyMcp().handle, { published: false });
   await using machine = await desktop({ LATCHKEY_OAUTH: '{"clientId":"client_1"}' });
 
@@ -179,7 +179,7 @@ test('a server that never published metadata is asked at its unpublished paths',
   expect(server.revocations).toHaveLength(2);
 });
 
-test('an expired token is refreshed with the refresh token, which rotates', async () => {
+test('refresh token: an expired access token is renewed with it, and it rotates', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
   await machine.run('login', server.url);
@@ -200,7 +200,7 @@ test('an expired token is refreshed with the refresh token, which rotates', asyn
   expect(new Set(refreshes.map((form) => form.get('refresh_token'))).size).toBe(2);
 });
 
-test('an ended sign-in is an error that names the remedy, and a login in between is enough', async () => {
+test('ended sign-in: the error names the remedy, and a login meanwhile is enough', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
   await machine.run('login', server.url);
@@ -228,7 +228,7 @@ test('an ended sign-in is an error that names the remedy, and a login in between
   expect(server.asked).toHaveLength(2);
 });
 
-test('auto opens the browser where nobody ever signed in, and calls wait for it', async () => {
+test('sign-in auto: the browser opens where no one ever signed in, and calls wait for it', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
   await using proxy = machine.proxy(server);
@@ -242,7 +242,7 @@ test('auto opens the browser where nobody ever signed in, and calls wait for it'
   expect(server.asked).toHaveLength(1);
 });
 
-test('auto opens it once for all processes of a day', async () => {
+test('sign-in auto: the browser opens once a day for all processes', async () => {
   await using server = await signInFront(legacyMcp().handle, {
     redirect: { code: undefined, error: 'access_denied' },
   });
@@ -261,7 +261,7 @@ test('auto opens it once for all processes of a day', async () => {
   expect(answers.every(({ error }) => error?.message.includes('latchkey login'))).toBe(true);
 });
 
-test('the end of stdin ends the proxy also while somebody signs in', async () => {
+test('sign-in: the end of stdin ends the proxy even while a sign-in is open', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop({ BROWSER: '/bin/true' });
   await using proxy = machine.proxy(server, '--sign-in', 'always');
@@ -272,7 +272,7 @@ test('the end of stdin ends the proxy also while somebody signs in', async () =>
   expect(await proxy.ended).toBe(0);
 });
 
-test('a client id is not taken to another issuer until the user says so with login', async () => {
+test('client id: it is not sent to another issuer until the user confirms with login', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using other = await signInFront(legacyMcp().handle);
   await using machine = await desktop({ LATCHKEY_OAUTH: '{"clientId":"client_1"}' });
@@ -292,7 +292,7 @@ test('a client id is not taken to another issuer until the user says so with log
   expect(other.asked).toHaveLength(1);
 });
 
-test('never opens nothing', async () => {
+test('sign-in never: no browser opens', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
   await using proxy = machine.proxy(server, '--sign-in', 'never');
@@ -304,7 +304,7 @@ test('never opens nothing', async () => {
   expect(server.asked).toHaveLength(0);
 });
 
-test('a missing scope is asked for together with those that were granted, by login too', async () => {
+test('missing scope: it is requested together with the granted ones, by login too', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
   await machine.run('login', server.url);
@@ -329,7 +329,7 @@ test('a missing scope is asked for together with those that were granted, by log
   expect(after.error?.message ?? '').not.toContain('latchkey login');
 });
 
-test('a server that is never content does not send the person to the browser again and again', async () => {
+test('missing scope: a server that never accepts the token opens the browser only once more', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await desktop();
   await machine.run('login', server.url);
@@ -343,8 +343,8 @@ test('a server that is never content does not send the person to the browser aga
   expect(server.asked).toHaveLength(2);
 });
 
-await suite('keychain', 'with a keyring', () => {
-  test('twenty processes whose token ends at once refresh it once and go on', async () => {
+await suite('keychain', 'refresh token in the keychain', () => {
+  test('twenty processes whose token expires at once refresh it once and continue', async () => {
     await using keyring = await keychainSession();
     await using server = await signInFront(legacyMcp().handle, { expiresInSeconds: 1 });
     await using machine = await desktop({ ...keyring.env, LATCHKEY_SECRET_STORE: 'os' });

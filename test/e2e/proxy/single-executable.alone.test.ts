@@ -1,4 +1,4 @@
-import { chmod, cp, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
+import { chmod, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -8,6 +8,7 @@ import { latchkeyHome } from '#support/latchkey-home';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront } from '#support/oauth-front';
 import { runProgram } from '#support/processes';
+import { proxyLauncher } from '#support/programs';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 
@@ -31,7 +32,7 @@ beforeAll(async () => {
   program = stdout.trim();
 }, buildLimitMs);
 
-test('one file runs without Node and says its version', async () => {
+test('single executable: it runs without Node and prints its version', async () => {
   const { version }: { version: string } = JSON.parse(
     await readFile(join(root, 'proxy/package.json'), 'utf8'),
   );
@@ -42,7 +43,7 @@ test('one file runs without Node and says its version', async () => {
   expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
 });
 
-test('what the environment names is not run in it', async () => {
+test('single executable: NODE_OPTIONS of the environment is ignored', async () => {
   await using folder = await temporaryFolder('injected');
   const script = join(folder.path, 'injected.cjs');
   const mark = join(folder.path, 'mark');
@@ -59,7 +60,7 @@ test('what the environment names is not run in it', async () => {
   expect(await readdir(folder.path)).toContain('mark');
 });
 
-test('an OpenSSL configuration of the environment, which may name a library, is not read', async () => {
+test('single executable: an OpenSSL configuration of the environment, which may name a library, is ignored', async () => {
   await using folder = await temporaryFolder('openssl');
   const configuration = join(folder.path, 'openssl.cnf');
   // Without a default provider no Node that reads it gets far.
@@ -76,8 +77,8 @@ test('an OpenSSL configuration of the environment, which may name a library, is 
   expect(plain.code).not.toBe(0);
 });
 
-await suite('keychain', 'with a keyring', () => {
-  test('it carries calls to the server with the key of the keychain, from the entry it wrote itself', async () => {
+await suite('keychain', 'single executable with a keychain', () => {
+  test('it carries calls with the key of the keychain, from the entry that it wrote itself', async () => {
     await using keyring = await keychainSession();
     await using server = await acmeServer();
     await using home = await latchkeyHome(keyring.env, [program]);
@@ -102,41 +103,24 @@ await suite('keychain', 'with a keyring', () => {
     expect(written).not.toContain(key);
   });
 
-  test('its cold start with a key is measured beside the npm package', async () => {
+  test('a connection that it set up works from it and from the npm package', async () => {
     await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
     await using home = await latchkeyHome(keyring.env, [program]);
-    await using folder = await temporaryFolder('package');
     await home.json(['add', 'sales', server.url, '--api-key'], `${apiKey}\n`);
-    await runProgram(process.execPath, { args: [join(root, 'build.ts')], timeoutMs: buildLimitMs });
-    for (const part of ['bin', 'dist', 'package.json'])
-      await cp(join(root, 'proxy', part), join(folder.path, part), { recursive: true });
-    await symlink(join(root, 'node_modules'), join(folder.path, 'node_modules'));
-    const launch = {
-      packed: { command: process.execPath, args: [join(folder.path, 'bin/latchkey.js'), 'sales'] },
-      single: { command: program, args: ['sales'] },
-    };
-    const times: Record<keyof typeof launch, number[]> = { packed: [], single: [] };
+    await using ours = home.start({ command: program, args: ['sales'] });
+    await using packages = home.start({
+      command: process.execPath,
+      args: [proxyLauncher, 'sales'],
+    });
 
-    for (let round = 0; round < 7; round += 1)
-      for (const name of ['packed', 'single'] as const) {
-        const before = performance.now();
-        await using proxy = home.start(launch[name]);
-        const { result } = await proxy.handshake();
-        times[name].push(performance.now() - before);
-        expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
-      }
+    const answers = [await ours.handshake(), await packages.handshake()];
 
-    const median = (values: number[]) => values.sort((a, b) => a - b)[3] ?? 0;
-    const [packed, single] = [median(times.packed), median(times.single)];
-    const { size } = await stat(program);
-    console.log(
-      `cold start: ${single.toFixed(0)} ms, the package ${packed.toFixed(0)} ms, ` +
-        `ratio ${(single / packed).toFixed(2)}; ${(size / 1e6).toFixed(0)} MB`,
-    );
+    for (const { result } of answers)
+      expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
   });
 
-  test('a library that somebody changed is put right, and a folder open to others is refused', async () => {
+  test('a library that was changed is replaced, and a folder open to others is refused', async () => {
     await using keyring = await keychainSession();
     await using home = await latchkeyHome(keyring.env, [program]);
     const folder = join(home.path, libraries);
@@ -161,7 +145,7 @@ await suite('keychain', 'with a keyring', () => {
     expect(third.stderr).toContain('is open to others');
   });
 
-  test('processes that start at once all find the library whole', async () => {
+  test('processes that start at once all find the library complete', async () => {
     await using keyring = await keychainSession();
     await using home = await latchkeyHome(keyring.env, [program]);
     const url = 'http://127.0.0.1:9/mcp/acme/sales';

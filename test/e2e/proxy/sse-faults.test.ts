@@ -25,7 +25,7 @@ async function server() {
   return Object.assign(made, { called: () => posted('tools/call'), saidBy: posted });
 }
 
-test('a stream of 2024-11-05 that breaks off under 64 calls, and is forgotten: one answer each, none sent twice, and all go on', async () => {
+test('HTTP+SSE server: a stream interrupted under 64 calls gives one answer each, and all work after it', async () => {
   await using sse = await server();
   await using proxy = proxyProcess({ args: [sse.url.href], env });
   await proxy.handshake();
@@ -49,7 +49,7 @@ test('a stream of 2024-11-05 that breaks off under 64 calls, and is forgotten: o
   expect(proxy.unread()).toEqual([]);
 });
 
-test('a cancelled call of a server of 2024-11-05 is cancelled there, and its late answer goes nowhere', async () => {
+test('HTTP+SSE server: a cancelled call is cancelled there, and its late answer is dropped', async () => {
   await using sse = await server();
   await using proxy = proxyProcess({ args: [sse.url.href], env });
   await proxy.handshake();
@@ -66,7 +66,7 @@ test('a cancelled call of a server of 2024-11-05 is cancelled there, and its lat
   expect(proxy.unread()).toEqual([]);
 });
 
-test('at the end of stdin an open call of a server of 2024-11-05 gets its one answer, and the proxy exits with 0', async () => {
+test('HTTP+SSE server: at the end of stdin an open call gets one answer, and the proxy exits with 0', async () => {
   await using sse = await server();
   await using proxy = proxyProcess({ args: [sse.url.href], env });
   await proxy.handshake();

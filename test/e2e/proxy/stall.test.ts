@@ -2,14 +2,14 @@ import { expect, test } from 'vitest';
 import { expectPatience, kinds, stalled } from '#support/stalled-server';
 
 // Longer than any of the proxy's own short waits; two minutes are in stall.full.test.ts.
-test('stall: a call at a server that says nothing for four seconds is waited for, asked once and answered once', async () => {
+test('stall: a call to a server that is silent for four seconds is sent once and answered once', async () => {
   await expect(expectPatience(4000)).resolves.toBeUndefined();
 });
 
 test.each(kinds)(
-  'a server (%s) that is silent for longer than --patience: one error a call, and it is told',
+  'stall: a server (%s) silent beyond the idle timeout gives one error a call, and the calls are cancelled',
   async (kind) => {
-    await using run = await stalled(kind, { LATCHKEY_PATIENCE: '2' });
+    await using run = await stalled(kind, { LATCHKEY_IDLE_TIMEOUT: '2' });
     run.call(100, 'act');
     run.call(101, 'read');
     const said = [await run.proxy.next(), await run.proxy.next()];

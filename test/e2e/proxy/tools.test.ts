@@ -53,7 +53,7 @@ async function story(entry: object = {}) {
 const names = (result: Record<string, unknown> | undefined) =>
   JSON.stringify(result).match(/(?<="name":")\w+/g);
 
-test('tools that the entry or the command line keeps back are neither listed nor called', async () => {
+test('tool filter: tools denied by the entry or the command line are neither listed nor called', async () => {
   await using acme = await story({ denyTools: ['se*'] });
   await using byEntry = acme.start();
   await using byWords = acme.start('--allow-tool', 'send', '--deny-tool', 'read');
@@ -67,7 +67,7 @@ test('tools that the entry or the command line keeps back are neither listed nor
   expect(acme.called).toEqual([]);
 });
 
-test('a tool that changed is withheld until the person accepts it', async () => {
+test('changed tool: it is withheld until the user accepts it', async () => {
   await using acme = await story({ changedTools: 'withhold' });
   await using first = acme.start();
   expect(names((await first.request('tools/list')).result)).toEqual(['read', 'send']);
@@ -96,7 +96,7 @@ test('a tool that changed is withheld until the person accepts it', async () => 
   expect(await acme.latchkey('tools', 'acme', '--accept', 'none')).toMatchObject({ code: 2 });
 });
 
-test('the modern era is filtered likewise', async () => {
+test('tool filter: it applies to modern requests as well', async () => {
   const server = await dualUpstream({ legacy: 'reject' });
   await using proxy = proxyProcess({ args: [server.url, '--allow-tool', 'echo'] });
   const _meta = {

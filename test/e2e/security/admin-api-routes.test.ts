@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-import type { Operation } from '#server/administration/operation';
-import { operations } from '#server/administration/operations';
-import { mayDo } from '#server/administration/permission';
-import { mintSecret } from '#server/credentials/secret-format';
-import { roles } from '#server/people/role';
+import { type Operation, mayDo } from '#server/admin/operation';
+import { operations } from '#server/admin/operations';
+import { mintSecret } from '#server/oauth/secrets';
+import { roles } from '#server/accounts/people';
 import { adminApi, idsOf, spelling, type AdminApi } from '#support/admin-api';
 import { deadWebhook } from '#support/webhook-setup';
+import { listPersonalTokens, revokePersonalToken } from '#server/db/personal-tokens';
+import { newestEvents } from '#support/newest-events';
 
 let api: AdminApi;
 beforeAll(async () => {
@@ -58,7 +59,7 @@ const kept = () => {
   const tables = connection.prepare(`select name from sqlite_schema where type = 'table'`).all();
   return tables
     .map(({ name }) => String(name))
-    .filter((name) => name !== 'audit_event' && name !== 'personal_token')
+    .filter((name) => !['audit_event', 'audit_order', 'personal_token'].includes(name))
     .map((name) => [name, connection.prepare(`select * from "${name}"`).all()]);
 };
 
@@ -73,14 +74,14 @@ async function ownThings(operation: Operation) {
   return { ...things, keyId: String(row?.['id']) };
 }
 
-test('82: every operation with a route is served, and no other', () => {
+test('82: admin API: exactly the operations with a route are served', () => {
   const served = api.app.changing.filter((route) => route.includes(' /api/admin/'));
   const changing = routed.filter(({ route }) => route?.method !== 'GET');
 
   expect(served.toSorted()).toEqual(changing.map(spelling).toSorted());
 });
 
-describe('82: another organization’s ids are not found, and nothing happens to them', () => {
+describe('82: admin API: ids of another organization are not found, and nothing happens to them', () => {
   test.each(byName(within))('82: %s', async (_, operation) => {
     const { token } = await api.person('owner');
     const own = await ownThings(operation);
@@ -107,7 +108,7 @@ describe('82: another organization’s ids are not found, and nothing happens to
   });
 });
 
-describe('82: a role does what the table of permissions says, and 403 the rest', () => {
+describe('82: admin API: each role may do what the permission table says, and gets 403 for the rest', () => {
   test.each(byName(within))('82: %s', async (_, operation) => {
     const answers: Record<string, boolean> = {};
     for (const role of roles) {
@@ -131,12 +132,12 @@ describe('82: a role does what the table of permissions says, and 403 the rest',
   });
 });
 
-describe('no operation is done without a personal token that counts', () => {
+describe('admin API: no operation runs without a valid personal access token', () => {
   test.each(byName(routed))('%s', async (_, operation) => {
     const fields = asked(operation, { ...(await ownThings(operation)), tokenId: 'none' });
     const { userId, token } = await api.person('owner');
-    const [made] = await api.app.server.stores.personalTokens.list(userId);
-    await api.app.server.stores.personalTokens.revoke(userId, made?.id ?? '', 1);
+    const [made] = await listPersonalTokens(api.app.server.stores.db, userId);
+    await revokePersonalToken(api.app.server.stores.db, userId, made?.id ?? '', 1);
     const browser = await api.app.browser(`user_cookie_${operation.name}`);
     const before = kept();
     const address = `198.51.100.${routed.indexOf(operation) + 1}`;
@@ -160,14 +161,14 @@ describe('no operation is done without a personal token that counts', () => {
   });
 });
 
-test('88: a personal token that does not count is written down, with where it came from', async () => {
+test('88: admin API: an invalid personal access token is audited with its source address', async () => {
   const [first] = routed;
   if (!first) throw new TypeError('no operation has a route');
   await api.ask(first, {}, bearer(mintSecret('pat_')), '198.51.100.200');
-  const [event] = await api.app.server.stores.audit.newest(1);
+  const [event] = await newestEvents(api.app.server.stores.db, 1);
 
   expect(event).toMatchObject({
-    actor: 'nobody',
+    actor: 'anonymous',
     action: 'token.refused',
     address: '198.51.100.200',
     requestId: expect.any(String),

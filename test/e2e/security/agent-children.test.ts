@@ -36,7 +36,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-test("71: an agent's child of a caller without a session ends when their key is revoked, and no other", async () => {
+test('71: agent: the child of a caller without a session ends when their key is revoked, and no other does', async () => {
   await server.call();
   const others = await started();
   const { id, key } = made.parse(

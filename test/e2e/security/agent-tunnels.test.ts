@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
 
 import { agentServer, type AgentServer } from '#support/agent-server';
-import { rawAgent, refusedDial } from '#support/raw-agent';
-import { head, types, wireFrame, type WireFrame } from '#support/wire-frames';
+import { rawAgent, refusedDial, type RawAgent } from '#support/raw-agent';
+import { head, types, wireFrame } from '#support/wire-frames';
 
 let server: AgentServer;
 beforeAll(async () => {
@@ -22,7 +22,7 @@ test('59: an agent key opens no MCP endpoint, and an MCP key no tunnel', async (
   expect(await refusedDial(server.base, { key: server.mcpKey })).toBe(401);
 });
 
-test('73: without a key that counts nobody gets to the first frame', async () => {
+test('73: agent tunnel: no frame is read without a valid agent key', async () => {
   const revoked = madeKey.parse(await server.command('agent', 'create', 'acme/old'));
   await server.command('agent', 'revoke', revoked.id);
   const wrong = [undefined, otherChecksum(server.agent.key), revoked.key, 'x', 'pk_live_'];
@@ -34,7 +34,7 @@ test('73: without a key that counts nobody gets to the first frame', async () =>
   expect(statuses).toEqual(wrong.map(() => 401));
 });
 
-test('73: a revoked key ends its tunnel within a second, and the calls in it with a JSON-RPC error', async () => {
+test('73: agent tunnel: a revoked key ends it within a second, and its calls with a JSON-RPC error', async () => {
   const made = madeKey.parse(await server.command('agent', 'create', 'acme/short'));
   await server.command('server', 'create', 'acme/brief', '--agent', 'short');
   const { key } = madeKey.parse(await server.command('key', 'create', 'acme/brief', '--name', 'k'));
@@ -53,7 +53,7 @@ test('73: a revoked key ends its tunnel within a second, and the calls in it wit
   expect(await refusedDial(server.base, { key: made.key })).toBe(401);
 });
 
-test('74: an agent is asked for what is bound to it, whatever else it announces', async () => {
+test('74: agent tunnel: an agent gets requests only for its bound servers, whatever else it announces', async () => {
   const other = madeKey.parse(await server.command('agent', 'create', 'acme/other'));
   await using intruder = await rawAgent(server.base, { key: other.key, servers: ['sales'] });
   const { status } = await server.call();
@@ -64,7 +64,7 @@ test('74: an agent is asked for what is bound to it, whatever else it announces'
   expect(status).toBe(503);
 });
 
-test('74: frames for the streams of others reach nobody, and a thousand of them end the tunnel', async () => {
+test('74: agent tunnel: frames for other streams reach no one, and a thousand of them end the tunnel', async () => {
   await using honest = await server.connect();
   const other = madeKey.parse(await server.command('agent', 'create', 'acme/liar'));
   await using liar = await rawAgent(server.base, { key: other.key, servers: ['sales'] });
@@ -84,7 +84,7 @@ test.each([
   ['a frame that is too long', Buffer.alloc(65_542, types.data), 1009],
   ['a text message', '{"type":1}', 1003],
   ['a frame before HELLO', wireFrame(types.data, 1), 4403],
-])('74: %s ends the tunnel', async (_, message, code) => {
+])('74: agent tunnel: %s ends it', async (_, message, code) => {
   await using agent = await server.connect({ servers: undefined });
   agent.socket.send(message);
 
@@ -92,7 +92,7 @@ test.each([
   expect((await server.request('/healthz')).status).toBe(200);
 });
 
-test('75: a browser opens no tunnel, whatever its key, and is told nothing about it', async () => {
+test('75: agent tunnel: a browser cannot open one, whatever its key, and learns nothing', async () => {
   const headers = { Origin: 'https://evil.example' };
 
   expect(await refusedDial(server.base, { key: server.agent.key, headers })).toBe(403);
@@ -101,7 +101,7 @@ test('75: a browser opens no tunnel, whatever its key, and is told nothing about
   expect(await refusedDial(server.base, { key: server.agent.key, headers: own })).toBe(403);
 });
 
-test('75: two agents with one key both serve, and every answer is its own', async () => {
+test('75: agent tunnel: two agents with one key both serve, and no answers are mixed up', async () => {
   await using one = await server.connect();
   await using two = await server.connect();
   const nonces = Array.from({ length: 200 }, (_, index) => `nonce ${index}.`);
@@ -114,36 +114,38 @@ test('75: two agents with one key both serve, and every answer is its own', asyn
   expect((served[0] ?? 0) + (served[1] ?? 0)).toBe(200);
 });
 
-test('75: two agents serve one server, and the calls of one that dies move to the other', async () => {
-  const dying: WireFrame[] = [];
-  await using survivor = await server.connect({ hello: { instance: 'survivor' } });
-  await using one = await server.connect({
-    hello: { instance: 'one' },
-    onFrame: (frame) => void dying.push(frame),
-  });
-  const opened = (frames: readonly WireFrame[]) =>
-    frames.filter(({ type }) => type === types.open).length;
-  const calls = Array.from({ length: 40 }, (_, index) => server.call(`first ${index}.`));
-  await expect.poll(() => opened(dying), { timeout: 20_000 }).toBeGreaterThan(0);
-  await expect
-    .poll(() => opened(dying) + opened(survivor.frames), { timeout: 20_000 })
-    .toBe(calls.length);
-  const taken = opened(dying);
-  one.socket.terminate();
-  const answers = await Promise.all(calls);
-  const next = await Promise.all(
-    Array.from({ length: 40 }, (_, index) => server.call(`next ${index}.`)),
+test('75: agent tunnel: when one of two agents of a server dies, its calls fail and later ones use the other', async () => {
+  const { key: other } = madeKey.parse(
+    await server.command('key', 'create', 'acme/sales', '--name', 'other'),
   );
+  const count = 20;
+  const opened = ({ frames }: RawAgent) => frames.filter(({ type }) => type === types.open).length;
+  const calls = (word: string, key: string) =>
+    Array.from({ length: count }, (_, index) => server.call(`${word} ${index}.`, { key }));
+  await using dying = await server.connect({
+    hello: { instance: 'dying' },
+    onFrame: () => undefined,
+  });
+  const lost = calls('lost', server.mcpKey);
+  await expect.poll(() => opened(dying), { timeout: 60_000 }).toBe(count);
+  // A new caller goes to the agent with fewer calls, and stays there.
+  await using survivor = await server.connect({ hello: { instance: 'survivor' } });
+  const kept = await Promise.all(calls('kept', other));
+  dying.socket.terminate();
+  const ended = await Promise.all(lost);
+  const next = await Promise.all(calls('next', server.mcpKey));
 
-  const kept = answers.filter(({ text }, index) => text.includes(`"first ${index}."`));
-  const failed = answers.filter(({ errorCode }) => errorCode !== undefined);
-  expect([failed.length, kept.length]).toEqual([taken, calls.length - taken]);
-  next.forEach(({ status, text }, index) => {
-    expect([status, text]).toEqual([200, expect.stringContaining(`"next ${index}."`)]);
+  expect(ended.map(({ status, errorCode }) => [status, errorCode])).toEqual(
+    lost.map(() => [502, -32000]),
+  );
+  expect(opened(survivor)).toBe(2 * count);
+  [...kept, ...next].forEach(({ status, text }, index) => {
+    const nonce = `${index < count ? 'kept' : 'next'} ${index % count}.`;
+    expect([status, text]).toEqual([200, expect.stringContaining(`"${nonce}"`)]);
   });
 });
 
-test('a dial that names another subprotocol, another host or no WebSocket is refused', async () => {
+test('agent tunnel: a request with another subprotocol, another host or no WebSocket is refused', async () => {
   const { key } = server.agent;
 
   expect(await refusedDial(server.base, { key, subprotocols: ['other'] })).toBe(400);
@@ -153,7 +155,7 @@ test('a dial that names another subprotocol, another host or no WebSocket is ref
   expect(plain.status).toBe(426);
 });
 
-test('a request that asks for a protocol nobody speaks is answered as if it had not', async () => {
+test('upgrade: a request for an unknown protocol is answered as if it had not asked', async () => {
   const headers = { Connection: 'Upgrade, HTTP2-Settings', Upgrade: 'h2c' };
   const { request } = await import('node:http');
   const status = await new Promise((resolve, reject) => {
@@ -168,7 +170,7 @@ test('a request that asks for a protocol nobody speaks is answered as if it had 
   expect(status).toBe(200);
 });
 
-test('44: who tries one key after another is not listened to any more', async () => {
+test('44: agent tunnel: an address that tries one key after another gets 429', async () => {
   await using alone = await agentServer();
   const statuses: number[] = [];
   for (let count = 0; count < 21; count += 1) {

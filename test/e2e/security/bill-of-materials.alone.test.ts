@@ -88,13 +88,13 @@ async function bundledAgain(folder: string, options: InputOptions) {
 describe.each([
   ['proxy', 'latchkey', ['latchkey@0.1.0']],
   ['server', 'latchkey-server', ['latchkey-server@0.1.0']],
-] as const)('the bill of materials of %s', (program, name, own) => {
+] as const)('bill of materials of %s', (program, name, own) => {
   const folder = join(root, program);
   beforeAll(() => {
     execFileSync(process.execPath, [join(root, 'build.ts')], { stdio: 'inherit' });
   }, 120_000);
 
-  test('names the packages whose modules are in the published file, and no other', async () => {
+  test('it names exactly the packages whose modules are in the published file', async () => {
     const { dependencies = {} } = manifestSchema.parse(readJson(join(folder, 'package.json')));
     const outside = Object.keys(dependencies);
     const again = await bundledAgain(folder, {
@@ -116,7 +116,7 @@ describe.each([
     expect(bom.components.map(named).sort()).toEqual([...withoutOwn, `rolldown@${version}`].sort());
   });
 
-  test('says of every package what package-lock.json says', () => {
+  test('its entries match package-lock.json', () => {
     const { components } = bomIn(join(folder, 'dist'));
     const ofRegistry = components.filter(({ purl }) => purl !== undefined);
     const inLock = Object.entries(locked).map(([place, { version, integrity }]) => ({
@@ -139,12 +139,12 @@ describe.each([
     }
     // What is not of the registry is ours, and has no name there.
     expect(components.filter(({ purl }) => purl === undefined).map(named)).toEqual(
-      program === 'server' ? ['latchkey@0.1.0'] : [],
+      program === 'server' ? ['latchkey-mcp@0.1.0', 'latchkey@0.1.0'] : [],
     );
   });
 });
 
-test('the tray app is built with a bill of materials, of the app, its preload and its windows', async () => {
+test('bill of materials of the tray app: it covers the app, its preload script and its windows', async () => {
   await using folder = await temporaryFolder('tray-bill');
   await buildTray(folder.path);
   const { metadata, components } = bomIn(folder.path);

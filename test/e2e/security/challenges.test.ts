@@ -1,14 +1,15 @@
 import { createHmac, randomBytes } from 'node:crypto';
-
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-
-import { hashSecret } from '#server/credentials/secret-format';
-import { cookieName } from '#server/http/cookies';
-import { csrfToken } from '#server/people/csrf-token';
-import { passwordHashing } from '#server/people/password-hashing';
-import { randomToken } from '#server/people/start-session';
+import { passwordHashing } from '#server/accounts/passwords';
+import { csrfToken, randomToken } from '#server/accounts/sessions';
+import { listPasskeys, replacePasswordHash } from '#server/db/authenticators';
+import { linkIdentity } from '#server/db/people';
+import { listSessions } from '#server/db/sessions';
+import { hashSecret } from '#server/oauth/secrets';
+import { cookieName } from '#server/web/page-request';
 import { hiddenFields } from '#support/granting-server';
+import { newestEvents } from '#support/newest-events';
 import { pageApp, type PageApp } from '#support/page-app';
 import { softAuthenticator } from '#support/soft-authenticator';
 
@@ -63,10 +64,10 @@ const redated = (challenge: string, expiresAt: number) => {
 
 const now = () => app.server.clock.now();
 const sessionsOf = async (userId: string) =>
-  (await app.server.stores.sessions.list(userId, now())).length;
+  (await listSessions(app.server.stores.db, userId, now())).length;
 const spentRows = () => app.server.stores.db.selectFrom('spent_challenge').selectAll().execute();
 const refusalsOf = async (userId: string) => {
-  const events = await app.server.stores.audit.newest(1000);
+  const events = await newestEvents(app.server.stores.db, 1000);
   const own = events.filter(({ actor }) => actor === `user:${userId}`);
   return own
     .filter(({ outcome }) => outcome === 'refused')
@@ -76,7 +77,11 @@ const refusalsOf = async (userId: string) => {
 /** Somebody who joined by single sign-on, and so has no password. */
 const joinedBySso = async (userId: string) => {
   const browser = await app.browser(userId, undefined, 2);
-  await app.server.stores.identities.link('https://id.example', userId, userId);
+  await linkIdentity(app.server.stores.db, {
+    issuer: 'https://id.example',
+    subject: userId,
+    userId,
+  });
   return browser;
 };
 /** The same with an authenticator app: its codes, and those for when it is lost. */
@@ -95,7 +100,7 @@ const withApp = async (browser: { cookie: string; csrfToken: string; userId: str
 };
 const withPassword = async (userId: string) => {
   const hash = await passwordHashing({ log2Cost: 8 }).hash(password);
-  await app.server.stores.passwords.set(userId, hash);
+  await replacePasswordHash(app.server.stores.db, userId, hash);
 };
 /** Proves the password in this browser: the challenge that its code page carries. */
 const proved = async (browser: Anonymous, userId: string) => {
@@ -125,7 +130,7 @@ const forgeries = (browser: Anonymous, userId: string, expiresAt: number) =>
   );
 
 test.each(['code', 'recoveryCode'] as const)(
-  '92: a %s alone opens no session for somebody who joined by single sign-on',
+  '92: second factor: a %s alone opens no session for a person who joined by single sign-on',
   async (which) => {
     const userId = `user_sso_${which}`;
     const dana = await withApp(await joinedBySso(userId));
@@ -145,7 +150,7 @@ test.each(['code', 'recoveryCode'] as const)(
   },
 );
 
-test('92: a forged challenge opens no session for somebody without password and without app', async () => {
+test('92: forged challenge: it opens no session for a person with neither password nor app', async () => {
   const userId = 'user_sso_bare';
   await joinedBySso(userId);
   const before = await sessionsOf(userId);
@@ -160,7 +165,7 @@ test('92: a forged challenge opens no session for somebody without password and 
   expect(await sessionsOf(userId)).toBe(before);
 });
 
-test('92: after the password a code and a recovery code still open one session each', async () => {
+test('92: second factor: after the password a code and a recovery code open one session each', async () => {
   const userId = 'user_both';
   const browser = await app.browser(userId);
   const dana = await withApp(browser);
@@ -176,7 +181,7 @@ test('92: after the password a code and a recovery code still open one session e
   expect((await bringCode(two, byRecovery)).status).toBe(303);
 });
 
-test('91: a challenge issued for something else proves no password', async () => {
+test('91: sign-in challenge: one issued for another purpose, person or browser proves no password', async () => {
   const [userId, eve] = ['user_else', 'user_else_eve'];
   const dana = await withApp(await app.browser(userId));
   await withApp(await app.browser(eve));
@@ -208,7 +213,7 @@ test('91: a challenge issued for something else proves no password', async () =>
   expect((await bringCode(browser, right)).status).toBe(303);
 });
 
-test('91: the challenge of a code counts once and for five minutes', async () => {
+test('91: sign-in challenge: one for a code is valid once, for five minutes', async () => {
   const userId = 'user_once';
   const dana = await withApp(await app.browser(userId));
   await withPassword(userId);
@@ -227,7 +232,7 @@ test('91: the challenge of a code counts once and for five minutes', async () =>
   expect([first, second, soon, await bring(late)]).toEqual([303, 403, 303, 403]);
 });
 
-test('91: a passkey answers no challenge but one that this server issued', async () => {
+test('91: passkey: it signs in only with a challenge that this server issued', async () => {
   const userId = 'user_passkey';
   const owner = await app.browser(userId);
   const authenticator = softAuthenticator(app.server.base);
@@ -262,7 +267,7 @@ test('91: a passkey answers no challenge but one that this server issued', async
   expect([right.status, (await answerTo(issued)).status]).toEqual([200, 403]);
 });
 
-test('91: a passkey is not added with a challenge made from the session cookie', async () => {
+test('91: passkey: none is added with a challenge made from the session cookie', async () => {
   const userId = 'user_adding';
   const owner = await app.browser(userId);
   const sessionToken = owner.cookie.split('=')[1] ?? '';
@@ -272,10 +277,10 @@ test('91: a passkey is not added with a challenge made from the session cookie',
   const answer = await json(owner, '/account/passkeys', { name: 'x', credential });
 
   expect(answer.status).toBe(403);
-  expect(await app.server.stores.passkeys.list(userId)).toEqual([]);
+  expect(await listPasskeys(app.server.stores.db, userId)).toEqual([]);
 });
 
-test('91: three hundred requests of nobody with made-up challenges leave nothing behind', async () => {
+test('91: forged challenges: three hundred anonymous requests leave nothing in the database', async () => {
   const userId = 'user_quiet';
   await joinedBySso(userId);
   const { connection } = app.server.stores;
@@ -305,7 +310,7 @@ test('91: three hundred requests of nobody with made-up challenges leave nothing
   expect(rows()).toEqual(before);
 });
 
-test('91: what is kept of spent challenges ends with them', async () => {
+test('91: spent challenges: their records are deleted when the challenges expire', async () => {
   const browser = anonymous();
   const spend = async () => {
     const state = await providerState(browser);

@@ -28,7 +28,7 @@ const changes = async () =>
   );
 const known = async () => Object.values(await gateway.command('server', 'tools', 'acme/fixture'));
 
-test('79: a tool that turned into another one is flagged, and the change is in the audit log once', async () => {
+test('79: changed tool: it is flagged, and the change is audited once', async () => {
   describeEcho(upstream, 'Echoes.');
   await list();
   await expect.poll(known, patience).toMatchObject([
@@ -49,7 +49,7 @@ test('79: a tool that turned into another one is flagged, and the change is in t
   await expect.poll(changes, patience).toMatchObject([{ target: 'tool:acme/fixture/echo' }]);
 });
 
-test('79: where changed tools are withheld nobody sees or calls one, from that very list on, until somebody accepts it', async () => {
+test('79: changed tool: if withheld, it is neither listed nor callable from that list on, until accepted', async () => {
   await gateway.command('server', 'update', 'acme/fixture', '--changed-tools', 'withhold');
   const before = await list();
   const refused = await call('echo');

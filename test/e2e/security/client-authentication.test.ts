@@ -3,7 +3,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { exportJWK, SignJWT } from 'jose';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 
-import { createKeyedClient } from '#server/credentials/create-keyed-client';
+import { createKeyedClient } from '#server/oauth/create-credentials';
 import { fakeClock } from '#support/fake-clock';
 import { grantingServer, type Browser, type GrantingServer } from '#support/granting-server';
 
@@ -69,7 +69,7 @@ async function keyed(): Promise<Made> {
   const chosen = { name: 'Keyed', serverId: 'srv_sales', redirectUris: [redirectUri] };
   const made = await createKeyedClient(
     { ...chosen, scopes: ['mcp:tools:read'], jwks: JSON.stringify(await jwks()) },
-    { clients: server.stores.clients, clock },
+    { db: server.stores.db, clock },
   );
   return { id: made.id, proof: () => assertion(made.id) };
 }
@@ -92,8 +92,8 @@ describe.each<[string, () => Promise<Made>]>([
     async () => described({ token_endpoint_auth_method: 'private_key_jwt', jwks: await jwks() }),
   ],
   ['created by an administrator with keys', keyed],
-])('101: a client %s', (_, make) => {
-  test('redeems no code without authenticating, and the code stays good', async () => {
+])('101: client authentication: a client %s', (_, make) => {
+  test('cannot redeem a code without authenticating, and the code stays valid', async () => {
     const { id, proof } = await make();
     const issued = await code(id);
     const bare = await server.redeem(issued, asked(id));
@@ -103,7 +103,7 @@ describe.each<[string, () => Promise<Made>]>([
     expect(proved.status).toBe(200);
   });
 
-  test('refreshes, revokes and introspects nothing without authenticating', async () => {
+  test('cannot refresh, revoke or introspect without authenticating', async () => {
     const { id, proof } = await make();
     const issued = await code(id);
     const { json } = await server.redeem(issued, { ...asked(id), ...(await proof()) });
@@ -122,7 +122,7 @@ describe.each<[string, () => Promise<Made>]>([
     );
   });
 
-  test('refreshes nothing without authenticating, whatever its code was redeemed with', async () => {
+  test('cannot refresh without authenticating, however its code was redeemed', async () => {
     const { id, proof } = await make();
     const issued = await code(id);
     const { json } = await server.redeem(issued, { ...asked(id), ...(await proof()) });
@@ -140,8 +140,8 @@ describe.each<[string, () => Promise<Made>]>([
     'created by an administrator with a secret',
     async () => ({ id: server.client.id, proof: async () => ({}) }),
   ],
-])('101: a client %s', (_, make) => {
-  test('redeems, refreshes and revokes without a secret', async () => {
+])('101: public client: a client %s', (_, make) => {
+  test('can redeem, refresh and revoke without a secret', async () => {
     const { id } = await make();
     const but =
       id === server.client.id ? { ...asked(id), redirect_uri: server.redirectUri } : asked(id);
@@ -156,7 +156,7 @@ describe.each<[string, () => Promise<Made>]>([
   });
 });
 
-test('101: a document that turns to private_key_jwt ends refreshing without authentication', async () => {
+test('101: client authentication: a document that changes to private_key_jwt ends refresh without it', async () => {
   const { id, proof } = await described({ token_endpoint_auth_method: 'none' });
   const { json } = await server.redeem(await code(id), asked(id));
   const refreshToken = String(json['refresh_token']);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 
-import { fetchText } from '#server/outbound/fetch-text';
+import { fetchText } from '#server/outbound/guarded-fetch';
 import { countedServer, type CountedServer } from '#support/counted-server';
 import { fakeClock, type FakeClock } from '#support/fake-clock';
 import { grantingServer, type Browser, type GrantingServer } from '#support/granting-server';
@@ -60,7 +60,7 @@ const ask = (path: string, but = {}, browser = dana) =>
     ...but,
   });
 
-test('a client is who its document says, for the server that the request names', async () => {
+test('client metadata document: it identifies the client, for the server that the request names', async () => {
   documents['/right.json'] = described('/right.json');
   const but = {
     client_id: `${origin}/right.json`,
@@ -78,7 +78,7 @@ test('a client is who its document says, for the server that the request names',
   expect(json['refresh_token']).toMatch(/^rt_/);
 });
 
-test('76: nothing is fetched before somebody has signed in', async () => {
+test('76: client metadata document: none is fetched before a person has signed in', async () => {
   const before = site.seen.length;
   const answer = await server.authorize(undefined, { client_id: `${origin}/unseen.json` });
 
@@ -87,7 +87,7 @@ test('76: nothing is fetched before somebody has signed in', async () => {
   expect(site.seen).toHaveLength(before);
 });
 
-describe('76: an address that is not on the public internet is not a client', () => {
+describe('76: client metadata document: a URL that is not on the public internet is not a client', () => {
   test.each([
     'https://127.0.0.1/c.json',
     'https://2130706433/c.json',
@@ -108,7 +108,7 @@ describe('76: an address that is not on the public internet is not a client', ()
   });
 });
 
-describe('77: a document is refused', () => {
+describe('77: a client metadata document is refused', () => {
   test.each<[string, string, unknown]>([
     ['above 20 KB', '/long.json', described('/long.json', { padding: 'x'.repeat(20_480) })],
     ['that is slow', '/slow.json', undefined],
@@ -146,7 +146,7 @@ describe('77: a document is refused', () => {
   });
 });
 
-test('77: a document is read again after an hour, and a changed redirect list then counts', async () => {
+test('77: client metadata document: read again after an hour, and then its new redirect URIs apply', async () => {
   documents['/moving.json'] = described('/moving.json');
   expect((await ask('/moving.json')).status).toBe(200);
   documents['/moving.json'] = described('/moving.json', {
@@ -160,14 +160,14 @@ test('77: a document is read again after an hour, and a changed redirect list th
   expect((await ask('/moving.json', { redirect_uri: 'https://client.test/new' })).status).toBe(200);
 });
 
-describe('102: a metadata document', () => {
+describe('102: a client metadata document', () => {
   const fetchesOf = (path: string) => site.seen.filter((seen) => seen.path === path).length;
 
   test.each([
     ['that is not there', '/gone.json', undefined],
     ['that is no client', '/nobody.json', described('/elsewhere.json')],
   ])(
-    '%s is not fetched again for a minute, for anybody, and the page says when it is',
+    '%s is not fetched again for a minute, for anyone, and the page says when it will be',
     async (_, path, document) => {
       if (document !== undefined) documents[path] = document;
       const first = await (await ask(path)).text();
@@ -187,7 +187,7 @@ describe('102: a metadata document', () => {
     },
   );
 
-  test('that many ask for at once is fetched once', async () => {
+  test('requested many times at once is fetched once', async () => {
     documents['/crowded.json'] = described('/crowded.json');
     const people = await Promise.all([1, 2, 3, 4, 5, 6, 7, 8].map(() => server.browser()));
     const answers = await Promise.all(people.map((person) => ask('/crowded.json', {}, person)));
@@ -196,7 +196,7 @@ describe('102: a metadata document', () => {
     expect(fetchesOf('/crowded.json')).toBe(1);
   });
 
-  test('after five others in a minute makes one person wait, and nobody else', async () => {
+  test('makes a person wait after five others in a minute, and only that person', async () => {
     const before = site.seen.length;
     const paths = [1, 2, 3, 4, 5, 6, 7, 8].map((n) => `/many-${n}.json`);
     for (const path of paths) documents[path] = described(path);
@@ -218,7 +218,7 @@ describe('102: a metadata document', () => {
   });
 });
 
-test("the proxy's own document is published, and a client without being fetched", async () => {
+test('client metadata document: the proxy’s own one is published, and is a client without being fetched', async () => {
   const url = `${server.base}/oauth/clients/latchkey.json`;
   const document: Record<string, unknown> = JSON.parse(await (await fetch(url)).text());
   const answer = await server.authorize(dana, {

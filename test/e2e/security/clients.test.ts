@@ -4,7 +4,7 @@ import { request } from 'node:http';
 import { exportJWK, SignJWT, UnsecuredJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 
-import { createClient } from '#server/credentials/create-client';
+import { createClient } from '#server/oauth/create-credentials';
 import { runProgram } from '#support/processes';
 import {
   grantingServer,
@@ -31,7 +31,7 @@ const register = async (metadata: object, headers: Record<string, string> = {}) 
   return { status: answer.status, json };
 };
 
-describe('23: registration refuses', () => {
+describe('23: dynamic registration refuses', () => {
   test.each([
     'javascript:alert(1)',
     'data:text/html,x',
@@ -62,7 +62,7 @@ describe('23: registration refuses', () => {
   });
 });
 
-test('a client that registers itself belongs to no server and needs a resource', async () => {
+test('dynamic registration: the client belongs to no server and has to name a resource', async () => {
   const { status, json } = await register({
     redirect_uris: ['http://127.0.0.1/callback'],
     client_name: 'Registered',
@@ -81,7 +81,7 @@ test('a client that registers itself belongs to no server and needs a resource',
   expect(Buffer.from(payload, 'base64url').toString()).toContain(`"aud":"${resource}"`);
 });
 
-test('a client that registers itself gets nothing by client credentials', async () => {
+test('dynamic registration: the client gets no token by client credentials', async () => {
   const { json } = await register({ redirect_uris: ['https://app.example/cb'] });
 
   const answer = await server.post('/api/oauth/token', {
@@ -93,7 +93,7 @@ test('a client that registers itself gets nothing by client credentials', async 
   expect(answer).toMatchObject({ status: 400, json: { error: 'unauthorized_client' } });
 });
 
-test('without the option nobody registers', async () => {
+test('dynamic registration: refused unless it is enabled', async () => {
   await using closed = await grantingServer();
   const { status } = await fetch(`${closed.base}/api/oauth/register`, { method: 'POST' });
   const metadata = await fetch(`${closed.base}/.well-known/oauth-authorization-server`);
@@ -112,7 +112,7 @@ describe('43: private_key_jwt', () => {
     const chosen = { name: 'Keyed', serverId: 'srv_sales', jwks };
     const made = await createClient(
       { ...chosen, scopes: ['mcp:tools:read'], redirectUris: ['http://127.0.0.1/callback'] },
-      { clients: server.stores.clients, clock },
+      { db: server.stores.db, clock },
     );
     ({ id, secret } = made);
   });
@@ -131,7 +131,7 @@ describe('43: private_key_jwt', () => {
     });
   const invalidClient = { status: 401, json: { error: 'invalid_client' } };
 
-  test('a right assertion counts once', async () => {
+  test('a valid assertion is accepted once', async () => {
     const assertion = await sign();
 
     expect((await bring(assertion)).status).toBe(200);
@@ -144,15 +144,15 @@ describe('43: private_key_jwt', () => {
     ['another subject', { sub: 'client_other' }],
     ['no jti', { jti: undefined }],
     ['several audiences', { aud: ['https://other.example', 'x'] }],
-  ])('with %s it is refused', async (_, but) => {
+  ])('an assertion with %s is refused', async (_, but) => {
     expect(await bring(await sign(but))).toMatchObject(invalidClient);
   });
 
-  test('with more than five minutes to live it is refused', async () => {
+  test('an assertion with a lifetime over five minutes is refused', async () => {
     expect(await bring(await sign({}, '10 minutes'))).toMatchObject(invalidClient);
   });
 
-  test('unsigned, or signed with what everybody knows, it is refused', async () => {
+  test('an assertion that is unsigned, or signed with public data, is refused', async () => {
     const claims = { jti: randomUUID(), iss: id, sub: id, aud: server.base };
     const unsigned = new UnsecuredJWT(claims).setExpirationTime('60s').encode();
     const shared = await new SignJWT(claims)
@@ -164,7 +164,7 @@ describe('43: private_key_jwt', () => {
     expect(await bring(shared)).toMatchObject(invalidClient);
   });
 
-  test('a secret of such a client counts for nothing', async () => {
+  test('a secret of such a client is worth nothing', async () => {
     const body = { grant_type: 'client_credentials', client_id: id, client_secret: secret };
     const basic = `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`;
 
@@ -178,7 +178,7 @@ describe('43: private_key_jwt', () => {
     ).toMatchObject(invalidClient);
   });
 
-  test('a code of such a client is redeemed with an assertion only', async () => {
+  test('a code of such a client is redeemed only with an assertion', async () => {
     const but = { client_id: id, scope: 'mcp:tools:read' };
     const issued = await server.code(dana, but);
     const bare = await server.redeem(issued, { client_id: id });
@@ -193,7 +193,7 @@ describe('43: private_key_jwt', () => {
   });
 });
 
-test('44: after twenty wrong secrets an address waits, and a right one counts from elsewhere', async () => {
+test('44: lockout: after twenty wrong secrets an address waits, while a right one works from another', async () => {
   await using own = await grantingServer();
   const ask = (secret: string, localAddress: string) =>
     new Promise<{ status: number; retryAfter: string | undefined }>((resolve, reject) => {
@@ -221,7 +221,7 @@ test('44: after twenty wrong secrets an address waits, and a right one counts fr
   expect((await ask(own.client.secret, '127.0.0.3')).status).toBe(200);
 });
 
-test('51: the metadata names every endpoint and method that there is', async () => {
+test('51: authorization server metadata: it names every endpoint and method that exists', async () => {
   const answer = await fetch(`${server.base}/.well-known/oauth-authorization-server`);
 
   expect(answer.headers.get('access-control-allow-origin')).toBe('*');
@@ -241,7 +241,7 @@ test('51: the metadata names every endpoint and method that there is', async () 
   });
 });
 
-test('52: after a rotation old tokens count, new ones name the new key, and both are published', async () => {
+test('52: signing key rotation: old tokens stay valid, new ones name the new key, and both are published', async () => {
   const { accessToken, refreshToken } = await server.signIn(dana);
   const rotated = await runProgram(process.execPath, {
     args: [launcher, 'signing-key', 'rotate', '--json', '--data-dir', server.dataDir],

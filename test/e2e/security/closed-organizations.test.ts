@@ -4,6 +4,7 @@ import { openStores } from '#server/stores';
 import { fakeClock } from '#support/fake-clock';
 import { grantingServer, type Browser, type GrantingServer } from '#support/granting-server';
 import { modern } from '#support/mcp-call';
+import { updateSettings } from '#server/db/settings';
 
 const documentUrl = 'https://client.test/app.json';
 const redirectUri = 'https://client.test/cb';
@@ -38,7 +39,7 @@ beforeEach(async () => {
 /** As another process than the server's changes the setting. */
 async function allowOpenClients(openClientsAllowed: boolean) {
   const stores = await openStores(server.dataDir);
-  await stores.settings.update('org_acme', { openClientsAllowed });
+  await updateSettings(stores.db, 'org_acme', { openClientsAllowed });
   await stores.close();
 }
 
@@ -60,8 +61,8 @@ async function signIn(clientId: string) {
 describe.each([
   ['a client that registered itself', () => registeredId],
   ['a client of a metadata document', () => documentUrl],
-])('94: in a closed organization %s', (_, idOf) => {
-  test('has its access tokens refused by the next call, until the organization opens again', async () => {
+])('94: closed organization: %s', (_, idOf) => {
+  test('has its access tokens refused from the next call on, until the organization opens again', async () => {
     const { accessToken } = await signIn(idOf());
     const before = await server.call(accessToken);
     await allowOpenClients(false);
@@ -71,7 +72,7 @@ describe.each([
     expect([before, closed, await server.call(accessToken)]).toEqual([200, 401, 200]);
   });
 
-  test('refreshes nothing, and loses no refresh token by trying', async () => {
+  test('cannot refresh, and loses no refresh token by trying', async () => {
     const { refreshToken } = await signIn(idOf());
     await allowOpenClients(false);
     const closed = await server.refresh(refreshToken, { client_id: idOf() });
@@ -82,7 +83,7 @@ describe.each([
     expect((await server.refresh(refreshToken, { client_id: idOf() })).status).toBe(200);
   });
 
-  test('redeems no code that was issued before', async () => {
+  test('cannot redeem a code issued earlier', async () => {
     const issued = await server.code(dana, asked(idOf()));
     await allowOpenClients(false);
     const closed = await server.redeem(issued, asked(idOf()));
@@ -90,7 +91,7 @@ describe.each([
     expect(closed).toMatchObject({ status: 400, json: { error: 'invalid_grant' } });
   });
 
-  test('gets no code, although the person allowed it before', async () => {
+  test('gets no code, although the person had allowed it', async () => {
     await server.code(dana, asked(idOf()));
     await allowOpenClients(false);
     const answer = await server.authorize(dana, asked(idOf()));
@@ -111,7 +112,7 @@ describe.each([
   });
 });
 
-test("94: in a closed organization an administrator's client keeps its tokens", async () => {
+test('94: closed organization: clients of an administrator keep their tokens', async () => {
   const { accessToken, refreshToken } = await server.signIn(dana);
   await allowOpenClients(false);
 
@@ -119,7 +120,7 @@ test("94: in a closed organization an administrator's client keeps its tokens", 
   expect((await server.refresh(refreshToken)).status).toBe(200);
 });
 
-test('94: in a closed organization introspection calls no token of a registered client active', async () => {
+test('94: closed organization: introspection reports tokens of registered clients as inactive', async () => {
   const answer = await fetch(`${server.base}/api/oauth/register`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
+import { insertClient, revokeClient } from '#server/db/clients';
+import { revokeGrantsOfPerson } from '#server/db/grants';
 import { fakeClock, type FakeClock } from '#support/fake-clock';
 import { grantingServer, type Browser, type GrantingServer } from '#support/granting-server';
+import { deleteUser } from '#server/db/people';
+import { newestEvents } from '#support/newest-events';
 
 let server: GrantingServer;
 let dana: Browser;
@@ -10,7 +14,7 @@ const otherId = 'client_other';
 beforeAll(async () => {
   server = await grantingServer();
   dana = await server.browser();
-  await server.stores.clients.add({
+  await insertClient(server.stores.db, {
     id: otherId,
     name: 'Other',
     serverId: 'srv_sales',
@@ -25,10 +29,10 @@ beforeAll(async () => {
 afterAll(() => server[Symbol.asyncDispose]());
 
 const events = async (at = server) =>
-  (await at.stores.audit.newest(10)).map(({ action }) => action);
+  (await newestEvents(at.stores.db, 10)).map(({ action }) => action);
 
-describe('29: a code needs no secret', () => {
-  test('where client credentials do', async () => {
+describe('29: authorization code: a public client needs no secret', () => {
+  test('where client credentials require one', async () => {
     const { status } = await server.post('/api/oauth/token', {
       grant_type: 'client_credentials',
       client_id: server.client.id,
@@ -48,7 +52,7 @@ describe('29: a code needs no secret', () => {
   });
 });
 
-test('24: the answer says all that RFC 6749 asks for and is kept nowhere', async () => {
+test('24: token response: it contains what RFC 6749 requires and is not cached', async () => {
   const { headers, json } = await server.redeem(await server.code(dana));
 
   expect(headers.get('cache-control')).toBe('no-store');
@@ -64,14 +68,14 @@ test('24: the answer says all that RFC 6749 asks for and is kept nowhere', async
 test.each([
   ['another redirect_uri', { redirect_uri: 'http://127.0.0.1:1/callback' }],
   ['no redirect_uri', { redirect_uri: undefined }],
-])('31: a code with %s is invalid_grant', async (_, but) => {
+])('31: authorization code: with %s it is invalid_grant', async (_, but) => {
   expect(await server.redeem(await server.code(dana), but)).toMatchObject({
     status: 400,
     json: { error: 'invalid_grant' },
   });
 });
 
-test('31: a code of another client is invalid_grant', async () => {
+test('31: authorization code: one of another client is invalid_grant', async () => {
   expect(await server.redeem(await server.code(dana), { client_id: otherId })).toMatchObject({
     status: 400,
     json: { error: 'invalid_grant' },
@@ -83,7 +87,7 @@ test.each([
   ['no', undefined],
   ['a verifier of 31 characters', 'v'.repeat(31)],
   ['a verifier of 129 characters', 'v'.repeat(129)],
-])('32: %s code_verifier burns the code', async (_, verifier) => {
+])('32: PKCE: %s code_verifier invalidates the code', async (_, verifier) => {
   const issued = await server.code(dana);
   const wrong = await server.redeem(issued, { code_verifier: verifier });
   const right = await server.redeem(issued);
@@ -92,7 +96,7 @@ test.each([
   expect([right.status, right.json['error']]).toEqual([400, 'invalid_grant']);
 });
 
-test('33: a code without a challenge cannot exist', async () => {
+test('33: PKCE: no code is issued without a challenge', async () => {
   const answer = await server.authorize(dana, {
     code_challenge: undefined,
     code_challenge_method: undefined,
@@ -101,7 +105,7 @@ test('33: a code without a challenge cannot exist', async () => {
   expect(new URL(answer.headers.get('location') ?? '').searchParams.has('code')).toBe(false);
 });
 
-test('34: a code used twice takes back at once what the first use gave', async () => {
+test('34: authorization code: a second use revokes what the first one issued', async () => {
   const issued = await server.code(dana);
   const first = await server.redeem(issued);
   const accessToken = String(first.json['access_token']);
@@ -115,7 +119,7 @@ test('34: a code used twice takes back at once what the first use gave', async (
   expect(await events()).toContain('authorization-code.reuse');
 });
 
-test('35: of fifty exchanges of one code at once, one succeeds', async () => {
+test('35: authorization code: of fifty concurrent exchanges exactly one succeeds', async () => {
   const issued = await server.code(dana);
 
   const all = await Promise.all(Array.from({ length: 50 }, () => server.redeem(issued)));
@@ -123,7 +127,7 @@ test('35: of fifty exchanges of one code at once, one succeeds', async () => {
   expect(all.filter(({ status }) => status === 200)).toHaveLength(1);
 });
 
-test('38: two refreshes at once get the same successor, and one chain goes on', async () => {
+test('38: refresh token: two concurrent uses get the same successor, which continues one chain', async () => {
   const { refreshToken } = await server.signIn(dana);
   const [one, two] = await Promise.all([
     server.refresh(refreshToken),
@@ -138,7 +142,7 @@ test('38: two refreshes at once get the same successor, and one chain goes on', 
   expect((await server.refresh(String(next.json['refresh_token']))).status).toBe(200);
 });
 
-test('39: a refresh is for its client, never wider, and may be narrower', async () => {
+test('39: refresh token: for its own client only; scopes can be narrowed but not widened', async () => {
   const { refreshToken } = await server.signIn(dana);
   const foreign = await server.refresh(refreshToken, { client_id: otherId });
   const wider = await server.refresh(refreshToken, { scope: 'mcp:resources:read' });
@@ -151,7 +155,7 @@ test('39: a refresh is for its client, never wider, and may be narrower', async 
   expect(full.json['scope']).toBe('mcp:tools:read mcp:tools:execute');
 });
 
-test('41: resource must be what was granted, and the audience is exactly that', async () => {
+test('41: resource: it must be what was granted, and the audience is exactly that', async () => {
   const { accessToken, refreshToken } = await server.signIn(dana);
   const other = await server.refresh(refreshToken, { resource: `${server.base}/mcp/acme/support` });
   const [, payload = ''] = accessToken.split('.');
@@ -164,7 +168,7 @@ test('41: resource must be what was granted, and the audience is exactly that', 
   });
 });
 
-test('47: a refresh token is revoked with its access tokens, by client_id alone if granted so', async () => {
+test('47: refresh token: revoked with its access tokens, by client_id alone for a public client', async () => {
   const { accessToken, refreshToken } = await server.signIn(dana);
   const { status } = await server.post('/api/oauth/revoke', {
     token: refreshToken,
@@ -177,7 +181,7 @@ test('47: a refresh token is revoked with its access tokens, by client_id alone 
   expect(await events()).toContain('grant.revoke');
 });
 
-test('47: a refresh token of another client gets 200 and goes on working', async () => {
+test('47: refresh token: revoking another client’s one gets 200 and has no effect', async () => {
   const { accessToken, refreshToken } = await server.signIn(dana);
   const { status } = await server.post('/api/oauth/revoke', {
     token: refreshToken,
@@ -189,7 +193,7 @@ test('47: a refresh token of another client gets 200 and goes on working', async
   expect((await server.refresh(refreshToken)).status).toBe(200);
 });
 
-test('47: what was granted to a client that proved itself, it revokes only by proving itself', async () => {
+test('47: refresh token: a confidential client can revoke it only by authenticating', async () => {
   const proof = { client_secret: server.client.secret };
   const { json } = await server.redeem(await server.code(dana), proof);
   const token = String(json['refresh_token']);
@@ -203,15 +207,15 @@ test('47: what was granted to a client that proved itself, it revokes only by pr
   expect((await server.refresh(token, proof)).status).toBe(200);
 });
 
-describe('48: everything that depends on it ends at once with', () => {
+describe('48: a grant and all its tokens end immediately with', () => {
   test.each([
     [
       'the membership',
       (id: string) =>
         server.stores.db.deleteFrom('membership').where('person_id', '=', id).execute(),
     ],
-    ['the person', (id: string) => server.stores.users.remove(id)],
-    ['the password', (id: string) => server.stores.grants.revokeAll(id, 1)],
+    ['the person', (id: string) => deleteUser(server.stores.db, id)],
+    ['the password', (id: string) => revokeGrantsOfPerson(server.stores.db, id, 1)],
   ])('%s', async (_, end) => {
     const eve = await server.browser();
     const { accessToken, refreshToken } = await server.signIn(eve);
@@ -227,7 +231,7 @@ describe('48: everything that depends on it ends at once with', () => {
     await using own = await grantingServer();
     const { accessToken, refreshToken } = await own.signIn(await own.browser());
 
-    await own.stores.clients.revoke(own.client.id, 1);
+    await revokeClient(own.stores.db, own.client.id, 1);
 
     expect(await own.call(accessToken)).toBe(401);
     expect((await own.refresh(refreshToken)).status).toBe(401);
@@ -242,7 +246,7 @@ describe('49: introspection', () => {
       ...fields,
     });
 
-  test('is only for a client that proves itself', async () => {
+  test('it requires client authentication', async () => {
     const { status } = await server.post('/api/oauth/introspect', {
       client_id: server.client.id,
       token: 'x',
@@ -251,7 +255,7 @@ describe('49: introspection', () => {
     expect(status).toBe(401);
   });
 
-  test('says what an access token and a refresh token are good for', async () => {
+  test('it describes a valid access token and a valid refresh token', async () => {
     const { accessToken, refreshToken } = await server.signIn(dana);
 
     expect((await introspect({ token: accessToken })).json).toMatchObject({
@@ -263,7 +267,7 @@ describe('49: introspection', () => {
     expect((await introspect({ token: refreshToken })).json).toMatchObject({ active: true });
   });
 
-  test('says nothing of one that is garbage, revoked or spent', async () => {
+  test('it reports garbage, revoked and spent tokens as inactive', async () => {
     const { accessToken, refreshToken } = await server.signIn(dana);
     const { json } = await server.refresh(refreshToken);
     const spent = await introspect({ token: refreshToken });
@@ -279,7 +283,7 @@ describe('49: introspection', () => {
   });
 });
 
-describe('with a clock that the test turns', () => {
+describe('codes and refresh tokens with a fake clock', () => {
   let clock: FakeClock;
   let timed: GrantingServer;
   let eve: Browser;
@@ -290,14 +294,14 @@ describe('with a clock that the test turns', () => {
   });
   afterAll(() => timed[Symbol.asyncDispose]());
 
-  test('36: a code is over after 60 seconds', async () => {
+  test('36: authorization code: it expires after 60 seconds', async () => {
     const issued = await timed.code(eve);
     await clock.advance(60);
 
     expect((await timed.redeem(issued)).json['error']).toBe('invalid_grant');
   });
 
-  test('37: a refresh token used again after the grace period ends its whole family', async () => {
+  test('37: refresh token: a use after the grace period revokes its whole family', async () => {
     const { accessToken, refreshToken } = await timed.signIn(eve);
     const { json } = await timed.refresh(refreshToken);
     await clock.advance(31);
@@ -310,14 +314,14 @@ describe('with a clock that the test turns', () => {
     expect(await events(timed)).toContain('refresh-token.reuse');
   });
 
-  test('40: a refresh token ends unused after 30 days', async () => {
+  test('40: refresh token: it expires after 30 days without use', async () => {
     const { refreshToken } = await timed.signIn(eve);
     await clock.advance(30 * 86_400);
 
     expect((await timed.refresh(refreshToken)).json['error']).toBe('invalid_grant');
   });
 
-  test('40: a grant ends after 180 days', async () => {
+  test('40: grant: it ends after 180 days', async () => {
     let { refreshToken } = await timed.signIn(await timed.browser());
     for (let month = 0; month < 6; month += 1) {
       await clock.advance(29 * 86_400);

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 
-import { createClient } from '#server/credentials/create-client';
-import { allScopes } from '#server/credentials/scope';
+import { revokeClient, updateClient } from '#server/db/clients';
+import { insertServer } from '#server/db/servers';
+import { createClient } from '#server/oauth/create-credentials';
+import { allScopes } from '#server/oauth/scopes';
 import { fakeClock } from '#support/fake-clock';
 import {
   cookieHash,
@@ -9,6 +11,8 @@ import {
   type Browser,
   type GrantingServer,
 } from '#support/granting-server';
+import { updateSettings } from '#server/db/settings';
+import { newestEvents } from '#support/newest-events';
 
 const clock = fakeClock();
 const site = 'https://client.test/cb';
@@ -23,13 +27,13 @@ beforeAll(async () => {
 });
 afterAll(() => server[Symbol.asyncDispose]());
 beforeEach(async () => {
-  await server.stores.settings.update('org_acme', {
+  await updateSettings(server.stores.db, 'org_acme', {
     openClientsAllowed: true,
     secondFactorRequired: false,
   });
   const chosen = { serverId: 'srv_sales', scopes: allScopes, redirectUris: [site] };
   const made = { name: 'Own', jwks: undefined, ...chosen };
-  own = (await createClient(made, { clients: server.stores.clients, clock })).id;
+  own = (await createClient(made, { db: server.stores.db, clock })).id;
   const answer = await fetch(`${server.base}/api/oauth/register`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -52,7 +56,7 @@ const asked = (clientId: string) => ({
   resource: `${server.base}/mcp/acme/sales`,
 });
 const audited = async () => {
-  const [newest] = await server.stores.audit.newest(1);
+  const [newest] = await newestEvents(server.stores.db, 1);
   return newest && `${newest.actor} ${newest.action} ${newest.outcome} ${newest.target}`;
 };
 const count = async (table: 'authorization_code' | 'consent') => {
@@ -114,7 +118,7 @@ const changes: [string, Change][] = [
     'the client may have less',
     {
       idOf: () => own,
-      change: () => server.stores.clientDirectory.update(own, { scopes: ['mcp:tools:read'] }),
+      change: () => updateClient(server.stores.db, own, { scopes: ['mcp:tools:read'] }),
       says: /covers less than this page showed/,
     },
   ],
@@ -123,7 +127,7 @@ const changes: [string, Change][] = [
     {
       idOf: () => registered,
       scope: 'mcp:tools:read',
-      change: () => server.stores.settings.update('org_acme', { openClientsAllowed: false }),
+      change: () => updateSettings(server.stores.db, 'org_acme', { openClientsAllowed: false }),
       says: /accepts only applications that its administrators created/,
     },
   ],
@@ -131,13 +135,13 @@ const changes: [string, Change][] = [
     'the organization requires a second factor',
     {
       idOf: () => own,
-      change: () => server.stores.settings.update('org_acme', { secondFactorRequired: true }),
+      change: () => updateSettings(server.stores.db, 'org_acme', { secondFactorRequired: true }),
       says: /second factor/,
     },
   ],
 ];
 
-describe('105: rights that change between page and answer are an error that says so, when', () => {
+describe('105: consent: if rights are lost while the page is open, the answer is an error that says so:', () => {
   test.each(changes)('%s', async (_, { idOf, scope, change, says }) => {
     const clientId = idOf();
     const answer = await allowAfter(change, { ...asked(clientId), ...(scope && { scope }) });
@@ -153,14 +157,14 @@ describe('105: rights that change between page and answer are an error that says
     );
   });
 
-  test('the server is another one of the same name', async () => {
-    const { organizations, db } = server.stores;
+  test('the server was replaced by another one of the same name', async () => {
+    const { db } = server.stores;
     const place = { id: 'srv_old', organizationId: 'org_acme', name: 'moved' };
     const upstream = { kind: 'demo' } as const;
-    await organizations.addServer({ ...place, upstream, createdAt: clock.now() });
+    await insertServer(db, { ...place, upstream, createdAt: clock.now() });
     const replaced = async () => {
       await db.deleteFrom('mcp_server').where('id', '=', 'srv_old').execute();
-      await organizations.addServer({
+      await insertServer(db, {
         ...place,
         id: 'srv_new',
         upstream,
@@ -177,7 +181,7 @@ describe('105: rights that change between page and answer are an error that says
   });
 });
 
-test('105: rights that grew since the page was shown grant no more than it showed', async () => {
+test('105: consent: rights gained while the page is open are not granted', async () => {
   await setRole('member');
   const page = await (await server.authorize(dana, asked(own))).text();
   await setRole('admin');
@@ -193,13 +197,12 @@ test('105: rights that grew since the page was shown grant no more than it showe
   expect(rows).toEqual([{ scopes: '["mcp:tools:read"]' }]);
 });
 
-describe('105: a client that changes between page and answer gets nothing, which is written down, when', () => {
+describe('105: consent: a client changed while the page is open gets nothing, and this is audited:', () => {
   test.each([
-    ['it was revoked', () => server.stores.clients.revoke(own, clock.now())],
+    ['it was revoked', () => revokeClient(server.stores.db, own, clock.now())],
     [
       'the redirect URI is no longer its own',
-      () =>
-        server.stores.clientDirectory.update(own, { redirectUris: ['https://client.test/new'] }),
+      () => updateClient(server.stores.db, own, { redirectUris: ['https://client.test/new'] }),
     ],
   ])('%s', async (_, change) => {
     const answer = await allowAfter(change, asked(own));
@@ -216,7 +219,7 @@ describe('105: a client that changes between page and answer gets nothing, which
   });
 });
 
-test('105: who denies after rights changed has denied', async () => {
+test('105: consent: denying after rights changed counts as denied', async () => {
   const page = await (await server.authorize(dana, asked(own))).text();
   await setRole('member');
   const denied = await server.decide(dana, page, 'deny');
@@ -225,7 +228,7 @@ test('105: who denies after rights changed has denied', async () => {
   expect(await audited()).toBe(`user:${dana.userId} consent.deny done ${own} acme/sales`);
 });
 
-test('105: who signed out meanwhile has decided nothing', async () => {
+test('105: consent: a decision after signing out has no effect', async () => {
   const page = await (await server.authorize(dana, asked(own))).text();
   const before = await audited();
   await server.stores.db

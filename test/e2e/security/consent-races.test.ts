@@ -1,16 +1,18 @@
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 
+import { insertClient } from '#server/db/clients';
 import { hiddenFields } from '#support/granting-server';
+import { newestEvents } from '#support/newest-events';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
 let app: PageApp;
 beforeAll(async () => {
   app = await pageApp();
-  const { clients } = app.server.stores;
+  const { db } = app.server.stores;
   const none = { jwks: undefined, secretHash: undefined, secretHint: undefined };
   const site = { id: 'client_site', name: 'Site', serverId: 'srv_sales', createdAt: 0 };
   const redirectUris = ['https://app.example/cb'];
-  await clients.add({ ...site, ...none, scopes: ['mcp:tools:read'], redirectUris });
+  await insertClient(db, { ...site, ...none, scopes: ['mcp:tools:read'], redirectUris });
 });
 afterAll(() => app[Symbol.asyncDispose]());
 
@@ -29,38 +31,36 @@ const allow = async (browser: SignedInBrowser) => {
   const body = new URLSearchParams({ ...fields, decision: 'allow' }).toString();
   return app.post({ path: '/oauth/consent', cookie: browser.cookie, body });
 };
-/** The password is replaced in the moment in which a code is made. */
-const replaced = ({ userId }: SignedInBrowser) => {
-  const { codes, passwords } = app.server.stores;
-  const add = codes.add.bind(codes);
-  vi.spyOn(codes, 'add').mockImplementationOnce(async (...code) => {
-    await passwords.set(userId, 'hash');
-    await add(...code);
-  });
+/** The session ends in the moment in which a code is stored, as it does when the password is replaced. */
+const endsSession = ({ userId }: SignedInBrowser) => {
+  const { connection } = app.server.stores;
+  connection.exec(`create temp trigger ends_${userId} before insert on main.authorization_code
+    when new.person_id = '${userId}'
+    begin delete from browser_session where person_id = new.person_id; end`);
 };
 
-test('48: a code made while the session ended is handed to nobody, asked for the first time', async () => {
+test('48: consent: a code created while the session ends is not handed out, on a first consent', async () => {
   const browser = await app.browser('user_first');
-  replaced(browser);
+  endsSession(browser);
 
   expect((await allow(browser)).location).toBe('/sign-in');
 });
 
-test('48: a code made while the session ended is handed to nobody, with a remembered consent', async () => {
+test('48: consent: a code created while the session ends is not handed out, on a remembered consent', async () => {
   const browser = await app.browser('user_again');
   const first = await allow(browser);
-  replaced(browser);
+  endsSession(browser);
   const { status, location } = await ask(browser);
 
   expect(first.location).toMatch(/[?]code=code_/);
   expect([status, location]).toEqual([303, '/sign-in']);
 });
 
-test('88: a code that a remembered consent gives is written down, with where it was asked from', async () => {
+test('88: consent: a code issued by a remembered consent is audited with the address of the request', async () => {
   const browser = await app.browser('user_noted');
   await allow(browser);
   await ask(browser);
-  const [newest] = await app.server.stores.audit.newest(1);
+  const [newest] = await newestEvents(app.server.stores.db, 1);
 
   expect(newest).toMatchObject({
     actor: 'user:user_noted',

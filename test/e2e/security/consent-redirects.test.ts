@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 
 import { fakeClock } from '#support/fake-clock';
 import { grantingServer, type Browser, type GrantingServer } from '#support/granting-server';
+import { updateSettings } from '#server/db/settings';
 
 const documentUrl = 'https://client.test/app.json';
 const site = 'https://client.test/cb';
@@ -31,7 +32,7 @@ beforeAll(async () => {
 afterAll(() => server[Symbol.asyncDispose]());
 beforeEach(async () => {
   dana = await server.browser();
-  await server.stores.settings.update('org_acme', { openClientsAllowed: true });
+  await updateSettings(server.stores.db, 'org_acme', { openClientsAllowed: true });
 });
 
 const uris = [site, 'http://127.0.0.1/cb'];
@@ -55,7 +56,7 @@ describe.each([
   ['a metadata document, to loopback', () => documentUrl, loopback],
   ['a dynamic registration, to its site', () => registered, site],
   ['a dynamic registration, to loopback', () => registered, loopback],
-])('98: nobody is redirected to a client of %s without choosing to:', (_, idOf, redirectUri) => {
+])('98: no one is redirected to a client of %s without choosing to:', (_, idOf, redirectUri) => {
   const ask = (but: Fields = {}) =>
     server.authorize(dana, {
       client_id: idOf(),
@@ -97,27 +98,30 @@ describe.each([
     expect(await seen(await ask(but))).toEqual(pageAbout(code));
   });
 
-  test('a person who cannot use the server', async () => {
+  test('a person who may not use the server', async () => {
     await server.stores.db.deleteFrom('membership').where('person_id', '=', dana.userId).execute();
 
     expect(await seen(await ask())).toEqual(pageAbout('access_denied'));
   });
 
   test('an organization that accepts only clients of its administrators', async () => {
-    await server.stores.settings.update('org_acme', { openClientsAllowed: false });
+    await updateSettings(server.stores.db, 'org_acme', { openClientsAllowed: false });
 
     expect(await seen(await ask())).toEqual(pageAbout('access_denied'));
   });
 
-  test.each(['allow', 'deny'] as const)('until they choose: %s', async (decision) => {
-    const decided = await server.decide(dana, await (await ask()).text(), decision);
+  test.each(['allow', 'deny'] as const)(
+    'they are redirected once they choose: %s',
+    async (decision) => {
+      const decided = await server.decide(dana, await (await ask()).text(), decision);
 
-    expect(decided.status).toBe(303);
-    expect(decided.headers.get('location')).toContain(redirectUri);
-  });
+      expect(decided.status).toBe(303);
+      expect(decided.headers.get('location')).toContain(redirectUri);
+    },
+  );
 });
 
-test("98: the proxy's own document, whose loopback addresses we name, is told by a redirect", async () => {
+test('98: consent: errors for the proxy’s own loopback client are redirected to it', async () => {
   const answer = await server.authorize(dana, {
     client_id: `${server.base}/oauth/clients/latchkey.json`,
     redirect_uri: 'http://127.0.0.1:50123/callback',

@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-import { createClient } from '#server/credentials/create-client';
+import { listGrantsOfPerson } from '#server/db/grants';
+import { createClient } from '#server/oauth/create-credentials';
 import {
   grantingServer,
   hiddenFields,
   type Browser,
   type GrantingServer,
 } from '#support/granting-server';
+import { newestEvents } from '#support/newest-events';
 
 let server: GrantingServer;
 let dana: Browser;
@@ -18,7 +20,7 @@ afterAll(() => server[Symbol.asyncDispose]());
 
 const locationOf = (answer: Response) => new URL(answer.headers.get('location') ?? 'none:');
 const answered = (answer: Response) => Object.fromEntries(locationOf(answer).searchParams);
-const events = async () => (await server.stores.audit.newest(10)).map(({ action }) => action);
+const events = async () => (await newestEvents(server.stores.db, 10)).map(({ action }) => action);
 const count = async (table: 'oauth_grant' | 'authorization_code') => {
   const all = await server.stores.db
     .selectFrom(table)
@@ -32,17 +34,17 @@ async function siteClient(name: string, redirectUri: string) {
   const chosen = { name, serverId: 'srv_sales', redirectUris: [redirectUri], jwks: undefined };
   const clock = { now: () => Math.floor(Date.now() / 1000) };
   const scopes = ['mcp:tools:read', 'mcp:tools:execute'] as const;
-  return createClient({ ...chosen, scopes }, { clients: server.stores.clients, clock });
+  return createClient({ ...chosen, scopes }, { db: server.stores.db, clock });
 }
 
-test('1: an unknown client_id is a page, never a redirect', async () => {
+test('1: authorization request: an unknown client_id gets a page, never a redirect', async () => {
   const answer = await server.authorize(dana, { client_id: 'client_nobody' });
 
   expect(answer.status).toBe(400);
   expect(answer.headers.has('location')).toBe(false);
 });
 
-describe('2: a redirect URI that differs is a page', () => {
+describe('2: authorization request: a redirect URI that differs gets a page', () => {
   test.each([
     'https://app.example/cb/',
     'https://app.example/cb?x=1',
@@ -64,11 +66,11 @@ test.each([
   ['http://localhost:49152/callback', 400],
   ['http://127.0.0.1:49152/other', 400],
   ['https://app.example:8443/cb', 400],
-])('3: the port alone of a loopback redirect is free: %s', async (redirectUri, status) => {
+])('3: loopback redirect URI: only its port may differ: %s', async (redirectUri, status) => {
   expect((await server.authorize(dana, { redirect_uri: redirectUri })).status).toBe(status);
 });
 
-test('4: an existing grant does not let an unregistered redirect URI through', async () => {
+test('4: authorization request: an existing grant does not allow an unregistered redirect URI', async () => {
   const { id } = await siteClient('Site', 'https://four.example/cb');
   const right = { client_id: id, redirect_uri: 'https://four.example/cb' };
   await server.code(dana, right);
@@ -92,7 +94,7 @@ test.each([
   ['9: response_type code token', { response_type: 'code token' }, 'unsupported_response_type'],
   ['11: an unknown scope', { scope: 'mcp:tools:read root' }, 'invalid_scope'],
   ['11: a scope the client may not have', { scope: 'mcp:server:manage' }, 'invalid_scope'],
-])('%s is told to the client by a redirect, with state and iss', async (_, but, error) => {
+])('%s is reported to the client by a redirect, with state and iss', async (_, but, error) => {
   const answer = await server.authorize(dana, but);
 
   expect(answer.status).toBe(303);
@@ -101,7 +103,7 @@ test.each([
 });
 
 test.each(['client_id', 'redirect_uri', 'scope', 'state', 'code_challenge'])(
-  '8: %s twice is refused without a redirect',
+  '8: authorization request: %s twice is refused without a redirect',
   async (name) => {
     const answer = await server.authorize(dana, {}, `&${name}=x`);
 
@@ -115,13 +117,13 @@ test.each([
   'mcp:tools:execute mcp:tools:read',
   'mcp:tools:read, mcp:tools:execute,,mcp:tools:read',
   'openid profile email offline_access mcp:tools:read mcp:tools:execute',
-])('10, 11: the scope %j grants the same', async (scope) => {
+])('10, 11: scopes: %j grants the same as the client’s own', async (scope) => {
   const { json } = await server.redeem(await server.code(dana, { scope }));
 
   expect(json['scope']).toBe('mcp:tools:read mcp:tools:execute');
 });
 
-test('12: resource must be the one of the client, and one', async () => {
+test('12: resource: exactly one, the client’s own server', async () => {
   const own = `${server.base}/mcp/acme/sales`;
   const other = `${server.base}/mcp/acme/support`;
   const wrong = await server.authorize(dana, { resource: other });
@@ -136,7 +138,7 @@ test('12: resource must be the one of the client, and one', async () => {
   expect((await server.authorize(dana, { resource: own })).status).toBe(200);
 });
 
-test('13: success and denial carry the issuer of the metadata', async () => {
+test('13: authorization response: success and denial carry the issuer of the metadata', async () => {
   const metadata = await fetch(`${server.base}/.well-known/oauth-authorization-server`);
   const document: Record<string, unknown> = JSON.parse(await metadata.text());
   const { issuer, ...rest } = document;
@@ -147,7 +149,7 @@ test('13: success and denial carry the issuer of the metadata', async () => {
   expect(answered(allowed)).toMatchObject({ iss: issuer, code: expect.stringMatching(/^code_/) });
 });
 
-test('14: state comes back as it was, and above 4 KB is refused', async () => {
+test('14: state: it comes back unchanged, and is refused above 4 KB', async () => {
   const state = `ü&+= %00"<>🔑${'x'.repeat(2048)}`;
   const page = await (await server.authorize(dana, { state })).text();
   const allowed = await server.decide(dana, page, 'allow');
@@ -156,7 +158,7 @@ test('14: state comes back as it was, and above 4 KB is refused', async () => {
   expect((await server.authorize(dana, { state: 'x'.repeat(4097) })).status).toBe(400);
 });
 
-test('15: the page cannot be framed, and its form may go to the redirect and nowhere else', async () => {
+test('15: consent page: it cannot be framed, and its form may go to the redirect URI only', async () => {
   const { headers } = await server.authorize(dana, { redirect_uri: 'https://app.example/cb' });
   const policy = headers.get('content-security-policy');
 
@@ -170,7 +172,7 @@ test('15: the page cannot be framed, and its form may go to the redirect and now
 });
 
 test.each(['https://e.test,evil/cb', "https://e.test;script-src'/cb", 'https://[2001:db8::1]/cb'])(
-  '15: the page for the redirect %s, kept from earlier, names its scheme in the policy',
+  '15: consent page: for a stored redirect URI %s, the policy names its scheme',
   async (redirectUri) => {
     const { id } = await siteClient('Earlier', redirectUri);
     const answer = await server.authorize(dana, { client_id: id, redirect_uri: redirectUri });
@@ -184,7 +186,7 @@ test.each(['https://e.test,evil/cb', "https://e.test;script-src'/cb", 'https://[
   },
 );
 
-test('16: no other origin may ask the authorization endpoint', async () => {
+test('16: authorization endpoint: pages of another origin cannot call it', async () => {
   const { headers } = await fetch(`${server.base}/oauth/consent`, {
     method: 'OPTIONS',
     headers: { origin: 'https://evil.example', 'access-control-request-method': 'GET' },
@@ -193,7 +195,7 @@ test('16: no other origin may ask the authorization endpoint', async () => {
   expect([...headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([]);
 });
 
-describe('17: a decision is refused, gives no code and is written down', () => {
+describe('17: consent: a decision is refused, gives no code and is audited', () => {
   const post = (browser: Browser, fields: Record<string, string>) =>
     fetch(`${server.base}/oauth/consent`, {
       method: 'POST',
@@ -235,13 +237,13 @@ describe('17: a decision is refused, gives no code and is written down', () => {
   });
 });
 
-test('18: the decision is answered with 303', async () => {
+test('18: consent: the decision is answered with 303', async () => {
   const page = await (await server.authorize(dana)).text();
 
   expect((await server.decide(dana, page, 'allow')).status).toBe(303);
 });
 
-test('19: a denial goes back as access_denied, and nothing is granted', async () => {
+test('19: consent: a denial is sent back as access_denied, and nothing is granted', async () => {
   const page = await (await server.authorize(dana)).text();
   const before = await count('oauth_grant');
   const answer = await server.decide(dana, page, 'deny');
@@ -256,8 +258,8 @@ test('19: a denial goes back as access_denied, and nothing is granted', async ()
   expect(await events()).toContain('consent.deny');
 });
 
-describe('20: a remembered consent', () => {
-  test('is of one client', async () => {
+describe('20: remembered consent', () => {
+  test('it is for one client', async () => {
     const redirectUri = 'https://twenty.example/cb';
     const one = await siteClient('One', redirectUri);
     const two = await siteClient('Two', redirectUri);
@@ -270,7 +272,7 @@ describe('20: a remembered consent', () => {
     expect(other.status).toBe(200);
   });
 
-  test('covers no wider scope', async () => {
+  test('it covers no wider scopes', async () => {
     const redirectUri = 'https://wider.example/cb';
     const { id } = await siteClient('Wider', redirectUri);
     await server.code(dana, { client_id: id, redirect_uri: redirectUri, scope: 'mcp:tools:read' });
@@ -280,13 +282,13 @@ describe('20: a remembered consent', () => {
     expect(wider.status).toBe(200);
   });
 
-  test('never skips the page for a redirect on this computer', async () => {
+  test('it never skips the page for a loopback redirect', async () => {
     await server.code(dana);
 
     expect((await server.authorize(dana)).status).toBe(200);
   });
 
-  test('is of one person, and goes when it is withdrawn', async () => {
+  test('it is for one person, and ends when it is withdrawn', async () => {
     const fay = await server.browser();
     const redirectUri = 'https://withdrawn.example/cb';
     const { id } = await siteClient('Withdrawn', redirectUri);
@@ -298,7 +300,7 @@ describe('20: a remembered consent', () => {
     const eve = await server.browser();
     const account = await fetch(`${server.base}/account`, { headers: { cookie: fay.cookie } });
     const page = await account.text();
-    const [grant] = await server.stores.grants.list(fay.userId, 0);
+    const [grant] = await listGrantsOfPerson(server.stores.db, fay.userId, 0);
     const action = `/account/grants/${grant?.id}/withdraw`;
 
     expect((await server.authorize(eve, but)).status).toBe(200);
@@ -318,7 +320,7 @@ describe('20: a remembered consent', () => {
   });
 });
 
-test('21: a hostile name is shown escaped, turned nowhere, and cut', async () => {
+test('21: consent page: a hostile client name is escaped, cannot reorder text, and is shortened', async () => {
   const name = `<img src=x onerror=alert(1)>\u202e${'A'.repeat(10_000)}`;
   const { id } = await siteClient(name, 'https://hostile.example/cb');
   const answer = await server.authorize(dana, {
@@ -336,18 +338,18 @@ test('21: a hostile name is shown escaped, turned nowhere, and cut', async () =>
   expect(page).toContain('Use those tools in your name');
 });
 
-test('21: a redirect on this computer is warned of', async () => {
+test('21: consent page: it warns about a loopback redirect', async () => {
   expect(await (await server.authorize(dana)).text()).toContain('a program on this computer');
 });
 
-test('who is not signed in is sent to sign in, and then back', async () => {
+test('authorization request: a person who is signed out signs in first and then returns', async () => {
   const answer = await server.authorize(undefined);
 
   expect(answer.status).toBe(303);
   expect(answer.headers.get('location')).toMatch(/^\/sign-in\?next=%2Foauth%2Fconsent%3Fclient_id/);
 });
 
-test('who does not belong to the organization gets nothing, and the client that waits hears of it', async () => {
+test('authorization request: for a person outside the organization the client gets an error', async () => {
   const eve = await server.browser();
   await server.stores.db.deleteFrom('membership').where('person_id', '=', eve.userId).execute();
   const answer = await server.authorize(eve);

@@ -1,8 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-import { createKey } from '#server/credentials/create-key';
+import { listClientSecrets } from '#server/db/client-secrets';
+import { listGrantsOfPerson } from '#server/db/grants';
+import { insertAgent } from '#server/db/agents';
+import { insertOrganization } from '#server/db/organizations';
+import { insertServer } from '#server/db/servers';
+import { createKey } from '#server/oauth/create-credentials';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 import { deadWebhook } from '#support/webhook-setup';
+import { insertGroup } from '#server/db/groups';
+import { insertInvitation } from '#server/db/invitations';
+import { recordCalls } from '#server/db/rollups';
+import { insertWebhook } from '#server/db/webhooks';
+import { newestEvents } from '#support/newest-events';
 
 /** What a viewer may look at; every other page of an organization takes more. */
 const forViewers = [
@@ -44,18 +54,18 @@ let agentKeyId: string;
 beforeAll(async () => {
   app = await pageApp();
   const { stores, clock, client } = app.server;
-  const ports = { keys: stores.keys, clock };
+  const ports = { db: stores.db, clock };
   const createdAt = clock.now();
   const made = { name: 'key', scopes: ['mcp:tools:read'], expiresAt: undefined } as const;
   const owner = { type: 'server', serverId: 'srv_sales' } as const;
   const key = await createKey({ ...made, owner }, ports);
   const newKey = await createKey({ ...made, owner }, ports);
   const agent = { id: 'agent_1', organizationId: 'org_acme', name: 'office', createdAt };
-  await stores.agents.add(agent);
+  await insertAgent(stores.db, agent);
   const agentOwner = { type: 'agent', agentId: 'agent_1' } as const;
   agentKeyId = (await createKey({ ...made, owner: agentOwner }, ports)).id;
   await app.server.redeem(await app.server.code());
-  const [secret] = await stores.clientSecrets.list(client.id);
+  const [secret] = await listClientSecrets(stores.db, client.id);
   ids = {
     organization: 'acme',
     server: 'sales',
@@ -66,23 +76,23 @@ beforeAll(async () => {
     agent: 'office',
     userId: 'user_mel',
     groupId: 'group_1',
-    grantId: (await stores.grants.list('user_dana', createdAt))[0]?.id ?? '',
+    grantId: (await listGrantsOfPerson(stores.db, 'user_dana', createdAt))[0]?.id ?? '',
     invitationId: 'invitation_1',
     webhookId: 'whk_1',
   };
   await app.browser('user_mel', { organizationId: 'org_acme', role: 'member' });
   const group = { id: 'group_1', organizationId: 'org_acme', name: 'staff', createdAt };
-  await stores.groups.add(group);
+  await insertGroup(stores.db, group);
   const expiresAt = createdAt + 3600;
   const invitation = { id: 'invitation_1', organizationId: 'org_acme', role: 'viewer' } as const;
   const words = { groupIds: [], note: '', createdBy: 'operator', tokenHash: 'hash' };
-  await stores.invitations.add({ ...invitation, ...words, createdAt, expiresAt });
+  await insertInvitation(stores.db, { ...invitation, ...words, createdAt, expiresAt });
   const webhook = { id: 'whk_1', organizationId: 'org_acme', url: deadWebhook, actions: [] };
-  await stores.webhooks.add({ ...webhook, sealedSecret: '', createdAt }, 10);
-  await stores.organizations.add({ id: 'org_globex', name: 'globex', createdAt });
+  await insertWebhook(stores.db, { ...webhook, sealedSecret: '', createdAt }, 10);
+  await insertOrganization(stores.db, { id: 'org_globex', name: 'globex', createdAt });
   const upstream = { kind: 'demo' } as const;
   const web = { id: 'srv_web', organizationId: 'org_globex', name: 'web', upstream, createdAt };
-  await stores.organizations.addServer(web);
+  await insertServer(stores.db, web);
   const mark = ' /dashboard/:organization';
   routes = [...app.reading, ...app.changing]
     .filter((route) => route.includes(mark))
@@ -125,14 +135,14 @@ const statuses = async (
 const all = (wanted: readonly string[], status: number) =>
   Object.fromEntries(wanted.map((route) => [route, status]));
 
-describe('82: the pages of an organization', () => {
-  test('82: there are routes to look at', () => {
+describe('82: dashboard pages of an organization', () => {
+  test('82: there are routes to check', () => {
     expect(routes.length).toBeGreaterThan(40);
     const named = [...forViewers, ...ownOfViewers];
     expect(named.filter((route) => !routes.includes(route))).toEqual([]);
   });
 
-  test('82: for somebody of another organization, none of them exists, and nothing changes', async () => {
+  test('82: for a person of another organization none exists, and nothing changes', async () => {
     const eve = await app.browser('user_eve', { organizationId: 'org_globex', role: 'owner' });
     const before = kept();
 
@@ -145,7 +155,7 @@ describe('82: the pages of an organization', () => {
     expect(plain(known.text)).toBe(plain(unknown.text));
   });
 
-  test('82: in one’s own organization, the ids of another one are not found', async () => {
+  test('82: in one’s own organization, ids of another one are not found', async () => {
     const eve = await app.browser('user_mallory', { organizationId: 'org_globex', role: 'owner' });
     const before = kept();
     const named = routes.filter((route) => /:\w+/.test(route));
@@ -160,10 +170,9 @@ describe('82: the pages of an organization', () => {
     expect(kept()).toEqual(before);
   });
 
-  test('82: in a query, the ids of another organization are not found either', async () => {
+  test('82: ids of another organization in the query are not found either', async () => {
     const eve = await app.browser('user_quinn', { organizationId: 'org_globex', role: 'owner' });
     const dana = await app.browser('user_dee', { organizationId: 'org_acme', role: 'viewer' });
-    const { rollups } = app.server.stores;
     const [serverId, at] = ['srv_sales', app.server.clock.now()];
     const counts = { bucket: 1, calls: 1, toolErrors: 0, refused: 0, upstreamErrors: 0 };
     const subjects = [
@@ -185,7 +194,8 @@ describe('82: the pages of an organization', () => {
     };
 
     const uncalled = await asked('acme', dana);
-    await rollups.record(
+    await recordCalls(
+      app.server.stores.db,
       subjects.map(([kind, subject]) => Object.assign({ at, serverId, kind, subject }, counts)),
     );
 
@@ -194,7 +204,7 @@ describe('82: the pages of an organization', () => {
     expect(await asked('globex', eve)).toEqual(uncalled.map(() => 404));
   });
 
-  test('82: a viewer is told that the role does not allow it, and it is noted', async () => {
+  test('82: a viewer is told that the role does not allow it, and this is audited', async () => {
     const vic = await app.browser('user_vic', { organizationId: 'org_acme', role: 'viewer' });
     const before = kept();
     const allowed = new Set([...forViewers, ...ownOfViewers]);
@@ -205,7 +215,7 @@ describe('82: the pages of an organization', () => {
     const seen = await statuses(refused, vic);
     const looked = await statuses(shown, vic);
     const led = await statuses(ownOfViewers, vic);
-    const noted = await app.server.stores.audit.newest(1000);
+    const noted = await newestEvents(app.server.stores.db, 1000);
 
     expect(seen).toEqual(all(refused, 403));
     expect(looked).toEqual(all(shown, 200));
@@ -217,7 +227,7 @@ describe('82: the pages of an organization', () => {
     expect(refusals.length).toBe(refused.length);
   });
 
-  test('82: whoever is not signed in comes to the sign-in page, and back', async () => {
+  test('82: a person who is signed out is sent to the sign-in page, and then back', async () => {
     const nobody = { userId: '', sessionId: '', cookie: '', csrfToken: '' };
 
     const seen = await statuses(routes, nobody);
@@ -227,7 +237,7 @@ describe('82: the pages of an organization', () => {
     expect(location).toBe('/sign-in?next=%2Fdashboard%2Facme%2Fservers%2Fsales');
   });
 
-  test('86: what is made is shown in the answer that makes it, and in no page after', async () => {
+  test('86: a new secret is shown in the response that creates it, and on no later page', async () => {
     const owner = await app.browser('user_owner', { organizationId: 'org_acme', role: 'owner' });
     const send = (path: string, fields: Record<string, string>) => {
       const body = new URLSearchParams({ csrf_token: owner.csrfToken, ...fields }).toString();

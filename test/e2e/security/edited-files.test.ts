@@ -64,26 +64,29 @@ test.each<[string, object]>([
       },
     },
   ],
-])('104: import leaves %s nowhere in plain text, its own backup included', async (_, entry) => {
-  await using home = await person();
-  const other = { command: 'other', args: ['kept as it is'] };
-  const text = `{\n  // by hand\n  "mcpServers": {\n    "acme": ${JSON.stringify(entry)},\n    "other": ${JSON.stringify(other)}\n  }\n}\n`;
-  await home.write(claude, text);
+])(
+  '104: import: it leaves no plain-text copy of %s, not even in its own backup',
+  async (_, entry) => {
+    await using home = await person();
+    const other = { command: 'other', args: ['kept as it is'] };
+    const text = `{\n  // by hand\n  "mcpServers": {\n    "acme": ${JSON.stringify(entry)},\n    "other": ${JSON.stringify(other)}\n  }\n}\n`;
+    await home.write(claude, text);
 
-  const before = holders(home);
-  const { backups } = await home.json(['import', 'claude-desktop', '--no-check']);
+    const before = holders(home);
+    const { backups } = await home.json(['import', 'claude-desktop', '--no-check']);
 
-  const [backup = ''] = Array.isArray(backups) ? backups.map(String) : [];
-  const kept = (await home.read(backup.slice(home.path.length + 1))) ?? '';
-  expect(before).toHaveLength(1);
-  expect(holders(home)).toEqual([]);
-  expect(kept).toContain('// by hand');
-  expect(kept).toContain('kept as it is');
-  expect(kept).toContain('keychain');
-  expect(kept).toContain(url);
-});
+    const [backup = ''] = Array.isArray(backups) ? backups.map(String) : [];
+    const kept = (await home.read(backup.slice(home.path.length + 1))) ?? '';
+    expect(before).toHaveLength(1);
+    expect(holders(home)).toEqual([]);
+    expect(kept).toContain('// by hand');
+    expect(kept).toContain('kept as it is');
+    expect(kept).toContain('keychain');
+    expect(kept).toContain(url);
+  },
+);
 
-test('104: import takes its secrets out of the backups that install made before, and uninstall still works', async () => {
+test('104: import: it removes its secrets from earlier backups of install, and uninstall still works', async () => {
   await using home = await person();
   const mine = { command: 'mine', args: ['x'] };
   const document = { mcpServers: { acme: mine, sales: { url, apiKey: secret } } };

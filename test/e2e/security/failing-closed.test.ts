@@ -29,7 +29,7 @@ async function whileUnreadable(act: () => Promise<void>): Promise<void> {
   }
 }
 
-test('89: the probes say that it lives and can serve, and nothing else', async () => {
+test('89: health probes: they report that the server is alive and ready, and nothing else', async () => {
   const probes = ['/healthz', '/readyz'].map(async (path) => fetch(base + path));
   const answers = await Promise.all(probes);
   const names = answers.flatMap(({ headers }) => [...headers.keys()]);
@@ -52,7 +52,7 @@ test.each([
   '/version',
   '/env',
   '/.env',
-])('89: there is nothing at %s, for whomever', async (path) => {
+])('89: nothing is served at %s, for anyone', async (path) => {
   const nowhere = await (await fetch(`${base}/nothing-of-the-kind`)).text();
   const asked = [{}, { 'x-api-key': key }, { 'x-forwarded-for': '127.0.0.1' }];
   for (const headers of asked) {
@@ -61,7 +61,7 @@ test.each([
   }
 });
 
-test('90: without its database it lets nobody in, whoever was let in a moment before', async () => {
+test('90: unreadable database: every MCP call is refused, even of callers admitted a moment before', async () => {
   const token = await gateway.newToken('acme/fixture', 'mcp:tools:read');
   const everybody = [{ key }, { token }];
   const statuses = async () =>
@@ -79,7 +79,7 @@ test('90: without its database it lets nobody in, whoever was let in a moment be
   expect(await statuses()).toEqual([200, 200]);
 });
 
-test('90: without its database it gives no token, and says so without a word of it', async () => {
+test('90: unreadable database: no token is issued, and the error reveals nothing of the cause', async () => {
   const made = await gateway.command(
     'client',
     'create',

@@ -106,7 +106,7 @@ const served = () =>
   rawHttp(port, addressed(request([length, 'Connection: close'], toolsList), port));
 const addressed = (bytes: string, to: number) => bytes.replaceAll('HOST', `127.0.0.1:${to}`);
 
-test('69: a request that is not ambiguous is served, in one piece or in chunks', async () => {
+test('69: HTTP framing: an unambiguous request is served, in one piece or in chunks', async () => {
   const close = 'Connection: close';
   const whole = await rawHttp(port, addressed(request([length, close], toolsList), port));
   const inChunks = request(['Transfer-Encoding: chunked', close], chunked);
@@ -116,7 +116,7 @@ test('69: a request that is not ambiguous is served, in one piece or in chunks',
 });
 
 test.for(Object.entries(ambiguous))(
-  '69: %s is a 400 and the connection closes',
+  '69: HTTP framing: %s gets 400 and closes the connection',
   async ([, bytes]) => {
     const answer = await rawHttp(port, addressed(bytes, port));
 
@@ -129,7 +129,7 @@ test.for(Object.entries(ambiguous))(
   },
 );
 
-test('69: what comes behind a body is a request of its own, with its own credential', async () => {
+test('69: HTTP framing: bytes after a body are a separate request with its own credentials', async () => {
   const second = smuggled.replace(/X-API-Key: \S+\r\n/, 'Connection: close\r\n');
   const bytes = request([length], `${toolsList}${second}`);
 
@@ -138,7 +138,7 @@ test('69: what comes behind a body is a request of its own, with its own credent
   expect(statuses).toEqual([200, 401]);
 });
 
-test('69: a body that breaks the framing after its answer gets no second answer', async () => {
+test('69: HTTP framing: a body that breaks it after its response gets no second response', async () => {
   const unsigned = [line, `Host: 127.0.0.1:${port}`, 'Transfer-Encoding: chunked', '', ''];
 
   const answer = await rawHttp(port, [unsigned.join('\r\n'), '', '', 'no chunk\r\n']);
@@ -147,7 +147,7 @@ test('69: a body that breaks the framing after its answer gets no second answer'
   expect(answer.closed).toBe(true);
 });
 
-test('69: garbage behind a whole request is not answered before that request', async () => {
+test('69: HTTP framing: garbage after a complete request is not answered before that request', async () => {
   const bytes = `${request([length], toolsList)}\0garbage\r\n\r\n`;
 
   const { statuses } = await rawHttp(port, addressed(bytes, port));
@@ -155,7 +155,7 @@ test('69: garbage behind a whole request is not answered before that request', a
   expect(statuses).not.toContain(400);
 });
 
-test('69: CONNECT and upgrades lead nowhere', async () => {
+test('69: CONNECT and protocol upgrades are refused', async () => {
   const tunnel = await rawHttp(port, 'CONNECT evil:443 HTTP/1.1\r\nHost: evil\r\n\r\n');
   const upgrade = request(
     [length, 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABk'],
@@ -169,7 +169,7 @@ test('69: CONNECT and upgrades lead nowhere', async () => {
 
 for (const kind of ['nginx', 'caddy'] satisfies FrontKind[]) {
   await suite(kind, `behind ${kind}`, () => {
-    test(`69: nothing is smuggled through ${kind}`, async () => {
+    test(`69: no request is smuggled through ${kind}`, async () => {
       const free = await gatewayBehind(kind);
       await using front = free.front;
       await using behind = free.gateway;

@@ -2,9 +2,11 @@ import { connect, type Socket } from 'node:net';
 
 import { afterAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 
+import { insertOrganization } from '#server/db/organizations';
+import { insertServer } from '#server/db/servers';
 import { systemClock } from '#server/clock/clock';
-import { createKey } from '#server/credentials/create-key';
-import { defaultKeyScopes } from '#server/credentials/scope';
+import { createKey } from '#server/oauth/create-credentials';
+import { defaultKeyScopes } from '#server/oauth/scopes';
 import { jsonLog } from '#server/log/log';
 import { serve } from '#server/serve';
 import { gatewayUnderTest } from '#support/gateway-under-test';
@@ -36,7 +38,7 @@ test.for([
   `${page}.evil`,
   'http://localhost:1',
   `${page}, ${page}`,
-])('64: the Origin %s is a 403, with a credential or without', async (origin) => {
+])('64: Origin: %s gets 403, with or without credentials', async (origin) => {
   for (const method of ['POST', 'OPTIONS', 'GET']) {
     const answer = await mcpCall(endpoint, { key, method, headers: { origin } });
 
@@ -46,7 +48,7 @@ test.for([
   expect(upstream.requests).toEqual([]);
 });
 
-test('64: an allowed Origin, and our own, may call, and only the former needs CORS', async () => {
+test('64: Origin: an allowed one and the server’s own may call, and only the allowed one gets CORS headers', async () => {
   const allowed = await mcpCall(endpoint, { key, headers: { origin: page } });
   const refused = await mcpCall(endpoint, { headers: { origin: page } });
   const preflight = await mcpCall(endpoint, { method: 'OPTIONS', headers: { origin: page } });
@@ -73,7 +75,7 @@ test.for([
   '127.0.0.1:1',
   '',
   'HERE',
-])('64: the Host %s is a 421 on every path but the probes', async (name) => {
+])('64: Host: %s gets 421 on every path except the probes', async (name) => {
   const host = name.replace('HERE', String(port));
   const get = (path: string) =>
     rawHttp(port, `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
@@ -94,7 +96,7 @@ test.for([
   expect(upstream.requests).toEqual([]);
 });
 
-test('64: unless told otherwise it listens on loopback only', async () => {
+test('64: listening address: loopback only, unless configured otherwise', async () => {
   const args = ['-c', `cat /proc/net/tcp /proc/net/tcp6 2>/dev/null`];
   const { stdout } = await runProgram('sh', { args });
   const hex = port.toString(16).toUpperCase().padStart(4, '0');
@@ -109,7 +111,7 @@ test('64: unless told otherwise it listens on loopback only', async () => {
 const maxBytes = 4 * 1024 * 1024;
 const padded = (bytes: number) => toolsList + ' '.repeat(bytes - toolsList.length);
 
-test('68: a body of 4 MiB is served, one byte more is a 413', async () => {
+test('68: request body: 4 MiB is served, and one byte more gets 413', async () => {
   const fits = await mcpCall(endpoint, { key, body: padded(maxBytes) });
   const over = await mcpCall(endpoint, { key, body: padded(maxBytes + 1) });
 
@@ -117,7 +119,7 @@ test('68: a body of 4 MiB is served, one byte more is a 413', async () => {
   expect([over.status, over.errorCode]).toEqual([413, -32600]);
 });
 
-test('68: a body in chunks is a 413 as soon as it is too long', async () => {
+test('68: request body: in chunks it gets 413 as soon as it is too long', async () => {
   const head = ['POST /mcp/acme/fixture HTTP/1.1', `Host: 127.0.0.1:${port}`, `X-API-Key: ${key}`];
   const type = ['Content-Type: application/json', 'Transfer-Encoding: chunked', '', ''];
   const chunk = `100000\r\n${'x'.repeat(0x100000)}\r\n`;
@@ -129,7 +131,7 @@ test('68: a body in chunks is a 413 as soon as it is too long', async () => {
   expect(statuses).toEqual([413]);
 });
 
-test('68: without a credential no body is read', async () => {
+test('68: request body: none is read without credentials', async () => {
   const head = `POST /mcp/acme/fixture HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Length: 999999999`;
   const { statuses } = await rawHttp(port, `${head}\r\n\r\n`, {
     until: (text) => text.includes('401'),
@@ -138,7 +140,7 @@ test('68: without a credential no body is read', async () => {
   expect(statuses).toEqual([401]);
 });
 
-test('68: a header block of more than 16 KB is a 431', async () => {
+test('68: request header: more than 16 KB gets 431', async () => {
   const one = await rawHttp(port, `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(17_000)}\r\n\r\n`);
   const many = `GET / HTTP/1.1\r\nHost: a\r\n${'X: x\r\n'.repeat(4000)}\r\n`;
   const path = await rawHttp(port, `GET /${'x'.repeat(17_000)} HTTP/1.1\r\nHost: a\r\n\r\n`);
@@ -151,7 +153,7 @@ test('68: a header block of more than 16 KB is a 431', async () => {
 });
 
 test.for(['/api/oauth/token', '/mcp/acme/fixture'])(
-  '68: a body that does not arrive in time is a 408 at %s',
+  '68: request body: one that does not arrive in time gets 408 at %s',
   async (path) => {
     const slow = await inProcess(300);
     const head = [`POST ${path} HTTP/1.1`, `Host: 127.0.0.1:${slow.port}`];
@@ -173,7 +175,7 @@ test.for(['/api/oauth/token', '/mcp/acme/fixture'])(
   },
 );
 
-test('68: a header that does not arrive in time is a 408', async () => {
+test('68: request header: one that does not arrive in time gets 408', async () => {
   const slow = await inProcess(300);
 
   const answer = await rawHttp(slow.port, 'POST /mcp/acme/fixture HTTP/1.1\r\nHost', {
@@ -183,7 +185,7 @@ test('68: a header that does not arrive in time is a 408', async () => {
   expect(answer.statuses).toEqual([408]);
 });
 
-test('68: 10,000 idle sockets do not stop a legitimate request', async () => {
+test('68: connections: 10,000 idle sockets do not block a legitimate request', async () => {
   const { stdout } = await runProgram('sh', { args: ['-c', 'ulimit -n'] });
   const count = Math.min(10_000, Number(stdout) - 2000);
   const sockets: Socket[] = [];
@@ -201,7 +203,7 @@ test('68: 10,000 idle sockets do not stop a legitimate request', async () => {
   expect(performance.now() - began).toBeLessThan(2000);
 });
 
-test('70: methods that are none of an endpoint are a 405 that says which are', async () => {
+test('70: MCP endpoint: other methods get 405 with the allowed ones', async () => {
   for (const method of ['PUT', 'PATCH', 'HEAD', 'OPTIONS', 'GET', 'DELETE']) {
     for (const credential of [{ key }, {}]) {
       const answer = await mcpCall(endpoint, { ...credential, method });
@@ -213,7 +215,7 @@ test('70: methods that are none of an endpoint are a 405 that says which are', a
   expect(upstream.requests).toEqual([]);
 });
 
-test('70: GET and DELETE with a session that is not there are a 404', async () => {
+test('70: MCP endpoint: GET and DELETE with an unknown session get 404', async () => {
   for (const method of ['GET', 'DELETE', 'POST']) {
     const headers = { 'mcp-session-id': 'unknown' };
 
@@ -223,7 +225,7 @@ test('70: GET and DELETE with a session that is not there are a 404', async () =
   expect(upstream.requests).toEqual([]);
 });
 
-test('70: a body of another type than JSON is a 415', async () => {
+test('70: MCP endpoint: a body that is not JSON gets 415', async () => {
   const types = ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data', 'json'];
   for (const type of [...types, 'application/json-patch+json', '']) {
     const answer = await mcpCall(endpoint, { key, headers: { 'content-type': type } });
@@ -235,7 +237,7 @@ test('70: a body of another type than JSON is a 415', async () => {
   expect((await mcpCall(endpoint, { key, headers })).status).toBe(200);
 });
 
-test('70: an Accept that excludes both types is a 406, none at all is answered in JSON', async () => {
+test('70: MCP endpoint: an Accept that excludes both types gets 406, and none at all gets JSON', async () => {
   for (const accept of ['text/html', 'application/json;q=0', 'image/*, text/plain']) {
     const answer = await mcpCall(endpoint, { key, headers: { accept } });
 
@@ -256,7 +258,7 @@ test('70: an Accept that excludes both types is a 406, none at all is answered i
   expect(none.text).toMatch(/^content-type: application\/json\r$/im);
 });
 
-test('a flood of made-up sessions leave nothing behind', async () => {
+test('MCP sessions: a flood of made-up session ids leaves nothing behind', async () => {
   const before = await residentBytes();
   for (let round = 0; round < 20; round += 1) {
     const calls = Array.from({ length: 50 }, (_, index) => {
@@ -307,15 +309,15 @@ async function inProcess(requestTimeoutMs: number): Promise<{ port: number; key:
     await server.close();
     await folder[Symbol.asyncDispose]();
   });
-  const { organizations, keys } = server.stores;
+  const { db } = server.stores;
   const clock = systemClock();
   const at = { createdAt: clock.now() };
-  await organizations.add({ id: 'org_1', name: 'acme', ...at });
+  await insertOrganization(db, { id: 'org_1', name: 'acme', ...at });
   const kind = { kind: 'http', url: upstream.url } as const;
   const fixture = { id: 'srv_1', organizationId: 'org_1', name: 'fixture', upstream: kind, ...at };
-  await organizations.addServer(fixture);
+  await insertServer(db, fixture);
   const owner = { type: 'server', serverId: 'srv_1' } as const;
   const made = { name: 'a key', owner, scopes: defaultKeyScopes, expiresAt: undefined };
-  const { key: slowKey } = await createKey(made, { keys, clock });
+  const { key: slowKey } = await createKey(made, { db, clock });
   return { port: own, key: slowKey };
 }

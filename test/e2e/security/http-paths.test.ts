@@ -52,7 +52,7 @@ test.for([
   '/mcp/%zz/b',
   '/mcp/%/b',
   '/mcp/%ff/b',
-])('%s is no endpoint: 404, with a key and without one', async (target) => {
+])('MCP endpoint: %s is not one and gets 404, with or without a key', async (target) => {
   const withKey = await post(target, [host, `X-API-Key: ${gateway.key}`]);
   const without = await post(target, [host]);
 
@@ -62,7 +62,7 @@ test.for([
   expect(upstream.requests).toEqual([]);
 });
 
-test('a whole URL as the target names the host instead of Host', async () => {
+test('absolute request target: its host counts instead of the Host header', async () => {
   const own = `http://127.0.0.1:${gateway.port}/mcp/acme/fixture`;
   const key = `X-API-Key: ${gateway.key}`;
 
@@ -70,7 +70,7 @@ test('a whole URL as the target names the host instead of Host', async () => {
   expect((await post('http://evil/mcp/acme/fixture', [host, key])).statuses).toEqual([421]);
 });
 
-test('names that only prototypes have are ordinary names', async () => {
+test('names of Object.prototype are ordinary organization and server names', async () => {
   for (const name of ['constructor', 'tostring', 'valueof', 'hasownproperty']) {
     const { statuses } = await post(`/mcp/${name}/${name}`, [host]);
 

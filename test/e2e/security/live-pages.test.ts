@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
+import { endSession } from '#server/db/sessions';
+import { removeMember } from '#server/db/people';
+import { updateSettings } from '#server/db/settings';
 
 let app: PageApp;
 beforeAll(async () => {
@@ -16,25 +19,28 @@ const ends: Record<string, (browser: SignedInBrowser) => Promise<unknown>> = {
   'is signed out': ({ cookie, csrfToken }) =>
     app.post({ path: '/sign-out', cookie, body: `csrf_token=${csrfToken}`, headers: form }),
   'is ended from another browser': ({ userId, sessionId }) =>
-    app.server.stores.sessions.end(userId, sessionId),
+    endSession(app.server.stores.db, userId, sessionId),
   'was idle too long': () => app.server.clock.advance(31 * 24 * 3600),
   'leaves the organization': ({ userId }) =>
-    app.server.stores.memberships.remove('org_acme', userId, 'member'),
+    removeMember(app.server.stores.db, 'org_acme', userId, 'member'),
 };
 
-test.each(Object.entries(ends))('80: a live page ends when its browser %s', async (what, end) => {
-  const browser = await app.browser(`user_${what.replaceAll(' ', '_')}`);
-  const stream = await live(browser);
-  await end(browser);
-  // Time alone writes nothing, and is looked at with the next change.
-  await app.browser(`user_other_${what.replaceAll(' ', '_')}`);
+test.each(Object.entries(ends))(
+  '80: live page: its stream ends when its browser %s',
+  async (what, end) => {
+    const browser = await app.browser(`user_${what.replaceAll(' ', '_')}`);
+    const stream = await live(browser);
+    await end(browser);
+    // Time alone writes nothing, and is looked at with the next change.
+    await app.browser(`user_other_${what.replaceAll(' ', '_')}`);
 
-  expect(stream.status).toBe(200);
-  expect(await stream.text).toMatch(/event: over\ndata:\n\n$/);
-  expect((await app.get('/dashboard/acme/live', browser.cookie)).status).not.toBe(200);
-});
+    expect(stream.status).toBe(200);
+    expect(await stream.text).toMatch(/event: over\ndata:\n\n$/);
+    expect((await app.get('/dashboard/acme/live', browser.cookie)).status).not.toBe(200);
+  },
+);
 
-test('a live page for which the database cannot be read is refused, and its connection is not left open', async () => {
+test('live page: refused while the database cannot be read, and its connection is closed', async () => {
   const browser = await app.browser('user_unlucky');
   const { connection } = app.server.stores;
   connection.exec('alter table oauth_client rename to oauth_client_elsewhere');
@@ -46,18 +52,18 @@ test('a live page for which the database cannot be read is refused, and its conn
   expect((await live(browser)).status).toBe(200);
 });
 
-test('83: a live page of one factor ends when the organization asks for two, and one of two stays', async () => {
+test('83: live page: when two factors become required it ends after a one-factor sign-in, and stays after two', async () => {
   const membership = { organizationId: 'org_acme', role: 'member' } as const;
   const one = await live(await app.browser('user_one_factor', membership, 1));
   const browser = await app.browser('user_two_factors', membership, 2);
   const two = await live(browser);
-  const { settings, sessions } = app.server.stores;
-  await settings.update('org_acme', { secondFactorRequired: true });
+  const { db } = app.server.stores;
+  await updateSettings(db, 'org_acme', { secondFactorRequired: true });
   const ended = await one.text;
-  await settings.update('org_acme', { secondFactorRequired: false });
+  await updateSettings(db, 'org_acme', { secondFactorRequired: false });
   const stays = Symbol('stays');
   const still = await Promise.race([two.text, Promise.resolve(stays)]);
-  await sessions.end(browser.userId, browser.sessionId);
+  await endSession(db, browser.userId, browser.sessionId);
 
   expect(ended).toMatch(/event: over\ndata:\n\n$/);
   expect(still).toBe(stays);

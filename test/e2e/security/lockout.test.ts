@@ -1,10 +1,9 @@
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-
-import { cookieName } from '#server/http/cookies';
-import { csrfToken } from '#server/people/csrf-token';
-import { passwordHashing } from '#server/people/password-hashing';
-import { randomToken } from '#server/people/start-session';
+import { passwordHashing } from '#server/accounts/passwords';
+import { csrfToken, randomToken } from '#server/accounts/sessions';
+import { replacePasswordHash } from '#server/db/authenticators';
+import { cookieName } from '#server/web/page-request';
 import { hiddenFields } from '#support/granting-server';
 import { pageApp, type PageApp } from '#support/page-app';
 
@@ -52,7 +51,7 @@ const person = async (name: string) => {
   const userId = `user_${name}`;
   const browser = await app.browser(userId);
   const hash = await passwordHashing({ log2Cost: 8 }).hash(password);
-  await app.server.stores.passwords.set(userId, hash);
+  await replacePasswordHash(app.server.stores.db, userId, hash);
   return { ...browser, email: `${userId}@example.com` };
 };
 /** A browser that signed in before, at an address that somebody else guesses from later. */
@@ -92,7 +91,7 @@ const guessWithoutEnd = async (
   return answers;
 };
 
-test('93: one address that guesses passwords without end keeps the right one out nowhere else', async () => {
+test('93: lockout: endless password guessing from one address does not lock the owner out elsewhere', async () => {
   const { email } = await person('without_end');
   const known = await knownBrowser(email);
   const guesser = browserAt(attacker);
@@ -111,7 +110,7 @@ test('93: one address that guesses passwords without end keeps the right one out
   expect(await browserAt(attacker).signIn(email)).toBe(429);
 });
 
-test('93: one address that goes through every account keeps no known browser and no other network out', async () => {
+test('93: lockout: one address trying every account locks out no known browser and no other network', async () => {
   const { email } = await person('sprayed');
   const known = await knownBrowser(email);
   const guesser = browserAt(attacker);
@@ -130,7 +129,7 @@ test('93: one address that goes through every account keeps no known browser and
 });
 
 test.each(['user_parallel@example.com', 'nobody@example.com'])(
-  '93: eight guessers at one address get ten looks at %s, and two seconds later one more',
+  '93: lockout: eight guessers at one address get ten tries at %s, and one more two seconds later',
   async (email) => {
     if (email.startsWith('user_')) await person('parallel');
     const guess = (guesser: number) => guessers[guesser]?.signIn(email, 'wrong') ?? 0;
@@ -144,7 +143,7 @@ test.each(['user_parallel@example.com', 'nobody@example.com'])(
   },
 );
 
-test('93: eight guessers at one address get thirty looks at as many accounts', async () => {
+test('93: lockout: eight guessers at one address get thirty tries across all accounts', async () => {
   const guessers = times(8, () => browserAt(attacker));
 
   const looked = await looks(10, async (guesser, round) => {
@@ -155,7 +154,7 @@ test('93: eight guessers at one address get thirty looks at as many accounts', a
   expect(looked).toBe(30);
 });
 
-test('93: eight guessers with a network for each guess get a hundred looks at an account, and then wait', async () => {
+test('93: lockout: guessers with a new network for each try get a hundred tries at an account, then wait', async () => {
   const { email } = await person('distributed');
   const known = await knownBrowser(email);
   const guess = (guesser: number, round: number) =>
@@ -174,7 +173,7 @@ test('93: eight guessers with a network for each guess get a hundred looks at an
   expect(await browserAt(elsewhere).signIn(email)).toBe(303);
 });
 
-test('93: a browser that signed in before waits for its own guesses only, and so does everybody else', async () => {
+test('93: known browser: it waits only for its own guesses, and no one else waits for them', async () => {
   const { email } = await person('own_guesses');
   const known = await knownBrowser(email, elsewhere);
 
@@ -185,7 +184,7 @@ test('93: a browser that signed in before waits for its own guesses only, and so
   expect(await browserAt(elsewhere).signIn(email)).toBe(303);
 });
 
-test('93: a browser is known for the accounts that signed in there, and for no other', async () => {
+test('93: known browser: only for the accounts that signed in there', async () => {
   const [dana, eve] = [await person('known_dana'), await person('known_eve')];
   const evesBrowser = await knownBrowser(eve.email);
   await looks(10, () => browserAt(attacker).signIn(dana.email, 'wrong'));
@@ -202,7 +201,7 @@ test('93: a browser is known for the accounts that signed in there, and for no o
   expect(await shared.signIn(eve.email)).toBe(303);
 });
 
-test('93: a cookie that this server did not give makes no browser known', async () => {
+test('93: known browser: a cookie that this server did not set does not make it known', async () => {
   const { email } = await person('made_up');
   const guesser = browserAt(attacker);
   const guess = async () => {
@@ -214,7 +213,7 @@ test('93: a cookie that this server did not give makes no browser known', async 
   expect(await looks(10, guess)).toBe(10);
 });
 
-test('80, 93: the cookie of a known browser is bound to the host, and a new one is given to each', async () => {
+test('80, 93: known browser: its cookie is bound to the host, and each browser gets its own', async () => {
   const { email } = await person('cookie');
   const name = cookieName('latchkey-device', app.server.base);
   const [one, two] = [await knownBrowser(email), await knownBrowser(email)];
@@ -246,11 +245,11 @@ const enrolled = async (name: string) => {
   await send('/account/second-factor/confirm', { code: codeNow() });
   await app.server.clock.advance(30);
   const hash = await passwordHashing({ log2Cost: 8 }).hash(password);
-  await app.server.stores.passwords.set(browser.userId, hash);
+  await replacePasswordHash(app.server.stores.db, browser.userId, hash);
   return { email: `${browser.userId}@example.com`, codeNow };
 };
 
-test('93: somebody at one address who has the password and guesses codes keeps the right code out nowhere else', async () => {
+test('93: lockout: guessing codes with the right password does not lock the owner out elsewhere', async () => {
   const { email, codeNow } = await enrolled('codes');
   const bring = async (browser: Browser, code: string) => {
     const page = (await browser.post('/sign-in', { email, password })).text;
@@ -277,7 +276,7 @@ test('93: somebody at one address who has the password and guesses codes keeps t
   expect(await bring(browserAt(attacker), codeNow())).toBe(429);
 });
 
-test('93: eight guessers at one address get five looks at codes, and twenty from everywhere', async () => {
+test('93: lockout: eight guessers get five tries at codes from one address, and twenty from all', async () => {
   const { email } = await enrolled('parallel_codes');
   const asked = async (address: string) => {
     const browser = browserAt(address);
@@ -296,7 +295,7 @@ test('93: eight guessers at one address get five looks at codes, and twenty from
   expect([fromOne, fromMany]).toEqual([5, 15]);
 });
 
-test('93: what is stored of guesses ends after a day, and twenty browsers of a person are known', async () => {
+test('93: lockout: records of guesses expire after a day, and twenty browsers of a person are known', async () => {
   const { email } = await person('bounded');
   const rows = async (table: 'failed_attempt' | 'known_browser') =>
     (await app.server.stores.db.selectFrom(table).selectAll().execute()).length;

@@ -24,7 +24,7 @@ const ordinary = 'mcp:tools:read mcp:tools:execute mcp:resources:read';
 const metadata = `resource_metadata="${base}/.well-known/oauth-protected-resource/mcp/acme/fixture"`;
 const scope = `scope="${ordinary}"`;
 
-test('53: no credential is a 401 that says where to sign in, and no error', async () => {
+test('53: MCP endpoint: without credentials it answers 401 with the metadata URL and no error code', async () => {
   const answer = await mcpCall(endpoint);
 
   expect(answer.status).toBe(401);
@@ -32,7 +32,7 @@ test('53: no credential is a 401 that says where to sign in, and no error', asyn
   expect(upstream.requests).toEqual([]);
 });
 
-test('53: a credential in the query or in the body is none', async () => {
+test('53: credentials: those in the query or the body are ignored', async () => {
   const names = ['access_token', 'api_key', 'x-api-key', 'key', 'authorization'];
   for (const name of names) {
     const inQuery = await mcpCall(`${endpoint}?${name}=${key}`);
@@ -52,14 +52,14 @@ test('53: a credential in the query or in the body is none', async () => {
   expect(upstream.requests).toEqual([]);
 });
 
-test('53: a credential that the query repeats does not get into the log', async () => {
+test('53: credentials: one repeated in the query does not appear in the log', async () => {
   await mcpCall(`${endpoint}?access_token=${key}`);
 
   expect(gateway.log()).toContain('"status":401');
   expect(gateway.log()).not.toContain(key);
 });
 
-test('56: tools/call with mcp:tools:read alone is a 403 and the upstream sees nothing', async () => {
+test('56: scopes: tools/call with only mcp:tools:read gets 403, and the upstream sees nothing', async () => {
   const token = await gateway.newToken('acme/fixture', 'mcp:tools:read');
   const { key: readingKey } = await gateway.newKey('acme/fixture', '--scope', 'mcp:tools:read');
   const call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}';
@@ -77,7 +77,7 @@ test('56: tools/call with mcp:tools:read alone is a 403 and the upstream sees no
   expect((await mcpCall(endpoint, { token })).status).toBe(200);
 });
 
-test('56: every method of a scope is refused without it, and needs-no-scope methods are not', async () => {
+test('56: scopes: each method is refused without its scope, and methods without a scope are not', async () => {
   const without = async (granted: string) =>
     (await gateway.newKey('acme/fixture', '--scope', granted)).key;
   const server = await without('mcp:server:read');
@@ -115,7 +115,7 @@ test('56: every method of a scope is refused without it, and needs-no-scope meth
   }
 });
 
-test('56: a header cannot make a call look like one that is allowed', async () => {
+test('56: scopes: a header cannot disguise a forbidden call as an allowed one', async () => {
   const { key: readingKey } = await gateway.newKey('acme/fixture', '--scope', 'mcp:tools:read');
   const body = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}';
   for (const version of [undefined, '2025-11-25', '2026-07-28']) {
@@ -130,7 +130,7 @@ test('56: a header cannot make a call look like one that is allowed', async () =
   expect(upstream.requests).toEqual([]);
 });
 
-test('57: a method in no row of the scope table is -32601 and is never forwarded', async () => {
+test('57: scopes: a method outside the scope table gets -32601 and is never forwarded', async () => {
   const unknown = [
     'foo',
     'tools/delete',
@@ -158,7 +158,7 @@ test('57: a method in no row of the scope table is -32601 and is never forwarded
   expect(upstream.requests).toEqual([]);
 });
 
-test('57: a hidden tool is neither listed nor called', async () => {
+test('57: hidden tool: neither listed nor callable', async () => {
   await gateway.command('server', 'hide-tools', 'acme/fixture', '--tool', 'secret');
   const call = (name: string) =>
     mcpCall(endpoint, {
@@ -181,7 +181,7 @@ test('57: a hidden tool is neither listed nor called', async () => {
   expect((await mcpCall(endpoint, { key })).text).toContain('secret');
 });
 
-test('58: of two active keys both work, and the revoked one is refused at the very next request', async () => {
+test('58: API key: of two active ones both work, and a revoked one is refused from the next request on', async () => {
   const one = await gateway.newKey('acme/fixture');
   const two = await gateway.newKey('acme/fixture');
   expect((await mcpCall(endpoint, { key: one.key })).status).toBe(200);
@@ -195,7 +195,7 @@ test('58: of two active keys both work, and the revoked one is refused at the ve
   expect((await mcpCall(endpoint, { key: two.key })).status).toBe(200);
 });
 
-test('58: an expired key is refused', async () => {
+test('58: API key: an expired one is refused', async () => {
   const { id, key: shortKey } = await gateway.newKey('acme/fixture', '--expires-in-days', '1');
   expect((await mcpCall(endpoint, { key: shortKey })).status).toBe(200);
 
@@ -206,7 +206,7 @@ test('58: an expired key is refused', async () => {
   expect((await mcpCall(endpoint, { key: shortKey })).status).toBe(401);
 });
 
-test('58: the last use of a key and of a client is recorded', async () => {
+test('58: last use: recorded for a key and a client', async () => {
   const { id, key: usedKey } = await gateway.newKey('acme/fixture');
   const before = nowSeconds();
   await mcpCall(endpoint, { key: usedKey });
@@ -219,7 +219,7 @@ test('58: the last use of a key and of a client is recorded', async () => {
   expect(Number(/"last_used_at":(\d+)/.exec(await lastUsed())?.[1])).toBeGreaterThanOrEqual(before);
 });
 
-test('59: a wrong kind of key, the key of another server or of a disabled organization is refused as an unknown one is', async () => {
+test('59: API key: one of a wrong kind, server or disabled organization is refused like an unknown one', async () => {
   const agent = await gateway.command('agent', 'create', 'acme/agent');
   const other = await gateway.newKey('acme/other');
   await gateway.command('organization', 'create', 'gone');
@@ -247,7 +247,7 @@ test('59: a wrong kind of key, the key of another server or of a disabled organi
   }
 });
 
-test('59: a server that is disabled opens to none of its keys or tokens', async () => {
+test('59: disabled server: it admits none of its keys and tokens', async () => {
   await gateway.command('server', 'create', 'acme/off', '--http-url', upstream.url);
   const { key: offKey } = await gateway.newKey('acme/off');
   const token = await gateway.newToken('acme/off', 'mcp:tools:read');
@@ -261,7 +261,7 @@ test('59: a server that is disabled opens to none of its keys or tokens', async 
   expect((await mcpCall(at, { token })).status).toBe(401);
 });
 
-test('60: a wrong checksum is refused without asking the database', async () => {
+test('60: API key: a wrong checksum is refused without a database query', async () => {
   const last = key.endsWith('0') ? '1' : '0';
   const misspelt = key.slice(0, -1) + last;
   // Without this table every look-up fails, and fails closed.
@@ -278,7 +278,7 @@ test('60: a wrong checksum is refused without asking the database', async () => 
   expect(key).toMatch(/^mcp_[0-9A-Za-z]{36}$/);
 });
 
-test('61: two credentials at once are refused', async () => {
+test('61: credentials: two at once are refused', async () => {
   const token = await gateway.newToken('acme/fixture', 'mcp:tools:read');
   const pairs = [
     [`X-API-Key: ${key}`, `Authorization: Bearer ${token}`],
@@ -299,7 +299,7 @@ test('61: two credentials at once are refused', async () => {
   expect((await post([`X-API-Key: ${key}`])).statuses).toEqual([200]);
 });
 
-test('61: two credentials in one header value are not one', async () => {
+test('61: credentials: two in one header value are refused', async () => {
   for (const value of [`${key}, ${key}`, `${key} ${key}`, `${key},mcp_x`]) {
     expect((await post([`X-API-Key: ${value}`])).statuses).toEqual([401]);
     expect((await post([`Authorization: Bearer ${value}`])).statuses).toEqual([401]);
@@ -307,7 +307,7 @@ test('61: two credentials in one header value are not one', async () => {
   expect(upstream.requests).toEqual([]);
 });
 
-test('62: the upstream gets nothing of the caller but the message', async () => {
+test('62: forwarding: the upstream gets nothing of the caller except the message', async () => {
   const token = await gateway.newToken('acme/fixture', 'mcp:tools:read');
   const headers = {
     cookie: 'session=1',
@@ -343,7 +343,7 @@ test('62: the upstream gets nothing of the caller but the message', async () => 
   for (const secret of [key, token, 'caller/1', 'evil']) expect(sent).not.toContain(secret);
 });
 
-test('62: nothing of the upstream reaches the caller but status, media type and message', async () => {
+test('62: forwarding: the caller gets nothing of the upstream except status, media type and message', async () => {
   const usual = upstream.answer;
   upstream.answer = (request, response) => {
     response.setHeader('Set-Cookie', 'a=b');
@@ -377,7 +377,7 @@ test('62: nothing of the upstream reaches the caller but status, media type and 
   }
 });
 
-test('63: without a credential a known server and an unknown one answer alike', async () => {
+test('63: MCP endpoint: without credentials known and unknown servers answer alike', async () => {
   const answerOf = async (path: string, line = '') => {
     const { text } = await post(line ? [line] : [], path);
     return text

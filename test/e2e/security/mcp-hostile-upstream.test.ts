@@ -34,7 +34,7 @@ function afterHandshake(act: (response: ServerResponse, id: string) => void): An
 
 const result = (id: string) => `{"jsonrpc":"2.0","id":${id},"result":{"tools":[]}}`;
 
-test('a compressed answer is asked not to be sent, and is a 502 when it is', async () => {
+test('hostile upstream: compression is not requested, and a compressed answer gets 502', async () => {
   upstream.answer = afterHandshake((response, id) => {
     response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' });
     response.end(gzipSync(result(id)));
@@ -58,7 +58,7 @@ test.for<[name: string, status: number, headers: Record<string, string>, body: s
   ['403', 403, { 'content-type': 'application/json' }, '{"error":"no"}'],
   ['500', 500, { 'content-type': 'text/plain' }, 'at internal.js:1'],
   ['a 500 in JSON', 500, { 'content-type': 'application/json' }, '{"stack":"at internal.js:1"}'],
-])('§6: an upstream that answers %s is a 502', async ([, status, headers, body]) => {
+])('§6: hostile upstream: answering %s gets 502', async ([, status, headers, body]) => {
   const act = (response: ServerResponse) => void response.writeHead(status, headers).end(body);
   const seen = async () => [
     await mcpCall(endpoint, { key }),
@@ -79,7 +79,7 @@ test.for<[name: string, status: number, headers: Record<string, string>, body: s
   }
 });
 
-test('§6: a busy upstream is a 503 that repeats its Retry-After', async () => {
+test('§6: busy upstream: 503 with the upstream’s Retry-After', async () => {
   upstream.answer = (_, response) => void response.writeHead(503, { 'retry-after': '7' }).end();
   const plain = await mcpCall(endpoint, { key });
   const newer = await mcpCall(endpoint, { key, ...modern('tools/list') });
@@ -90,7 +90,7 @@ test('§6: a busy upstream is a 503 that repeats its Retry-After', async () => {
 });
 
 test.for(['Wed, 21 Oct 2026 07:28:00 GMT', '-1', '1e9', '7, 8', '', '99999999999999999999'])(
-  'a Retry-After that is no number of seconds is not repeated: %s',
+  'busy upstream: a Retry-After that is not a number of seconds is not repeated: %s',
   async (text) => {
     upstream.answer = (_, response) => void response.writeHead(503, { 'retry-after': text }).end();
 
@@ -100,7 +100,7 @@ test.for(['Wed, 21 Oct 2026 07:28:00 GMT', '-1', '1e9', '7, 8', '', '99999999999
   },
 );
 
-test('§6: an upstream that is down is a 502 in JSON-RPC, also when it dies in mid-answer', async () => {
+test('§6: unavailable upstream: 502 with a JSON-RPC error, even when it dies during the answer', async () => {
   await using down = await recordingUpstream();
   await gateway.command('server', 'create', 'acme/down', '--http-url', down.url);
   const { key: downKey } = await gateway.newKey('acme/down');
@@ -117,7 +117,7 @@ test('§6: an upstream that is down is a 502 in JSON-RPC, also when it dies in m
   }
 });
 
-test('an endless JSON body for a plain caller ends in a 502, not in all the memory', async () => {
+test('hostile upstream: an endless JSON body for a plain caller gets 502 without filling memory', async () => {
   upstream.answer = afterHandshake((response) => pour(response, 'application/json', '[', '1,'));
 
   const answer = await mcpCall(endpoint, { key });
@@ -126,7 +126,7 @@ test('an endless JSON body for a plain caller ends in a 502, not in all the memo
   await expect.poll(upstream.lost).toBeGreaterThan(0);
 });
 
-test('an endless event for a caller of JSON ends in a 502', async () => {
+test('hostile upstream: an endless event for a caller that accepts JSON gets 502', async () => {
   upstream.answer = afterHandshake((response) =>
     pour(response, 'text/event-stream', 'data: ', 'x'),
   );
@@ -139,7 +139,7 @@ test('an endless event for a caller of JSON ends in a 502', async () => {
 test.for([
   ['application/json', '{"jsonrpc":"2.0",'],
   ['text/event-stream', 'data: {"jsonrpc":"2.0",'],
-])('an answer of %s that breaks off is a 502 for who takes it whole', async ([type, part]) => {
+])('interrupted answer of %s: 502 for a caller that needs it whole', async ([type, part]) => {
   upstream.answer = afterHandshake((response) => {
     response.writeHead(200, { 'content-type': type, 'content-length': 1000 }).write(part, () => {
       response.destroy();
@@ -152,7 +152,7 @@ test.for([
   expect(answer.text).toContain('its answer broke off');
 });
 
-test('an answer as JSON that breaks off is a 502 in either era', async () => {
+test('interrupted answer of application/json: 502 in both eras', async () => {
   upstream.answer = (_, response) => {
     const headers = { 'content-type': 'application/json', 'content-length': 1_000_000 };
     response
@@ -165,7 +165,7 @@ test('an answer as JSON that breaks off is a 502 in either era', async () => {
   expect([answer.status, answer.errorCode]).toEqual([502, -32000]);
 });
 
-test('a stream of events that breaks off ends with an error for who takes it as it comes', async () => {
+test('interrupted event stream: it ends with an error for a caller that streams', async () => {
   const told = 'data: {"jsonrpc":"2.0","method":"notifications/message"}\n\n';
   upstream.answer = (_, response) => {
     const headers = { 'content-type': 'text/event-stream', 'content-length': 1_000_000 };
@@ -179,7 +179,7 @@ test('a stream of events that breaks off ends with an error for who takes it as 
   expect(answer.text).toContain('its answer broke off');
 });
 
-test('a list of tools without an end is a 502 where some are hidden', async () => {
+test('hostile upstream: an endless tool list gets 502 where tools are hidden', async () => {
   await gateway.command('server', 'hide-tools', 'acme/fixture', '--tool', 'secret');
   upstream.answer = afterHandshake((response) => pour(response, 'application/json', '[', '1,'));
 
@@ -189,7 +189,7 @@ test('a list of tools without an end is a 502 where some are hidden', async () =
   expect([answer.status, answer.errorCode]).toEqual([502, -32000]);
 });
 
-test('an answer with the id of another request is not taken for this one', async () => {
+test('hostile upstream: an answer with the id of another request is not used', async () => {
   upstream.answer = afterHandshake((response) => {
     response.writeHead(200, { 'content-type': 'application/json' });
     response.end('{"jsonrpc":"2.0","method":"tools/list","id":1}');

@@ -28,7 +28,7 @@ afterAll(async () => {
 });
 
 test.for(['[]', `[${toolsList}]`, `[${toolsList},${toolsList}]`, ` [ ${toolsList} ] `])(
-  '65: a batch is a 400 with -32600: %s',
+  '65: message: a batch gets 400 with -32600: %s',
   async (body) => {
     const answer = await mcpCall(endpoint, { key, body });
 
@@ -37,7 +37,7 @@ test.for(['[]', `[${toolsList}]`, `[${toolsList},${toolsList}]`, ` [ ${toolsList
   },
 );
 
-test('65: a response that nobody waits for is a 400', async () => {
+test('65: message: a response that no request waits for gets 400', async () => {
   const result = '{"jsonrpc":"2.0","id":1,"result":{}}';
   const error = '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}';
   for (const version of ['2026-07-28', '2025-11-25', undefined]) {
@@ -65,14 +65,14 @@ test.for<[name: string, headers: Record<string, string>]>([
   ['no Mcp-Name', without('mcp-name')],
   ['another Mcp-Name', { ...call.headers, 'mcp-name': 'other' }],
   ['another Mcp-Name in base64', { ...call.headers, 'mcp-name': '=?base64?b3RoZXI=?=' }],
-])('66: %s in a modern request is a 400 with -32020', async ([, headers]) => {
+])('66: modern request: %s gets 400 with -32020', async ([, headers]) => {
   const answer = await mcpCall(endpoint, { key, body: call.body, headers });
 
   expect([answer.status, answer.errorCode]).toEqual([400, -32020]);
   expect(upstream.requests).toEqual([]);
 });
 
-test('66: the header alone makes a request modern, and then its _meta is missing', async () => {
+test('66: modern request: the header alone makes it modern, and then _meta is missing', async () => {
   const headers = { 'mcp-protocol-version': '2026-07-28' };
 
   const answer = await mcpCall(endpoint, { key, headers });
@@ -80,7 +80,7 @@ test('66: the header alone makes a request modern, and then its _meta is missing
   expect([answer.status, answer.errorCode]).toEqual([400, -32602]);
 });
 
-test('66: right headers, in base64 where they must be, are served', async () => {
+test('66: modern request: correct headers, in base64 where necessary, are served', async () => {
   const name = 'schön \u{1f511}';
   const encoded = `=?base64?${Buffer.from(name).toString('base64')}?=`;
   const named = modern('tools/call', { name });
@@ -96,7 +96,7 @@ test('66: right headers, in base64 where they must be, are served', async () => 
   expect(both.requests.at(-1)?.headers['mcp-name']).toBe(encoded);
 });
 
-test('66: an unknown version is a 400 with -32022 that lists what is known', async () => {
+test('66: modern request: an unknown version gets 400 with -32022 and the known versions', async () => {
   const body = call.body.replace('2026-07-28', '2099-01-01');
   const headers = { ...call.headers, 'mcp-protocol-version': '2099-01-01' };
   const inBoth = await mcpCall(endpoint, { key, body, headers });
@@ -182,7 +182,7 @@ test.for<[name: string, body: string | Buffer, code: number]>([
   ['a leading zero', '{"jsonrpc":"2.0","id":01,"method":"ping"}', -32700],
   ['65 levels', `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":${deep(63)}}}`, -32600],
   ['100,000 levels', deep(100_000), -32600],
-])('67: %s is refused', async ([, body, code]) => {
+])('67: message: %s is refused', async ([, body, code]) => {
   for (const version of [undefined, '2025-11-25', '2026-07-28']) {
     const headers = version === undefined ? {} : { 'mcp-protocol-version': version };
     const answer = await mcpCall(endpoint, { key, body, headers });
@@ -192,7 +192,7 @@ test.for<[name: string, body: string | Buffer, code: number]>([
   expect(upstream.requests).toEqual([]);
 });
 
-test('67: 64 levels are served', async () => {
+test('67: message: 64 levels of nesting are served', async () => {
   const body = `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":${deep(62)}}}`;
 
   expect((await mcpCall(endpoint, { key, body })).status).toBe(200);
@@ -221,33 +221,38 @@ function echoIds(by: RecordingUpstream): void {
   };
 }
 
-test.for(ids)('67: the id %s and every other byte survive to the upstream and back', async (id) => {
-  echoIds(upstream);
-  echoIds(both);
-  const meta = JSON.parse(call.body).params._meta;
-  const older = odd.replace('@META@', '').replace('@ID@', () => id);
-  const newer = odd.replace('@META@', `,"_meta":${JSON.stringify(meta)}`).replace('@ID@', () => id);
-  const legacy = await mcpCall(endpoint, {
-    key,
-    body: older,
-    headers: { 'mcp-protocol-version': '2025-11-25' },
-  });
-  const atLegacy = upstream.requests.at(-1)?.body.toString();
-  const { headers } = call;
-  const modernAnswer = await mcpCall(bothEndpoint, { key: bothKey, body: newer, headers });
-  const atModern = both.requests.at(-1)?.body.toString();
-  const plain = await mcpCall(endpoint, { key, body: older });
-  const atPlain = upstream.requests.at(-1)?.body.toString();
+test.for(ids)(
+  '67: message: the id %s and every other byte pass unchanged to the upstream and back',
+  async (id) => {
+    echoIds(upstream);
+    echoIds(both);
+    const meta = JSON.parse(call.body).params._meta;
+    const older = odd.replace('@META@', '').replace('@ID@', () => id);
+    const newer = odd
+      .replace('@META@', `,"_meta":${JSON.stringify(meta)}`)
+      .replace('@ID@', () => id);
+    const legacy = await mcpCall(endpoint, {
+      key,
+      body: older,
+      headers: { 'mcp-protocol-version': '2025-11-25' },
+    });
+    const atLegacy = upstream.requests.at(-1)?.body.toString();
+    const { headers } = call;
+    const modernAnswer = await mcpCall(bothEndpoint, { key: bothKey, body: newer, headers });
+    const atModern = both.requests.at(-1)?.body.toString();
+    const plain = await mcpCall(endpoint, { key, body: older });
+    const atPlain = upstream.requests.at(-1)?.body.toString();
 
-  expect(atLegacy).toBe(older);
-  expect(atModern).toBe(newer);
-  // The id is the gateway's own here, as many callers share one session.
-  expect(atPlain?.replace(/"id":\d+ }/, () => `"id":${id} }`)).toBe(older);
-  const answer = `{"jsonrpc":"2.0","id":${id},"result":{"seen":12345678901234567890}}`;
-  expect([legacy.text, modernAnswer.text, plain.text]).toEqual([answer, answer, answer]);
-});
+    expect(atLegacy).toBe(older);
+    expect(atModern).toBe(newer);
+    // The id is the gateway's own here, as many callers share one session.
+    expect(atPlain?.replace(/"id":\d+ }/, () => `"id":${id} }`)).toBe(older);
+    const answer = `{"jsonrpc":"2.0","id":${id},"result":{"seen":12345678901234567890}}`;
+    expect([legacy.text, modernAnswer.text, plain.text]).toEqual([answer, answer, answer]);
+  },
+);
 
-test('67: an error repeats the id byte for byte', async () => {
+test('67: message: an error repeats the id byte for byte', async () => {
   for (const id of ids) {
     const body = `{"jsonrpc":"2.0","id":${id},"method":"unknown"}`;
     const { text } = await mcpCall(endpoint, { key, body });
@@ -256,7 +261,7 @@ test('67: an error repeats the id byte for byte', async () => {
   }
 });
 
-test('names that only prototypes have are no methods, kinds or tools', async () => {
+test('names of Object.prototype are not methods, kinds or tools', async () => {
   for (const kind of ['constructor', 'toString', 'hasOwnProperty']) {
     const body = rpc('subscriptions/listen', { notifications: { [kind]: true } });
     const answer = await mcpCall(endpoint, { key, body });

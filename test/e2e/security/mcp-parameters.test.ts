@@ -70,7 +70,7 @@ const noStrings: readonly unknown[] = [
 ];
 
 test.for(members)(
-  '96: %s with a %s that is no string is a -32602, and no upstream hears of it',
+  '96: parameters: %s with a %s that is not a string gets -32602 and is not forwarded',
   async ([method, member, params]) => {
     for (const value of noStrings) {
       for (const [era, call] of inEveryEra(method, { ...params, [member]: value })) {
@@ -88,7 +88,7 @@ test.for(members)(
 );
 
 test.for(['["secret"]', '[{"name":"secret"}]', '[]', '"secret"', '7', 'true', 'null'])(
-  '96: params that are no object are a -32602, and no upstream hears of them: %s',
+  '96: parameters: params that are not an object get -32602 and are not forwarded: %s',
   async (params) => {
     for (const method of ['tools/call', 'tools/list', 'resources/read', 'initialize', 'ping']) {
       const body = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`;
@@ -103,7 +103,7 @@ test.for(['["secret"]', '[{"name":"secret"}]', '[]', '"secret"', '7', 'true', 'n
   },
 );
 
-test('96: a call that names no tool, and one that names it elsewhere, is a -32602', async () => {
+test('96: parameters: a call without a tool name, or with it elsewhere, gets -32602', async () => {
   for (const params of [{}, { arguments: { name: 'secret' } }, { tool: 'secret' }]) {
     for (const [era, call] of inEveryEra('tools/call', params)) {
       const answer = await mcpCall(endpoint, { key, ...call });
@@ -114,7 +114,7 @@ test('96: a call that names no tool, and one that names it elsewhere, is a -3260
   expect(reached()).toEqual([]);
 });
 
-test('96: a task that a message is about and whose id is no string is a -32602', async () => {
+test('96: parameters: a related task whose id is not a string gets -32602', async () => {
   for (const taskId of noStrings) {
     const about = { 'io.modelcontextprotocol/related-task': { taskId } };
     for (const body of [
@@ -133,7 +133,7 @@ test('96: a task that a message is about and whose id is no string is a -32602',
   expect(reached()).toEqual([]);
 });
 
-test('96: members that are strings, and tools that are not hidden, are served as before', async () => {
+test('96: parameters: calls with string members, and of tools that are not hidden, are served', async () => {
   for (const [era, call] of inEveryEra('tools/call', { name: 'echo', arguments: { name: [1] } })) {
     const answer = await mcpCall(endpoint, { key, ...call });
 
@@ -158,7 +158,7 @@ const requestMethods = [
 ];
 
 test.for(requestMethods)(
-  '97: %s without an id is a 400 with -32600, and no upstream hears of it',
+  '97: notification: %s without an id gets 400 with -32600 and is not forwarded',
   async (method) => {
     const params = { name: 'echo', uri: 'file:///a', taskId: 'raw', requestState: 'raw' };
     const { body, headers } = modern(method, params);
@@ -189,7 +189,7 @@ function notified(method: string, params: Record<string, unknown>) {
   return [{ body: text }, { body: text, headers: older }, { body: newer, headers }];
 }
 
-test('97: a request state in a notification goes to no upstream unless it was sealed for its sender', async () => {
+test('97: notification: a request state that was not sealed for its sender is not forwarded', async () => {
   for (const method of ['notifications/cancelled', 'notifications/progress', 'notifications/x']) {
     for (const call of notified(method, { requestId: 1, requestState: 'raw' })) {
       const answer = await mcpCall(endpoint, { key, ...call });
@@ -200,7 +200,7 @@ test('97: a request state in a notification goes to no upstream unless it was se
   expect(reached()).toEqual([]);
 });
 
-test('97: a task id in a notification never reaches an upstream as its sender wrote it', async () => {
+test('97: notification: a task id never reaches an upstream as its sender wrote it', async () => {
   const about = { 'io.modelcontextprotocol/related-task': { taskId: 'raw' } };
   for (const params of [{ taskId: 'raw' }, { _meta: about }, { taskId: 'raw', _meta: about }]) {
     for (const method of ['notifications/tasks/status', 'notifications/progress']) {

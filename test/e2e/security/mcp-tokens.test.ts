@@ -11,7 +11,8 @@ import { join } from 'node:path';
 
 import { afterAll, beforeEach, expect, test } from 'vitest';
 
-import { readMasterKey } from '#server/signing/master-key';
+import { listSigningKeys } from '#server/db/signing-keys';
+import { readMasterKey } from '#server/oauth/master-key';
 import { openStores } from '#server/stores';
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { listen } from '#support/loopback';
@@ -37,7 +38,7 @@ const genuine = parts(issued);
 
 // The key that the server signs with, so that each forgery is wrong in one thing only.
 const stores = await openStores(dataDir);
-const [stored] = await stores.signingKeys.list();
+const [stored] = await listSigningKeys(stores.db);
 await stores.close();
 const { kid = '', publicJwk = '', encryptedPrivateKey = '' } = stored ?? {};
 const master = readMasterKey(join(dataDir, 'master.key'), { mayCreate: false });
@@ -164,14 +165,14 @@ const wrongClaims: Readonly<Record<string, string>> = {
   ),
 };
 
-test('55: a token that is signed with the own key and wrong in nothing is taken', async () => {
+test('55: access token: one signed with the server’s own key and otherwise correct is accepted', async () => {
   expect((await mcpCall(endpoint, { token: issued })).status).toBe(200);
   expect((await mcpCall(endpoint, { token: forged({}) })).status).toBe(200);
   expect((await mcpCall(endpoint, { token: forged({}, { jti: 'another' }) })).status).toBe(200);
   expect((await mcpCall(`${base}/mcp/acme/other`, { token: otherIssued })).status).toBe(200);
 });
 
-test.for(Object.entries(forgeries))('54: %s is refused', async ([, token]) => {
+test.for(Object.entries(forgeries))('54: access token: %s is refused', async ([, token]) => {
   const answer = await mcpCall(endpoint, { token });
 
   expect(answer.status).toBe(401);
@@ -180,14 +181,14 @@ test.for(Object.entries(forgeries))('54: %s is refused', async ([, token]) => {
   expect(upstream.requests).toEqual([]);
 });
 
-test('54: 64 KB of token do not get past the limit of the header', async () => {
+test('54: access token: one of 64 KB is refused by the header limit', async () => {
   const token = forged({}, { filler: 'x'.repeat(48_000) });
 
   expect(token.length).toBeGreaterThan(64_000);
   expect((await mcpCall(endpoint, { token })).status).toBe(431);
 });
 
-test.for(Object.entries(wrongClaims))('55: %s is refused', async ([, token]) => {
+test.for(Object.entries(wrongClaims))('55: access token: %s is refused', async ([, token]) => {
   const unknown = await mcpCall(endpoint, { token: 'unknown' });
   const answer = await mcpCall(endpoint, { token });
 
@@ -197,7 +198,7 @@ test.for(Object.entries(wrongClaims))('55: %s is refused', async ([, token]) => 
   expect(upstream.requests).toEqual([]);
 });
 
-test('55: a scope that the client may not have gives nothing, even signed', async () => {
+test('55: access token: a scope that the client may not have grants nothing, even if signed', async () => {
   const token = forged({}, { scope: 'mcp:tools:read mcp:tools:execute' });
   const body = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}';
 

@@ -48,7 +48,7 @@ async function listen(credential: string) {
   return { acknowledged: await next(), next };
 }
 
-test('71: another principal’s subscription through translation is not found', async () => {
+test('71: era translation: another principal’s subscription is not found', async () => {
   const before = older.sessions().length;
   const mine = await listen(key);
   const theirs = await listen(other);
@@ -74,7 +74,7 @@ test('71: another principal’s subscription through translation is not found', 
   expect(await told).toContain('notifications/tools/list_changed');
 });
 
-test('71: a subscription through translation ends within a second of the revocation of its key', async () => {
+test('71: era translation: a subscription ends within a second after its key is revoked', async () => {
   const { id, key: shortLived } = await gateway.newKey('acme/fixture');
   const { next } = await listen(shortLived);
   const ended = next().then(
@@ -88,7 +88,7 @@ test('71: a subscription through translation ends within a second of the revocat
   expect((await ended) - revokedAt).toBeLessThan(1000);
 });
 
-test('71: the state of a call through translation goes on for its principal only, and once', async () => {
+test('71: era translation: a call is continued by its own principal only, and once', async () => {
   const asked = await ask(key);
   const requestState = /"requestState":"([^"]+)"/.exec(asked.text)?.[1] ?? '';
   const result = { model: 'm', role: 'assistant', content: { type: 'text', text: 'because' } };
@@ -111,7 +111,7 @@ test('71: the state of a call through translation goes on for its principal only
   expect([again.status, again.errorCode]).toEqual([400, -32602]);
 });
 
-test('71: a session that stands for a modern server opens for its principal only', async () => {
+test('71: era translation: a session for a modern upstream is open to its own principal only', async () => {
   const at = `${base}/mcp/acme/newer`;
   const [owner, stranger] = [
     (await gateway.newKey('acme/newer')).key,

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { decodeProtectedHeader } from 'jose';
 import { afterAll, expect, test } from 'vitest';
 import { z } from 'zod';
-import { readMasterKey } from '#server/signing/master-key';
+import { readMasterKey } from '#server/oauth/master-key';
 import { acmeServer } from '#support/acme-server';
 import { rawHttp } from '#support/raw-http';
 import { spellings } from '#support/spellings';
@@ -30,7 +30,7 @@ const evilHeaders: Record<string, string>[] = [
   { Origin: 'https://evil.example', Referer: 'https://evil.example/' },
 ];
 
-test('50: the issuer is the base URL, and every URL lies below it', async () => {
+test('50: metadata: the issuer is the base URL, and every URL is below it', async () => {
   const { json, status } = await server.request('/.well-known/oauth-authorization-server');
 
   expect(status).toBe(200);
@@ -44,7 +44,7 @@ test('50: the issuer is the base URL, and every URL lies below it', async () => 
   expect(urls.filter((url) => !String(url).startsWith(server.base))).toEqual([]);
 });
 
-test.each(documents)('50: no header of a request changes %s', async (path) => {
+test.each(documents)('50: metadata: no request header changes %s', async (path) => {
   const plain = await server.request(path);
 
   expect(plain.status).toBe(200);
@@ -56,7 +56,7 @@ test.each(documents)('50: no header of a request changes %s', async (path) => {
   }
 });
 
-test('50: no header of a request changes the challenge of an MCP endpoint', async () => {
+test('50: metadata: no request header changes the challenge of an MCP endpoint', async () => {
   for (const { Origin: _, ...headers } of evilHeaders) {
     const answer = await server.call(headers);
 
@@ -68,7 +68,7 @@ test('50: no header of a request changes the challenge of an MCP endpoint', asyn
   }
 });
 
-test('50: a request that names another host is served nothing', async () => {
+test('50: Host: a request that names another host is refused', async () => {
   const own = `127.0.0.1:${server.port}`;
   const foreign = [
     'evil.example',
@@ -93,7 +93,7 @@ test('50: a request that names another host is served nothing', async () => {
   }
 });
 
-test('50: two Host headers are refused', async () => {
+test('50: Host: two Host headers are refused', async () => {
   const own = `Host: 127.0.0.1:${server.port}`;
   for (const hosts of [`${own}\r\nHost: evil.example`, `Host: evil.example\r\n${own}`]) {
     const { statuses } = await rawHttp(
@@ -105,7 +105,7 @@ test('50: two Host headers are refused', async () => {
   }
 });
 
-test('51: the metadata of an MCP endpoint is built from its path alone', async () => {
+test('51: metadata: that of an MCP endpoint is built from its path alone', async () => {
   const known = await server.request(`${resource}/acme/fixture`);
   const unknown = await server.request(`${resource}/nobody/nothing`);
 
@@ -138,15 +138,18 @@ test.each([
   '/acme',
   '',
   `/acme/${'a'.repeat(64)}`,
-])('51: %s is no endpoint’s path, and its metadata a clean 404', async (path) => {
-  const answer = await server.request(resource + path);
+])(
+  '51: metadata: %s is not the path of an endpoint, and its metadata is a clean 404',
+  async (path) => {
+    const answer = await server.request(resource + path);
 
-  expect(answer.status).toBe(404);
-  expect(answer.json['error']).toBe('not_found');
-  expect(answer.headers.get('set-cookie')).toBeNull();
-});
+    expect(answer.status).toBe(404);
+    expect(answer.json['error']).toBe('not_found');
+    expect(answer.headers.get('set-cookie')).toBeNull();
+  },
+);
 
-test('51: the probes for other documents get a clean 404', async () => {
+test('51: metadata: probes for other documents get a clean 404', async () => {
   const probes = [
     '/.well-known/openid-configuration',
     '/.well-known/openid-configuration/mcp/acme/fixture',
@@ -162,7 +165,7 @@ test('51: the probes for other documents get a clean 404', async () => {
   }
 });
 
-test('51: any page may read the documents, and send nothing along', async () => {
+test('51: metadata: any page may read the documents, without sending credentials', async () => {
   for (const path of documents) {
     const { headers } = await server.request(path, { headers: { Origin: 'https://a.example' } });
 
@@ -171,7 +174,7 @@ test('51: any page may read the documents, and send nothing along', async () => 
   }
 });
 
-test('52: the JWKS holds the public members of the key that signs, and no others', async () => {
+test('52: JWKS: it holds exactly the public members of the signing key', async () => {
   const { json } = await server.request('/.well-known/jwks.json');
   const { kid } = decodeProtectedHeader(await server.token(await server.client()));
 
@@ -188,7 +191,7 @@ test('52: the JWKS holds the public members of the key that signs, and no others
   ]);
 });
 
-test('52: the private key is in no file in any spelling; the master key opens what is there', async () => {
+test('52: signing key: its private part is in no file in any spelling, except encrypted with the master key', async () => {
   const { dataDir } = server;
   using database = new DatabaseSync(join(dataDir, 'latchkey.db'), { readOnly: true });
   const row = z

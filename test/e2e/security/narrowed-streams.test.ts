@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { z } from 'zod';
 
+import { updateClient } from '#server/db/clients';
 import { openStores } from '#server/stores';
-import type { Scope } from '#server/credentials/scope';
+import type { Scope } from '#server/oauth/scopes';
 import { gatewayUnderTest, type GatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, modern, rpc } from '#support/mcp-call';
 import { talkingUpstream, type TalkingUpstream } from '#support/upstreams/talking-upstream';
@@ -35,7 +36,7 @@ async function client() {
     /** As another process than the server's takes scopes away. */
     narrow: async (scopes: Scope[]) => {
       const stores = await openStores(gateway.dataDir);
-      await stores.clientDirectory.update(one.client_id, { scopes });
+      await updateClient(stores.db, one.client_id, { scopes });
       await stores.close();
     },
   };
@@ -111,7 +112,7 @@ async function narrowly({ told }: Stream) {
   return told();
 }
 
-test('56: the stream of a session ends with any of its scopes, and the next tells what is left', async () => {
+test('56: narrowed scopes: the session’s stream ends with any of its scopes, and the next shows what is left', async () => {
   const { token, narrow } = await client();
   const how = await ofSession(token);
   const wide = await stream(token, how);
@@ -124,7 +125,7 @@ test('56: the stream of a session ends with any of its scopes, and the next tell
   expect(await narrowly(next)).not.toContain('resources');
 });
 
-test('56: a subscription ends with any of its scopes, and none is made for what is not left', async () => {
+test('56: narrowed scopes: a subscription ends with any of its scopes, and none starts for a lost one', async () => {
   const { token, narrow } = await client();
   const both = { toolsListChanged: true, resourcesListChanged: true };
   const wide = await stream(token, subscription(both));
@@ -139,7 +140,7 @@ test('56: a subscription ends with any of its scopes, and none is made for what 
   expect(await narrowly(next)).not.toContain('resources');
 });
 
-test('56: a stream that was lost and taken up again ends too, also where the upstream is read on', async () => {
+test('56: narrowed scopes: a resumed stream ends too, even where the upstream is read on', async () => {
   const { token, narrow } = await client();
   const how = await ofSession(token);
   const lost = await stream(token, how);

@@ -12,7 +12,7 @@ afterAll(() => app[Symbol.asyncDispose]());
 const addresses = (count: number, network: string) =>
   Array.from({ length: count }, (_, index) => `${network}::${(index + 1).toString(16)}`);
 
-test('44: a client that guesses from many addresses of one IPv6 network waits as from one', async () => {
+test('44: lockout: guesses from many addresses of one IPv6 network count as one', async () => {
   await using server = await grantingServer({ args: ['--trust-proxy', '127.0.0.1'] });
   const { id, secret } = server.client;
   const ask = async (address: string, typed: string) => {
@@ -30,7 +30,7 @@ test('44: a client that guesses from many addresses of one IPv6 network waits as
   expect(await ask('2001:db8:1:2::1', secret)).toBe(200);
 });
 
-test('44: one IPv6 network registers thirty applications an hour', async () => {
+test('44: dynamic registration: one IPv6 network can register thirty clients an hour', async () => {
   const register = (address: string) =>
     app.post({
       path: '/api/oauth/register',

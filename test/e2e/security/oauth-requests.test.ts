@@ -15,7 +15,7 @@ const parameters = {
 const good = new URLSearchParams(parameters).toString();
 const formType = 'application/x-www-form-urlencoded';
 
-describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => {
+describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: requests to %s', (path) => {
   const send = (body: NonNullable<RequestInit['body']>, type?: string) =>
     server.request(path, {
       method: 'POST',
@@ -23,12 +23,12 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
       ...(type !== undefined && { headers: { 'Content-Type': type } }),
     });
 
-  test('a form is read, also one whose media type has parameters or capitals', async () => {
+  test('a form is read, even with parameters or capital letters in its media type', async () => {
     const types = [formType, `${formType}; charset=UTF-8`, formType.toUpperCase()];
     for (const type of types) expect((await send(good, type)).status).toBe(200);
   });
 
-  test('a form is UTF-8, whatever charset its media type claims', async () => {
+  test('a form is UTF-8, whatever charset its media type names', async () => {
     const type = `${formType}; charset=utf-16`;
     const answer = await send(Buffer.from(good, 'utf16le'), type);
 
@@ -36,7 +36,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     expect(answer.status).toBe(400);
   });
 
-  test('JSON, multipart and anything else that is no form is refused', async () => {
+  test('JSON, multipart and everything else that is not a form is refused', async () => {
     const multipart = new FormData();
     for (const [name, value] of Object.entries(parameters)) multipart.set(name, value);
     const answers = [
@@ -55,7 +55,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     }
   });
 
-  test('a body over 16 KiB is refused with 413, one just below is read', async () => {
+  test('a body over 16 KiB is refused with 413, and one just below is read', async () => {
     const padded = (bytes: number) => `${good}&pad=${'x'.repeat(bytes - good.length - 5)}`;
     const chunked = rawPost(path, [
       'Transfer-Encoding: chunked',
@@ -71,7 +71,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     expect((await chunked).statuses).toEqual([413]);
   });
 
-  test('1,000 parameters are refused, also empty and nameless ones', async () => {
+  test('1,000 parameters are refused, even empty and nameless ones', async () => {
     const many = Array.from({ length: 1000 }, (_, index) => `p${index}=`).join('&');
     for (const body of [`${good}&${many}`, `${many}&${good}`]) {
       const answer = await send(body, formType);
@@ -81,7 +81,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     }
   });
 
-  test('invalid UTF-8 and NUL are refused, plain, percent-encoded, in a name and in Basic', async () => {
+  test('invalid UTF-8 and NUL are refused: plain, percent-encoded, in a name and in Basic', async () => {
     const bytes = (text: string) => Buffer.from(text, 'latin1');
     const bodies = [
       bytes(`${good}&x=\xff`),
@@ -114,7 +114,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     }
   });
 
-  test('no parameter is mistaken for a property of every object', async () => {
+  test('no parameter is mistaken for a property of Object.prototype', async () => {
     for (const name of ['__proto__', 'constructor', 'toString', '__proto__[client_id]']) {
       const answer = await send(`${good}&${name}=x`, formType);
 
@@ -122,7 +122,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     }
   });
 
-  test('a parameter as an array or an object is just another name', async () => {
+  test('a parameter written as an array or object is an unknown name', async () => {
     const nested = good.replace('client_id=', 'client_id[]=');
 
     expect((await send(nested, formType)).json['error']).toBe('invalid_request');
@@ -137,7 +137,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     expect(answer.text.length).toBeLessThan(200);
   });
 
-  test('a client_id in SQL or with wildcards is an unknown client', async () => {
+  test('a client_id with SQL or wildcards is an unknown client', async () => {
     for (const id of [`' or '1'='1`, `client_%`, `${client.id}' --`, `${client.id} `, '*']) {
       const answer = await send(new URLSearchParams({ ...parameters, client_id: id }));
 
@@ -145,7 +145,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     }
   });
 
-  test('GET and PUT do nothing, with parameters in the URL or without', async () => {
+  test('GET and PUT do nothing, with or without parameters in the URL', async () => {
     for (const [method, query] of [
       ['GET', `?${good}`],
       ['PUT', ''],
@@ -159,7 +159,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     }
   });
 
-  test('pages elsewhere get no CORS header', async () => {
+  test('pages of other origins get no CORS header', async () => {
     const headers = { Origin: 'https://evil.example' };
     const preflight = await server.request(path, {
       method: 'OPTIONS',
@@ -172,7 +172,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     }
   });
 
-  test('two requests in one packet are answered in turn, each for itself', async () => {
+  test('two requests in one packet are answered in turn, each on its own', async () => {
     const first = request(path, good, ['Connection: keep-alive']);
     const wrong = good.replace(client.secret, other.secret);
     const { statuses } = await rawHttp(server.port, first + request(path, wrong));
@@ -180,7 +180,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     expect(statuses).toEqual([200, 401]);
   });
 
-  test('a body beyond its Content-Length is no second request in disguise', async () => {
+  test('bytes after the Content-Length are not a second request', async () => {
     const inner = request('/api/oauth/token', good);
     const outer = `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1:${server.port}\r\n`;
     const sent = `${outer}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${inner}`;
@@ -190,7 +190,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     expect(closed).toBe(true);
   });
 
-  test('HTTP/1.0 is served when it names the host, and not without', async () => {
+  test('HTTP/1.0 is served with a Host header, and refused without', async () => {
     const head = `Content-Type: ${formType}\r\nContent-Length: ${good.length}\r\n\r\n${good}`;
     const named = `POST ${path} HTTP/1.0\r\nHost: 127.0.0.1:${server.port}\r\n${head}`;
 
@@ -200,7 +200,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     ]);
   });
 
-  test('an absolute request target counts, and the Host header beside it does not', async () => {
+  test('the host of an absolute request target counts, not the Host header', async () => {
     const own = `127.0.0.1:${server.port}`;
     const aimedAt = (target: string) =>
       rawHttp(server.port, request(path, good).replace(`POST ${path}`, `POST ${target}${path}`));
@@ -211,7 +211,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     }
   });
 
-  test('Authorization twice is refused, whichever of them is right', async () => {
+  test('two Authorization headers are refused, whichever is right', async () => {
     const body = 'grant_type=client_credentials&token=unknown';
     const right = `Authorization: ${basic(client.id, client.secret)['Authorization']}`;
     const wrong = `Authorization: ${basic(client.id, other.secret)['Authorization']}`;
@@ -225,7 +225,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     expect(await sent(right, right)).toEqual([400]);
   });
 
-  test('Content-Type twice is refused, whichever of them is right', async () => {
+  test('two Content-Type headers are refused, whichever is right', async () => {
     const json = request(path, good, ['Connection: close', 'Content-Type: application/json']);
     const same = request(path, good, ['Connection: close', `Content-Type: ${formType}`]);
 
@@ -237,7 +237,7 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: at %s', (path) => 
     }
   });
 
-  test('a fragment in the request target is refused as a query is', async () => {
+  test('a fragment in the request target is refused like a query', async () => {
     for (const target of [`${path}#${good}`, `${path}#`, `${path}#x?y`, `${path}?`]) {
       const { statuses, text } = await rawHttp(server.port, request(target, good));
 
@@ -260,7 +260,7 @@ test.each([
   '/api/oauth/token;x=1',
   '/API/OAUTH/TOKEN',
   '/api/oauth\\token',
-])('42: %s is no other name of the token endpoint', async (path) => {
+])('42: token endpoint: %s is not another name of it', async (path) => {
   const { statuses, text } = await rawHttp(server.port, request(path, good));
 
   expect([[400], [404]]).toContainEqual(statuses);
@@ -273,7 +273,7 @@ test.each([
   '/api/%ff',
   '/mcp/acme/%c0%af',
   `/mcp/acme/${'x'.repeat(150)}`,
-])('42: %s is refused without a word of what it says', async (path) => {
+])('42: malformed path: %s is refused without repeating it', async (path) => {
   const long = `${path}${client.secret}${'x'.repeat(200)}`;
   for (const target of [path, `${path}${client.secret}`, `${path}?${good}`, long]) {
     const { statuses, text } = await rawHttp(server.port, request(target, good));

@@ -15,9 +15,9 @@ beforeAll(async () => {
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
-const person = async (email: string): Promise<Visitor> => {
+const person = async (email: string, create = server.command): Promise<Visitor> => {
   const words = ['user', 'create', email, '--organization', 'acme', '--role', 'member'];
-  await server.command(words, password);
+  await create(words, password);
   const visit = visitor(server.base);
   await visit.signIn(email, password);
   return visit;
@@ -25,7 +25,7 @@ const person = async (email: string): Promise<Visitor> => {
 const isSignedIn = async (visit: Visitor) => (await visit.get('/account')).status === 200;
 
 test.each(['//evil.example', 'https://evil.example', '/\\evil.example', '/\t/evil.example'])(
-  '22: a sign-in never leads to another site: next=%j',
+  '22: sign-in: it never redirects to another site: next=%j',
   async (next) => {
     const email = `next-${Buffer.from(next).toString('hex')}@example.com`;
     await person(email);
@@ -39,7 +39,7 @@ test.each(['//evil.example', 'https://evil.example', '/\\evil.example', '/\t/evi
   },
 );
 
-test('22: a sign-in leads on to a page of ours, to OAuth by a page of its own', async () => {
+test('22: sign-in: it continues to a page of this server, and to OAuth through an interstitial page', async () => {
   await person('onward@example.com');
   const next = '/oauth/consent?client_id=x&state="><script>';
 
@@ -53,7 +53,7 @@ test('22: a sign-in leads on to a page of ours, to OAuth by a page of its own', 
   );
 });
 
-test('80: the cookies of a sign-in are bound to the host, secure, out of reach of scripts', async () => {
+test('80: session cookie: bound to the host, secure and out of reach of scripts', async () => {
   await person('cookie@example.com');
   const visit = visitor(server.base);
 
@@ -69,7 +69,7 @@ test('80: the cookies of a sign-in are bound to the host, secure, out of reach o
   ]);
 });
 
-test('80: the session changes at sign-in and with the password, and the old one is over', async () => {
+test('80: session: replaced at sign-in and with a new password, and the old one ends', async () => {
   await person('change@example.com');
   const visit = visitor(server.base);
   const tab = {
@@ -97,7 +97,7 @@ test('80: the session changes at sign-in and with the password, and the old one 
   expect(await isSignedIn(visit)).toBe(true);
 });
 
-test('80: a cookie that somebody else chose is never taken over', async () => {
+test('80: session: a cookie chosen by an attacker is never adopted', async () => {
   await person('fixed@example.com');
   const visit = visitor(server.base);
   const chosen = 'x'.repeat(32);
@@ -108,7 +108,7 @@ test('80: a cookie that somebody else chose is never taken over', async () => {
   expect(visit.cookies.get('__Host-latchkey')).not.toBe(chosen);
 });
 
-test('80: signing out ends the session on the server', async () => {
+test('80: session: signing out ends it at the server', async () => {
   const visit = await person('out@example.com');
   const stolen = visitor(server.base);
   stolen.cookies.set('__Host-latchkey', visit.cookies.get('__Host-latchkey') ?? '');
@@ -126,7 +126,7 @@ const changes = [
 ];
 
 test.each(changes)(
-  '81 POST %s needs the guard of this session and our own origin',
+  '81: POST %s needs the CSRF token of this session and the server’s own origin',
   async (path) => {
     const visit = await person(`csrf${path.replaceAll(/\W/g, '-')}@example.com`);
     const other = await person(`other${path.replaceAll(/\W/g, '-')}@example.com`);
@@ -149,7 +149,7 @@ test.each(changes)(
   },
 );
 
-test('81: a sign-in, a set-up and a reset need the guard of this browser', async () => {
+test('81: sign-in, set-up and reset need the CSRF token of this browser', async () => {
   await person('login-csrf@example.com');
   const fields = { email: 'login-csrf@example.com', password };
   const stranger = visitor(server.base);
@@ -169,7 +169,7 @@ test('81: a sign-in, a set-up and a reset need the guard of this browser', async
 });
 
 test.each(['known@example.com', 'unknown@example.com'])(
-  '83: ten wrong passwords for %s: then 429, and the words tell nothing about who is known',
+  '83: lockout: ten wrong passwords for %s get 429, without revealing whether the account exists',
   async (email) => {
     if (email.startsWith('known')) await person(email);
     const visit = visitor(server.base, { address: '192.0.2.10' });
@@ -189,9 +189,10 @@ test.each(['known@example.com', 'unknown@example.com'])(
   },
 );
 
-test('93: the right password works from another network and a known browser while eight guess', async () => {
+test('93: lockout: the right password works from another network and a known browser during an attack', async () => {
   const email = 'slow@example.com';
-  await person(email);
+  // Of a password that takes as long to check as in use.
+  await person(email, server.commandProcess);
   const known = visitor(server.base, { address: '192.0.2.20' });
   await known.signIn(email, password);
   await known.post('/sign-out', { csrf_token: await known.csrfToken('/account') });
@@ -216,7 +217,7 @@ test('93: the right password works from another network and a known browser whil
   expect((await stranger.signIn(email, password)).status).toBe(429);
 });
 
-test('48: removing a person and changing a password end every session at once', async () => {
+test('48: session: removing a person or changing their password ends every session immediately', async () => {
   const [one, again] = [await person('gone@example.com'), visitor(server.base)];
   await again.signIn('gone@example.com', password);
   const stay = await person('stay@example.com');
@@ -230,7 +231,7 @@ test('48: removing a person and changing a password end every session at once', 
   ]);
 });
 
-test('15: every page has the policy that lets it load, frame and send nothing foreign', async () => {
+test('15: pages: each has a policy that allows no external scripts, frames or form targets', async () => {
   const pages = ['/sign-in', '/set-up/none', '/reset/none'];
   const answers = await Promise.all(pages.map((path) => visitor(server.base).get(path)));
 
@@ -244,7 +245,7 @@ test('15: every page has the policy that lets it load, frame and send nothing fo
   }
 });
 
-test('85: the database holds no cookie, link or password that could be used', async () => {
+test('85: database: it holds no usable cookie, link or password', async () => {
   const visit = await person('dump@example.com');
   const words = ['user', 'reset-link', 'dump@example.com', '--base-url', server.base, '--json'];
   const { link }: { link: string } = JSON.parse(await server.command(words));

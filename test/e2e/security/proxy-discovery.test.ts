@@ -84,7 +84,7 @@ async function login(said: Lie, oauth: object) {
 const robot = { clientId: 'client_1', clientSecret: 'a secret' };
 const here = () => `https://127.0.0.1:${innerTls.port}`;
 
-test('100: a remote server that names what is remote is signed in to', async () => {
+test('100: discovery: a remote server that names remote URLs can be signed in to', async () => {
   const { code, stdout } = await login({}, robot);
 
   expect(code).toBe(0);
@@ -124,20 +124,23 @@ test.each<[string, () => Lie, object]>([
     () => ({ metadata: { authorization_endpoint: 'https://192.168.1.1/reboot' } }),
     {},
   ],
-])('100: a remote server’s %s that leads inside is never asked', async (_, said, oauth) => {
-  const before = internet.asked.length;
+])(
+  '100: discovery: a remote server’s %s that leads inside is never requested',
+  async (_, said, oauth) => {
+    const before = internet.asked.length;
 
-  const { code, stderr } = await login(said(), oauth);
+    const { code, stderr } = await login(said(), oauth);
 
-  expect(code).toBe(1);
-  expect(stderr).toMatch(/was not asked|holds no metadata|answered 307/);
-  expect(inner.lines()).toEqual([]);
-  expect(innerTls.requests).toEqual([]);
-  const places = internet.asked.slice(before).filter((line) => !line.includes(host));
-  expect(places).toEqual([]);
-});
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/was not asked|holds no metadata|answered 307/);
+    expect(inner.lines()).toEqual([]);
+    expect(innerTls.requests).toEqual([]);
+    const places = internet.asked.slice(before).filter((line) => !line.includes(host));
+    expect(places).toEqual([]);
+  },
+);
 
-test('100: an issuer that the user typed may be inside', async () => {
+test('100: discovery: an issuer entered by the user may be inside', async () => {
   const { stderr } = await login({ issuer: here() }, { ...robot, issuer: here() });
 
   expect(stderr).not.toContain('was not asked');

@@ -12,12 +12,13 @@ import { startProgram } from '#support/processes';
 import { launcher } from '#support/proxy-process';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { signInFront } from '#support/sign-in-front';
+import { findUser } from '#server/db/people';
 
 const email = 'dana@example.com';
 const password = 'correct horse battery staple';
 
-describe('99: a sign-in with the browser of this machine', () => {
-  test('99: the browser’s arguments and environment hold nothing that finishes a sign-in, and no secret of ours', async () => {
+describe('99: login with a browser on the same computer', () => {
+  test('99: the browser’s arguments and environment contain no secret and nothing that could finish it', async () => {
     await using server = await signInFront(legacyMcp().handle);
     await using machine = await desktop({
       LATCHKEY_OAUTH: '{"clientId":"client_1"}',
@@ -53,7 +54,7 @@ await import(${JSON.stringify(own)});
     expect(env).toHaveProperty('HOME', machine.folder);
   });
 
-  test('99: a login whose link another browser opened first ends, says so, and keeps nothing', async () => {
+  test('99: a login whose link another browser opened first ends with an error, and stores nothing', async () => {
     await using server = await signInFront(legacyMcp().handle);
     await using browser = await browserHandover();
     await using machine = await desktop(browser.env);
@@ -80,7 +81,7 @@ await import(${JSON.stringify(own)});
     expect(JSON.parse(status.stdout)).toMatchObject({ connections: [{ state: 'signed_out' }] });
   });
 
-  test('99: a redirect that another browser brings ends the login before its code goes anywhere', async () => {
+  test('99: a redirect from another browser ends it before its code is sent anywhere', async () => {
     await using server = await signInFront(legacyMcp().handle);
     await using browser = await browserHandover();
     await using machine = await desktop(browser.env);
@@ -98,7 +99,7 @@ await import(${JSON.stringify(own)});
     expect(server.tokenRequests).toEqual([]);
   });
 
-  test('99: the link that login prints is another one than the browser was started with', async () => {
+  test('99: the printed link differs from the one that the browser was started with', async () => {
     await using server = await signInFront(legacyMcp().handle);
     await using browser = await browserHandover();
     await using machine = await desktop(browser.env);
@@ -118,7 +119,7 @@ await import(${JSON.stringify(own)});
     expect(login.stderr).not.toContain('code_challenge');
   });
 
-  test('99: where the server does not name the account, login says that', async () => {
+  test('99: if the server does not name the account, login says so', async () => {
     await using server = await signInFront(legacyMcp().handle);
     await using machine = await desktop();
 
@@ -128,7 +129,7 @@ await import(${JSON.stringify(own)});
   });
 });
 
-describe('99: the account that was signed in', () => {
+describe('99: the account that signed in', () => {
   let server: ServerProcess;
   beforeAll(async () => {
     server = await serverProcess({ args: ['--demo'] });
@@ -156,7 +157,7 @@ describe('99: the account that was signed in', () => {
   });
 });
 
-describe('99: what the server tells an application about the account', () => {
+describe('99: what the server tells a client about the account', () => {
   let server: GrantingServer;
   beforeAll(async () => {
     server = await grantingServer();
@@ -169,10 +170,10 @@ describe('99: what the server tells an application about the account', () => {
     return { status: answer.status, cache: answer.headers.get('cache-control'), json };
   };
 
-  test('99: a program on the person’s own computer is told the e-mail address', async () => {
+  test('99: a program on the person’s own computer gets the e-mail address', async () => {
     const dana = await server.browser();
     const { accessToken } = await server.signIn(dana);
-    const { email: known } = (await server.stores.users.byId(dana.userId)) ?? {};
+    const { email: known } = (await findUser(server.stores.db, dana.userId)) ?? {};
 
     expect(await ask(`Bearer ${accessToken}`)).toEqual({
       status: 200,
@@ -181,7 +182,7 @@ describe('99: what the server tells an application about the account', () => {
     });
   });
 
-  test('99: an application elsewhere is told the id alone, as the consent page promised no more', async () => {
+  test('99: a client elsewhere gets only the id, as the consent page promised', async () => {
     const dana = await server.browser();
     const elsewhere = { redirect_uri: 'https://app.example/cb' };
     const { status, json } = await server.redeem(await server.code(dana, elsewhere), elsewhere);
@@ -194,7 +195,7 @@ describe('99: what the server tells an application about the account', () => {
     expect((await ask(`Bearer ${String(json['access_token'])}`)).json).not.toHaveProperty('email');
   });
 
-  test('99: a token that no longer counts, one of a client and none at all are told nothing', async () => {
+  test('99: an invalid token, a token of client credentials and a missing one get nothing', async () => {
     const dana = await server.browser();
     const { accessToken } = await server.signIn(dana);
     await server.post('/api/oauth/revoke', { token: accessToken, client_id: server.client.id });

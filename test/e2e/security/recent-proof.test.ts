@@ -1,7 +1,15 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { passwordHashing } from '#server/people/password-hashing';
+import { passwordHashing } from '#server/accounts/passwords';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
+import {
+  insertPasskey,
+  insertTotp,
+  listPasskeys,
+  markTotpConfirmed,
+} from '#server/db/authenticators';
+import { hasIdentity, linkIdentity } from '#server/db/people';
+import { listSessions } from '#server/db/sessions';
 
 let app: PageApp;
 beforeAll(async () => {
@@ -28,7 +36,7 @@ const send = (browser: SignedInBrowser, path: string, body: 'json' | 'form') =>
   });
 
 test.each(changes)(
-  '83: POST %s adds no way to sign in ten minutes after the sign-in',
+  '83: POST %s adds no sign-in method ten minutes after the sign-in',
   async (path, body) => {
     const browser = await app.browser(`user_${path.replaceAll('/', '_')}`);
     await app.server.clock.advance(599);
@@ -47,17 +55,17 @@ test.each<[string, 'json' | 'form']>([
   ['/account/passkeys/passkey_1/remove', 'form'],
   ['/account/second-factor', 'form'],
   ['/account/second-factor/confirm', 'form'],
-])('83: POST %s takes more than the password from whoever has a passkey', async (path, body) => {
+])('83: POST %s needs more than the password from a person with a passkey', async (path, body) => {
   const userId = `user_first${path.replaceAll('/', '_')}`;
   const browser = await app.browser(userId);
   const { clock, stores } = app.server;
   const passkey = { id: `of_${userId}`, userId, name: 'Laptop', publicKey: 'AA', counter: 0 };
   const times = { createdAt: clock.now(), lastUsedAt: undefined };
-  await stores.passkeys.add({ ...passkey, ...times, transports: [] });
+  await insertPasskey(stores.db, { ...passkey, ...times, transports: [] });
   const answer = await send(browser, path.replace('passkey_1', passkey.id), body);
 
   expect([answer.status, answer.text]).toEqual([403, expect.stringContaining('passkey first')]);
-  expect(await stores.passkeys.list(userId)).toHaveLength(1);
+  expect(await listPasskeys(stores.db, userId)).toHaveLength(1);
 });
 
 test.each<[string, 'json' | 'form']>([
@@ -65,31 +73,31 @@ test.each<[string, 'json' | 'form']>([
   ['/account/second-factor', 'form'],
   ['/account/second-factor/confirm', 'form'],
 ])(
-  '83: POST %s takes more than the password from whoever linked an account',
+  '83: POST %s needs more than the password from a person with a linked account',
   async (path, body) => {
     const userId = `user_linked${path.replaceAll('/', '_')}`;
     const browser = await app.browser(userId);
-    const { identities } = app.server.stores;
-    await identities.link('https://id.example', userId, userId);
+    const { db } = app.server.stores;
+    await linkIdentity(db, { issuer: 'https://id.example', subject: userId, userId });
     const answer = await send(browser, path, body);
 
     expect([answer.status, answer.text]).toEqual([403, expect.stringContaining('account first')]);
-    expect(await identities.isLinked('https://id.example', userId)).toBe(true);
+    expect(await hasIdentity(db, 'https://id.example', userId)).toBe(true);
   },
 );
 
-test('83: who signed in with two factors just now unlinks an account', async () => {
+test('83: linked account: a person who has just signed in with two factors can unlink it', async () => {
   const userId = 'user_unlinks';
   const membership = { organizationId: 'org_acme', role: 'member' } as const;
   const browser = await app.browser(userId, membership, 2);
-  const { identities } = app.server.stores;
-  await identities.link('https://id.example', userId, userId);
+  const { db } = app.server.stores;
+  await linkIdentity(db, { issuer: 'https://id.example', subject: userId, userId });
   await send(browser, '/account/provider/unlink', 'form');
 
-  expect(await identities.isLinked('https://id.example', userId)).toBe(false);
+  expect(await hasIdentity(db, 'https://id.example', userId)).toBe(false);
 });
 
-test('83: the account page leads to a sign-in, which is offered to who is signed in', async () => {
+test('83: account page: after ten minutes it leads to a new sign-in, although the person is signed in', async () => {
   const { cookie } = await app.browser('user_again');
   const before = await app.get('/account', cookie);
   await app.server.clock.advance(600);
@@ -119,14 +127,14 @@ const changePassword = async (browser: SignedInBrowser) => {
 };
 const provedBy = async ({ userId }: SignedInBrowser) => {
   const { stores, clock } = app.server;
-  return (await stores.sessions.list(userId, clock.now())).map(({ factors }) => factors);
+  return (await listSessions(stores.db, userId, clock.now())).map(({ factors }) => factors);
 };
 
 test.each([
   [599, 2],
   [600, 1],
 ])(
-  '83: a password that is changed %i seconds after the sign-in leaves %i factors proved',
+  '83: changed password: %i seconds after the sign-in it leaves %i factors proved',
   async (later, factors) => {
     const browser = await app.browser(`user_changes_${later}`, member, 2);
     await app.server.clock.advance(later);
@@ -136,13 +144,13 @@ test.each([
   },
 );
 
-test('83: who changes the password late is asked for the code of their app', async () => {
+test('83: changed password: late after the sign-in, it also requires the code of the app', async () => {
   const browser = await app.browser('user_changes_totp', member, 2);
   const { stores, clock } = app.server;
   const { userId } = browser;
-  await stores.totps.begin({ userId, sealedSecret: 'sealed', createdAt: clock.now() });
+  await insertTotp(stores.db, { userId, sealedSecret: 'sealed', createdAt: clock.now() });
   const confirmed = { step: 1, now: clock.now(), recoveryHashes: ['hash'] };
-  await stores.totps.confirm(userId, confirmed);
+  await markTotpConfirmed(stores.db, userId, confirmed);
   await clock.advance(600);
   const { text } = await changePassword(browser);
 

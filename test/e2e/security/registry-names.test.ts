@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { commands as proxyCommands } from '#proxy/cli/commands';
 import { completionScript } from '#proxy/cli/completion-script';
 import { help as proxyHelp } from '#proxy/cli/help';
+import { keysOf } from '#support/made-records';
 import { commands as serverCommands } from '#server/cli/commands';
 import { commandHelpText, helpText, nounHelpText, startHelpText } from '#server/cli/help';
 import { dataDir } from '#server/config/option';
@@ -46,10 +47,11 @@ async function demoStart(launcher: string, folder: string): Promise<string> {
   return server.stdout;
 }
 
-describe('no package name of a registry is run or installed', () => {
+describe('no package name of a public registry is run or installed', () => {
   test.each([
     ['proxy', /\.ts$/, 300],
-    ['server', /\.ts$/, 600],
+    ['server', /\.ts$/, 250],
+    ['mcp', /\.ts$/, 7],
     ['tray-app', /\.(ts|html)$/, 50],
   ] as const)('by the texts of %s', (folder, pattern, least) => {
     const texts = filesIn(folder, pattern);
@@ -94,7 +96,7 @@ describe('no package name of a registry is run or installed', () => {
     ['a clone', join(root, 'server/bin/latchkey-server.js'), 'npx --no latchkey', 'npx --no '],
     ['its package', serverLauncher, 'npx -y "http://127.0.0.1:', ''],
   ])(
-    'by what the first and the second start of the demo print, from %s',
+    'by the output of the demo’s first and second start, from %s',
     async (_, launcher, proxy, runner) => {
       await using folder = await temporaryFolder('demo');
       const first = await demoStart(launcher, folder.path);
@@ -109,7 +111,7 @@ describe('no package name of a registry is run or installed', () => {
   );
 });
 
-describe('no package name of a registry is run or installed by a page', () => {
+describe('no package name of a public registry is run or installed by a page', () => {
   let app: PageApp;
   let owner: SignedInBrowser;
   beforeAll(async () => {
@@ -131,7 +133,7 @@ describe('no package name of a registry is run or installed by a page', () => {
       await send('/servers/sales/new-client', { name: 'once', ...scopes }),
       await send('/new-agent', { name: 'office' }),
     ];
-    const [key] = await stores.keys.list('acme', 'sales');
+    const [key] = await keysOf(stores.db, 'acme', 'sales');
     const rotated = [
       await send(`/servers/sales/keys/${key?.id}/rotate`, {}),
       await send(`/servers/sales/clients/${client.id}/rotate`, {}),

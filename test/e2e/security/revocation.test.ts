@@ -7,7 +7,7 @@ const client = await server.client();
 const revoke = (token: string, by = client) =>
   server.post('/api/oauth/revoke', { token, client_id: by.id, client_secret: by.secret });
 
-test('45: what is no token, or no longer one, is revoked with an empty 200', async () => {
+test('45: revocation: an invalid or already revoked token gets an empty 200', async () => {
   const token = await server.token(client);
   await revoke(token);
   const [header, claims, signature = ''] = token.split('.');
@@ -32,7 +32,7 @@ test('45: what is no token, or no longer one, is revoked with an empty 200', asy
   }
 });
 
-test('45: without a token there is nothing to revoke', async () => {
+test('45: revocation: a request without a token is an error', async () => {
   for (const token of ['', undefined]) {
     const answer = await server.post(
       '/api/oauth/revoke',
@@ -45,7 +45,7 @@ test('45: without a token there is nothing to revoke', async () => {
   }
 });
 
-test('45: a client that fails to authenticate revokes nothing', async () => {
+test('45: revocation: a client that fails to authenticate revokes nothing', async () => {
   const token = await server.token(client);
   const other = await server.client();
   const wrong = { ...client, secret: other.secret };
@@ -65,7 +65,7 @@ test('45: a client that fails to authenticate revokes nothing', async () => {
   expect((await server.call(bearer(token))).status).toBe(200);
 });
 
-test('45: another client’s token gets 200 and goes on working', async () => {
+test('45: revocation: another client’s token gets 200 and stays valid', async () => {
   const other = await server.client();
   const token = await server.token(client);
 
@@ -77,7 +77,7 @@ test('45: another client’s token gets 200 and goes on working', async () => {
 });
 
 test.each(['access_token', 'refresh_token', 'nonsense'])(
-  '45: the hint %s is a hint only',
+  '45: revocation: the hint %s is only a hint',
   async (hint) => {
     const token = await server.token(client);
     await server.post(
@@ -90,7 +90,7 @@ test.each(['access_token', 'refresh_token', 'nonsense'])(
   },
 );
 
-test('46: a revoked JWT is refused by the very next call, and nothing else is', async () => {
+test('46: revocation: a revoked JWT is refused from the next call on, and no other token is', async () => {
   const token = await server.token(client);
   const another = await server.token(client);
   expect((await server.call(bearer(token))).status).toBe(200);
@@ -105,7 +105,7 @@ test('46: a revoked JWT is refused by the very next call, and nothing else is', 
   expect((await server.call(bearer(another))).status).toBe(200);
 });
 
-test('46: no other spelling of a revoked JWT is accepted', async () => {
+test('46: revocation: a revoked JWT is refused in every other spelling', async () => {
   const token = await server.token(client);
   await revoke(token);
   const [header = '', claims = '', signature = ''] = token.split('.');
@@ -127,14 +127,14 @@ test('46: no other spelling of a revoked JWT is accepted', async () => {
   }
 });
 
-describe('46: an open stream ends within 1 s, and the next call is 401', () => {
+describe('46: revocation: an open stream ends within 1 s, and the next call gets 401', () => {
   test('46: when its token is revoked', async () => {
     const token = await server.token(client);
 
     expect(await cutOff(bearer(token), () => revoke(token))).toEqual(atOnce);
   });
 
-  test('46: when its client is revoked by the command line', async () => {
+  test('46: when its client is revoked on the command line', async () => {
     const revoked = await server.client();
     const token = await server.token(revoked);
     const act = () => server.command('client', 'revoke', revoked.id);
@@ -150,7 +150,7 @@ describe('46: an open stream ends within 1 s, and the next call is 401', () => {
     expect(renewed.json['error']).toBe('invalid_client');
   });
 
-  test('46: when its key is revoked by the command line, while another key works on', async () => {
+  test('46: when its key is revoked on the command line, while another key keeps working', async () => {
     const old = await server.key();
     const rotated = await server.key();
     const other = await server.stream({ 'X-API-Key': rotated.key });
@@ -164,7 +164,7 @@ describe('46: an open stream ends within 1 s, and the next call is 401', () => {
   });
 });
 
-test('46: revoked twice by the command line is an error that says so', async () => {
+test('46: revocation: a second one on the command line is an error that says so', async () => {
   const { id } = await server.key();
   await server.command('key', 'revoke', id);
 

@@ -55,7 +55,7 @@ async function newClient() {
 const beside = (others: readonly string[]) => () =>
   upstream.sessions().filter((id) => !others.includes(id)).length;
 
-test('71: all that was made at an upstream for a key ends when it is revoked, and nothing of others', async () => {
+test('71: upstream sessions: a key’s revocation ends all that it opened, and nothing of others', async () => {
   const [staying, leaving] = [
     await gateway.newKey('acme/fixture'),
     await gateway.newKey('acme/fixture'),
@@ -76,7 +76,7 @@ test('71: all that was made at an upstream for a key ends when it is revoked, an
   expect([answer.status, upstream.sessions()]).toEqual([200, others]);
 });
 
-test('71: a session outlives the token it was opened with, and ends with its client', async () => {
+test('71: upstream sessions: one outlives the token that opened it, and ends with its client', async () => {
   const [client, other] = [await newClient(), await newClient()];
   const first = await client.token();
   const headers = await session({ token: first });
@@ -96,7 +96,7 @@ test('71: a session outlives the token it was opened with, and ends with its cli
   await expect.poll(upstream.sessions, { timeout: 5000 }).toEqual([]);
 });
 
-test('71: a server that is disabled keeps no session of anybody', async () => {
+test('71: upstream sessions: disabling a server ends every one', async () => {
   const { key } = await gateway.newKey('acme/fixture');
   await session({ key });
   await mcpCall(endpoint, { key, body: toolsList });

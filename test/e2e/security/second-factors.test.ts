@@ -66,7 +66,7 @@ const passkeySignIn = async (
   return [status, setCookie.some((line) => /latchkey=[^;]/.test(line))];
 };
 
-test('83: a code of the authenticator app opens one session, in whatever browser', async () => {
+test('83: authenticator app: a code opens one session, in whichever browser', async () => {
   const email = 'totp@example.com';
   const dana = await person(email);
   const enrolment = await dana.post('/account/second-factor', {
@@ -106,7 +106,7 @@ test.each<[string, Deviation]>([
   ['another rpId', { rpId: 'evil.example' }],
   ['no user verification', { isUserVerified: false }],
   ['a challenge that nobody was given', { challenge: Buffer.alloc(38).toString('base64url') }],
-])('83: a passkey with %s is neither added nor does it sign in', async (why, wrong) => {
+])('83: passkey: one with %s is neither added nor accepted for sign-in', async (why, wrong) => {
   const visit = await person(`passkey-${why.replaceAll(' ', '-')}@example.com`);
 
   const refused = await addPasskey(visit, wrong);
@@ -118,7 +118,7 @@ test.each<[string, Deviation]>([
   expect(await passkeySignIn(authenticator)).toEqual([200, true]);
 });
 
-test('83: a passkey whose counter does not rise is a copy, and signs nobody in', async () => {
+test('83: passkey: one whose counter does not rise is a copy and is refused', async () => {
   const { authenticator } = await addPasskey(await person('counter@example.com'));
   const answers = [];
   for (const counter of [10, 10, 9, 11]) {

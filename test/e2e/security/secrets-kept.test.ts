@@ -68,7 +68,7 @@ beforeAll(async () => {
   await server.command('backup', join(server.dataDir, 'backup.db'));
 }, 120_000);
 
-test('85: no secret, key or token is in the database, its logs or its backup, in any spelling', () => {
+test('85: secrets: no secret, key or token is in the database, its logs or its backup, in any spelling', () => {
   const files = filesOf(server.dataDir).filter((file) => !file.endsWith('master.key'));
   const names = files.map((file) => file.slice(server.dataDir.length + 1));
 
@@ -77,7 +77,7 @@ test('85: no secret, key or token is in the database, its logs or its backup, in
   for (const file of files) expect(leaksIn(readFileSync(file))).toEqual([]);
 });
 
-test('86: the value of a fixed header is shown by no command, not even by the one that sets it', () => {
+test('86: fixed header: no command prints its value, not even the one that sets it', () => {
   const sent = server.upstream.received.flatMap(({ rawHeaders }) => rawHeaders);
 
   expect(sent).toContain(headerValues[1]);
@@ -85,7 +85,7 @@ test('86: the value of a fixed header is shown by no command, not even by the on
   expect(leaksIn(Buffer.from(commandAnswers.join('')))).toEqual([]);
 });
 
-test('85: the search finds a secret that is there', () => {
+test('85: secrets: the search finds a secret that is there', () => {
   const [secret = ''] = server.issued;
   const inside = `{"a":"b${secret}"}`;
 
@@ -94,7 +94,7 @@ test('85: the search finds a secret that is there', () => {
   expect(leaksIn(Buffer.from(Buffer.from(inside).toString('hex')))).toHaveLength(1);
 });
 
-test('85: the master key is in its own file and nowhere else', () => {
+test('85: master key: it is in its own file and nowhere else', () => {
   const master = readFileSync(join(server.dataDir, 'master.key'), 'utf8').trim();
   const sought = [...spellings(master), ...spellings(Buffer.from(master, 'base64url'))];
   const places = [
@@ -110,7 +110,7 @@ test('85: the master key is in its own file and nowhere else', () => {
   }
 });
 
-test('87: no secret is in the log, at debug level, whatever was sent where', () => {
+test('87: log: it contains no secret at debug level, whatever was sent', () => {
   const log = server.program.stderr;
 
   expect(log.split('\n').length).toBeGreaterThan(1000);
@@ -119,7 +119,7 @@ test('87: no secret is in the log, at debug level, whatever was sent where', () 
   expect(leaksIn(Buffer.from(log))).toEqual([]);
 });
 
-test('87: stdout shows the secrets of the demo’s first start, and none ever after', () => {
+test('87: stdout: the demo’s secrets are printed at its first start, and never again', () => {
   expect(
     leaksIn(Buffer.from(banner))
       .map((secret) => secret.replace(/_.*/, '_'))
@@ -128,7 +128,7 @@ test('87: stdout shows the secrets of the demo’s first start, and none ever af
   expect(leaksIn(Buffer.from(server.program.stdout.slice(banner.length)))).toEqual([]);
 });
 
-test('87: no command repeats a secret that it was given by mistake', () => {
+test('87: command line: no command repeats a secret that was passed by mistake', () => {
   expect(commandErrors.join('')).toContain('[redacted]');
   expect(leaksIn(Buffer.from(commandErrors.join('')))).toEqual([]);
 });

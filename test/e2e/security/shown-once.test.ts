@@ -16,7 +16,7 @@ const secretIn = { client: 'client_secret', key: 'key', agent: 'key' } as const;
 const rowsSchema = z.array(z.record(z.string(), z.unknown()));
 
 test.each(['client', 'key', 'agent'] as const)(
-  '86: a %s’s secret is shown where it is made, and afterwards its prefix and last four',
+  '86: secret of a new %s: shown when it is created, and later only its prefix and last four characters',
   async (noun) => {
     const made = z.record(z.string(), z.unknown()).parse(await server.command(...madeBy[noun]));
     const secret = String(made[secretIn[noun]]);
@@ -39,14 +39,14 @@ test.each(['client', 'key', 'agent'] as const)(
   },
 );
 
-test('86: a person sees a new secret once, with the word that it is not shown again', async () => {
+test('86: dashboard: a new secret is shown once, with a note that it will not be shown again', async () => {
   const seen = await server.commandText('key', 'create', place, '--name', 'for a person');
 
   expect(seen.match(/mcp_[0-9A-Za-z]{36}/g)).toHaveLength(1);
   expect(seen).toContain('not shown again');
 });
 
-test('86: an answer that carries a token is never stored', async () => {
+test('86: responses: one that contains a token is never cached', async () => {
   const { id, secret } = await server.client();
   const form = { grant_type: 'client_credentials' };
   const answer = await server.post('/api/oauth/token', form, basic(id, secret));
@@ -57,7 +57,7 @@ test('86: an answer that carries a token is never stored', async () => {
   expect(answer.headers.get('location')).toBeNull();
 });
 
-test('86: the first start of the demo shows its secrets, and no later one does', async () => {
+test('86: demo: its first start prints its secrets, and no later one does', async () => {
   const shape = /(?:secret|mcp)_[0-9A-Za-z]{36}/g;
   const shown = [...new Set(server.program.stdout.match(shape))];
 

@@ -59,7 +59,7 @@ const signIn = async (visit: Visitor, lie?: Lie) => {
 };
 const isSignedIn = async (visit: Visitor) => (await visit.get('/account')).status === 200;
 
-test('84: an equal e-mail address opens nothing until its owner has linked the account', async () => {
+test('84: single sign-on: an equal e-mail address gives no access until its owner has linked the account', async () => {
   const stranger = visitor(server.base);
   const before = await signIn(stranger);
   const text = await before.text();
@@ -68,14 +68,14 @@ test('84: an equal e-mail address opens nothing until its owner has linked the a
   const after = await signIn(dana);
 
   expect(before.status).toBe(403);
-  expect(text).toContain('Nobody here has linked that account');
+  expect(text).toContain('No person here has linked that account');
   expect(await isSignedIn(stranger)).toBe(false);
   expect(answer.headers.get('location')).toBe('/account?done=linked');
   expect([after.status, after.headers.get('location')]).toEqual([303, '/account']);
   expect(await isSignedIn(dana)).toBe(true);
 });
 
-test('84: the request carries state, nonce and an S256 challenge, each fresh', async () => {
+test('84: single sign-on: the request carries a fresh state, nonce and S256 challenge', async () => {
   const visit = visitor(server.base);
   const [one, two] = [
     await pressed(visit, '/sign-in', '/sign-in/provider'),
@@ -101,7 +101,7 @@ test.each<[string, Lie]>([
   ['alg none', { signature: 'none' }],
   ['HS256 by the client secret', { signature: 'hs256' }],
   ['a key that is not published', { signature: 'other-key' }],
-])('84: an answer with %s is refused', async (_, lie) => {
+])('84: single sign-on: a response with %s is refused', async (_, lie) => {
   await linked();
   const visit = visitor(server.base);
 
@@ -112,7 +112,7 @@ test.each<[string, Lie]>([
   expect(await isSignedIn(visit)).toBe(false);
 });
 
-test('84: a state counts once, and only in the browser that was sent away', async () => {
+test('84: single sign-on: a state is valid once, and only in the browser that began', async () => {
   await linked();
   const [mine, theirs] = [visitor(server.base), visitor(server.base)];
   const request = await pressed(mine, '/sign-in', '/sign-in/provider');
@@ -131,7 +131,7 @@ test('84: a state counts once, and only in the browser that was sent away', asyn
   expect(answers.map(({ status }) => status)).toEqual([403, 403, 303, 403]);
 });
 
-test('84: a stolen code does not fit another request: PKCE', async () => {
+test('84: single sign-on: PKCE makes a stolen code useless in another request', async () => {
   await linked();
   const [mine, theirs] = [visitor(server.base), visitor(server.base)];
   const stolen = provider.authorize(await pressed(mine, '/sign-in', '/sign-in/provider'));
@@ -142,7 +142,7 @@ test('84: a stolen code does not fit another request: PKCE', async () => {
   expect(await isSignedIn(theirs)).toBe(false);
 });
 
-test('84: a link that somebody began ends in their session only, and never takes an account over', async () => {
+test('84: single sign-on: linking finishes only in the session that began, and takes over no account', async () => {
   await linked();
   const words = ['user', 'create', 'eve@example.com', '--organization', 'acme', '--role', 'member'];
   await server.command(words, password);
@@ -157,11 +157,11 @@ test('84: a link that somebody began ends in their session only, and never takes
   expect([elsewhere.status, taken.status]).toEqual([403, 409]);
 });
 
-test('88: answers that prove nothing are counted, so that nobody fills the log with them', async () => {
+test('88: single sign-on: invalid responses are counted, so that they cannot fill the audit log', async () => {
   const noted = () => {
     using database = new DatabaseSync(join(server.dataDir, 'latchkey.db'), { readOnly: true });
     const rows = `select count(*) as n from audit_event where action = 'sign-in'
-      and outcome = 'refused' and actor = 'nobody' and target = ?`;
+      and outcome = 'refused' and actor = 'anonymous' and target = ?`;
     return Number(database.prepare(rows).get(provider.issuer)?.['n']);
   };
   const visit = visitor(server.base);
@@ -199,7 +199,7 @@ const joinBy = async (invitation: string, lie: Lie) => {
   return { visit, answer: await visit.get(pathOf(provider.authorize(request, lie))) };
 };
 
-test('84: an invitation is taken by the provider, whose groups count as of the last sign-in', async () => {
+test('84: single sign-on: the provider’s sign-in accepts an invitation, and its groups apply as of then', async () => {
   const { visit, send, invite } = await owner();
   const made = await send('/groups', '/groups', { name: 'Sales' });
   const group = made.headers.get('location')?.replace(/^.*\/dashboard\/acme/, '') ?? '';
@@ -219,7 +219,7 @@ test('84: an invitation is taken by the provider, whose groups count as of the l
   expect([atFirst, await isInGroup()]).toEqual([true, false]);
 });
 
-test('84: joining by the provider takes over no address that is known here, nor one that is unverified', async () => {
+test('84: single sign-on: joining takes over no known address, and accepts no unverified one', async () => {
   const { invite } = await owner();
   const link = await invite();
 

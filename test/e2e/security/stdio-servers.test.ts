@@ -46,7 +46,7 @@ const call = (key: string, name: string, args: object = {}) =>
     body: rpc('tools/call', { name, arguments: args }),
   });
 
-test('78: a command of the operator serves a server, with an environment of its own', async () => {
+test('78: stdio server: a command of the operator serves it, in its own environment', async () => {
   const { status, text } = await call(await newKey(), 'environment');
 
   expect(status).toBe(200);
@@ -55,7 +55,7 @@ test('78: a command of the operator serves a server, with an environment of its 
   expect(text).not.toContain('of the server alone');
 });
 
-test('78: two callers never share a child', async () => {
+test('78: stdio server: two callers never share a child process', async () => {
   const before = await started();
   for (const key of [await newKey(), await newKey()]) {
     expect((await call(key, 'environment')).status).toBe(200);
@@ -65,7 +65,7 @@ test('78: two callers never share a child', async () => {
   expect(new Set(pids).size).toBeGreaterThanOrEqual(2);
 });
 
-test('78: the child of a caller ends when their key is revoked', async () => {
+test('78: stdio server: a caller’s child process ends when their key is revoked', async () => {
   const before = await started();
   const { id, key } = await makeKey();
   expect((await call(key, 'environment')).status).toBe(200);
@@ -77,7 +77,7 @@ test('78: the child of a caller ends when their key is revoked', async () => {
   await expect.poll(() => pids.filter(isAlive), { timeout: 10_000 }).toEqual([]);
 });
 
-test('78: a command is no choice of anybody but the operator', async () => {
+test('78: stdio server: only the operator can choose the command', async () => {
   const words = ['server', 'create', 'acme/other', '--stdio', 'true', '--data-dir', server.dataDir];
   const { code } = await runProgram(process.execPath, { args: [launcher, ...words] });
   expect(code).toBe(2);
@@ -93,7 +93,7 @@ test('78: a command is no choice of anybody but the operator', async () => {
   expect((await runProgram(process.execPath, { args: [launcher, ...url] })).code).toBe(2);
 });
 
-test('78: no child is left when the server ends', async () => {
+test('78: stdio server: no child process is left when the server stops', async () => {
   const pids = await started();
   await server.program.end();
 
@@ -101,7 +101,7 @@ test('78: no child is left when the server ends', async () => {
   expect(pids.filter(isAlive)).toEqual([]);
 });
 
-test('78: a file that others may write to is refused', async () => {
+test('78: stdio server: a file that others can write to is refused', async () => {
   await chmod(file, 0o622);
   const args = [launcher, 'start', '--port', '0', '--data-dir', server.dataDir];
   const { code, stderr } = await runProgram(process.execPath, {

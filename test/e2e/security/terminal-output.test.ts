@@ -2,7 +2,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-import { createClient } from '#server/credentials/create-client';
+import { insertAuditEvent } from '#server/db/audit';
+import { createClient } from '#server/oauth/create-credentials';
 import { bodyOf, countedServer, type CountedServer } from '#support/counted-server';
 import { desktop } from '#support/desktop';
 import { grantingServer, launcher, type GrantingServer } from '#support/granting-server';
@@ -25,7 +26,7 @@ function harm({ stdout, stderr }: Ran): string[] {
     .filter((line) => acts.test(line) || line.startsWith('forged'));
 }
 
-describe('103: what a server, a file or the environment says reaches no terminal as it is', () => {
+describe('103: terminal output: control characters of a server, file or variable are escaped', () => {
   let server: CountedServer;
   let machine: Awaited<ReturnType<typeof desktop>>;
   /** Where the authorization server lies. */
@@ -131,7 +132,7 @@ describe('103: what a server, a file or the environment says reaches no terminal
     expect(login.stdout).toMatch(/^signed in as x\\u001b/m);
   });
 
-  test('103: a proxy’s log, with all that it can say', async () => {
+  test('103: a proxy’s log, with every kind of entry', async () => {
     await using proxy = machine.proxyWith({ LATCHKEY_LOG_LEVEL: 'debug' }, { url: url() });
     await proxy.handshake();
     const { result } = await proxy.request('tools/list');
@@ -176,14 +177,14 @@ describe('103: what a server, a file or the environment says reaches no terminal
     expect(text).not.toBe('');
   });
 
-  test('103: a variable of the environment that an error quotes', async () => {
+  test('103: an environment variable that an error quotes', async () => {
     await using other = await desktop({ LATCHKEY_OAUTH: `{"clientId":7,"${evil}":1}` });
 
     expect(harm(await other.run('login', url()))).toEqual([]);
   });
 });
 
-describe('103: what the server’s own commands and files show', () => {
+describe('103: terminal output of the server’s commands and exports', () => {
   let server: GrantingServer;
   const at = 1_800_000_000;
 
@@ -193,8 +194,8 @@ describe('103: what the server’s own commands and files show', () => {
     const clock = { now: () => at };
     const scopes = ['mcp:tools:read'] as const;
     const made = { name: evil, serverId: 'srv_sales', scopes, redirectUris: [], jwks: undefined };
-    await createClient(made, { clients: stores.clients, clock });
-    await stores.audit.append({
+    await createClient(made, { db: stores.db, clock });
+    await insertAuditEvent(stores.db, {
       at,
       actor: `user:${evil}`,
       organization: 'acme',
@@ -231,7 +232,7 @@ describe('103: what the server’s own commands and files show', () => {
     expect(JSON.stringify(whole).length).toBeGreaterThan(1);
   });
 
-  test('103: a cell of CSV is neither a formula nor another line', async () => {
+  test('103: a CSV cell is neither a formula nor a new line', async () => {
     const lines = await run('audit', 'export', 'acme');
     const { stdout } = await run('audit', 'export', 'acme', '--csv');
 

@@ -137,7 +137,7 @@ test.for(
     unreadable.map(([name, said]) => [rule, name, said] as const),
   ),
 )(
-  '95: where changed tools are to %s, a list of tools with %s is passed to nobody',
+  '95: tool list: where changed tools are to %s, one with %s is not passed on',
   async ([rule, , said]) => {
     await changedToolsAre(rule);
     listBy(said);
@@ -148,7 +148,7 @@ test.for(
   },
 );
 
-test('95: the audit log says whose list could not be read, and who asked for it', async () => {
+test('95: tool list: the audit log says whose list could not be read, and who requested it', async () => {
   const rows = Object.values(await gateway.command('audit', 'list', 'acme'));
   const of = (name: string) =>
     rows.filter((row) => {
@@ -165,7 +165,7 @@ test('95: the audit log says whose list could not be read, and who asked for it'
   }
 });
 
-test('95: behind an answer that was read nothing else of its stream goes on', async () => {
+test('95: tool list: nothing passes after the answer that was read in its stream', async () => {
   await changedToolsAre('flag');
   const body =
     `: \u2028data: ${answer(`"tools":[${evil}]`)}\n\n` +
@@ -229,7 +229,7 @@ test.for([
   ['an event with a result for it', events, inEvent(foreign), 200],
   ['an event with a result for it, twice', events, inEvent(twice), 200],
 ] as const)(
-  '95: a list of tools that is asked for meanwhile is not answered elsewhere: %s',
+  '95: tool list: one that is requested meanwhile cannot be answered in another response: %s',
   async ([, type, body, status]) => {
     promptsBy(type, body, status);
     for (const [who, { text }] of Object.entries(await promptsInBothEras())) {
@@ -238,7 +238,7 @@ test.for([
   },
 );
 
-test('95: what answers the request itself goes on, without results for others in its stream', async () => {
+test('95: response stream: the request’s own answer passes, without results for other requests', async () => {
   const told = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info"}}';
   for (const [type, body] of [
     ['application/json', prompts],
@@ -253,7 +253,7 @@ test('95: what answers the request itself goes on, without results for others in
   }
 });
 
-test('95: a stream that goes on where it broke off brings no result for another request', async () => {
+test('95: response stream: a resumed one passes no result for another request', async () => {
   promptsBy(events, 'id: theirs\ndata: \n\n');
   const call = { key: gateway.key, headers: legacy, body: initialize };
   const opened = await mcpCall(at('fixture'), call);
@@ -280,7 +280,7 @@ test('95: a stream that goes on where it broke off brings no result for another 
   expect(resumed.text).not.toContain('EVIL');
 });
 
-test('95: where tools are hidden, no status, stream or spelling shows them', async () => {
+test('95: hidden tool: no status, stream or spelling reveals it', async () => {
   const secret = evil.replace('echo', 'secret');
   for (const name of Object.keys(keys)) {
     await gateway.command('server', 'hide-tools', `acme/${name}`, '--tool', 'secret');

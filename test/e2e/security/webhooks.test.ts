@@ -5,7 +5,7 @@ import { grantingServer, launcher } from '#support/granting-server';
 import { runProgram } from '#support/processes';
 import { webhookReceiver } from '#support/webhook-receiver';
 
-test('37: that a refresh token was used again after the grace period is sent to a webhook', async () => {
+test('37: webhook: the reuse of a refresh token after the grace period is sent', async () => {
   const clock = fakeClock();
   await using receiver = await webhookReceiver();
   await using server = await grantingServer({ clock, outboundHosts: ['127.0.0.1'] });

@@ -6,7 +6,7 @@ import { suite } from '#support/suite';
 
 for (const kind of ['nginx', 'caddy'] satisfies FrontKind[]) {
   await suite(kind, `${kind} as a front`, () => {
-    test('it passes requests on with Host and the forwarded headers, and streams', async () => {
+    test('it passes requests on with Host and forwarding headers, and streams answers', async () => {
       const upstream = createServer((request, response) => {
         const { host, 'x-forwarded-for': by, 'x-forwarded-proto': proto } = request.headers;
         // Never ended: what arrives has been streamed.

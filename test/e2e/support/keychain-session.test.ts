@@ -6,8 +6,8 @@ import { suite } from '#support/suite';
 const store = `const { AsyncEntry } = require('@napi-rs/keyring');
   const entry = new AsyncEntry('latchkey-test', 'a', { linux: { store: 'secret-service' } });`;
 
-await suite('keychain', 'a keychain session', () => {
-  test('what one program sets another gets, and no other session sees', async () => {
+await suite('keychain', 'keychain session of a test', () => {
+  test('a secret set by one program is read by another, and invisible to other sessions', async () => {
     await using one = await keychainSession();
     await using other = await keychainSession();
     const run = (source: string, env: Readonly<Record<string, string>>) =>

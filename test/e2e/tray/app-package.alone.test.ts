@@ -66,7 +66,7 @@ async function someApp(folder: string): Promise<string> {
 
 await suite('registry', 'electron-builder', () => {
   test.skipIf(process.platform !== 'linux')(
-    'packages the app by our configuration: fuses set, the proxy beside it and started by its words',
+    'builds the app with our fuses and the proxy beside it, which it starts',
     { timeout: limitMs },
     async () => {
       await using folder = await temporaryFolder('packaged');
@@ -115,7 +115,7 @@ await suite('registry', 'electron-builder', () => {
 declare function readFuses(program: string): Promise<Record<string, number>>;
 
 test.skipIf(process.platform === 'win32')(
-  'an AppImage hands words to the proxy as they are, and starts the app without',
+  'AppImage: arguments go to the proxy unchanged, and without any it starts the app',
   async () => {
     await using folder = await temporaryFolder('AppDir');
     const image = join(folder.path, 'with blank');

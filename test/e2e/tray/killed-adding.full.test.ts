@@ -16,7 +16,7 @@ const landmarks: Record<Way, string[]> = {
   consent: ['write *', 'rename to connections.json', 'keep access token'],
 };
 
-await suite(['keychain', 'browser'], 'the tray app while it adds a connection', () => {
+await suite(['keychain', 'browser'], 'tray app adds a connection', () => {
   let bench: KillBench;
   beforeAll(async () => {
     bench = await killBench();
@@ -52,7 +52,7 @@ await suite(['keychain', 'browser'], 'the tray app while it adds a connection', 
     ...ways.flatMap((way) => victims.map((victim) => ({ way, victim, of: 'another' }))),
     { way: 'consent' as const, victim: 'proxy' as const, of: 'the same' },
   ])(
-    'by $way, with the $victim killed before each write, beside a proxy of $of connection: all of it or nothing',
+    'by $way, with the $victim killed before each write, beside a proxy of $of connection: all or nothing',
     async ({ way, victim, of }) => {
       const points = await everyPoint(bench, {
         victim,

@@ -32,7 +32,7 @@ const ways: Record<string, Way> = {
   },
 };
 
-await suite(['keychain', 'browser'], 'the tray app while it moves a secret', () => {
+await suite(['keychain', 'browser'], 'tray app imports a secret', () => {
   let bench: KillBench;
   beforeAll(async () => {
     bench = await killBench();
@@ -42,7 +42,7 @@ await suite(['keychain', 'browser'], 'the tray app while it moves a secret', () 
   test.each(
     Object.entries(ways).flatMap(([what, way]) => victims.map((victim) => ({ what, victim, way }))),
   )(
-    '$what, with the $victim killed before each write: in the file or in the keychain',
+    '$what, with the $victim killed before each write: it is in the file or in the keychain',
     async ({ victim, way: { assistant, entry, account, passes } }) => {
       const taken = takenEntry(bench, assistant, entry(bench));
       const [secret] = bench.keys;

@@ -7,7 +7,7 @@ import { remoteEntry, takenEntry } from '#support/tray/taken-entry';
 
 const victims: Victim[] = ['app', 'keyring'];
 
-await suite(['keychain', 'browser'], 'the tray app while it takes a sign-in over', () => {
+await suite(['keychain', 'browser'], 'tray app imports a sign-in', () => {
   let bench: KillBench;
   beforeAll(async () => {
     bench = await killBench();
@@ -15,7 +15,7 @@ await suite(['keychain', 'browser'], 'the tray app while it takes a sign-in over
   afterAll(async () => bench?.[Symbol.asyncDispose]());
 
   test.each(victims)(
-    'that of mcp-remote, with the %s killed before each write: in its file or in the keychain',
+    'of mcp-remote, with the %s killed before each write: it is in its file or in the keychain',
     async (victim) => {
       const info = JSON.stringify({ client_id: bench.personsClient.id });
       const entry = remoteEntry(bench.url, '--static-oauth-client-info', info);

@@ -12,7 +12,7 @@ import { trayDesktop, type TrayDesktop } from '#support/tray/tray-desktop';
  * The app has the accounts service do what it is asked for: `crash-*` among the unit tests crash that at every write, and
  * `npm run test:full` kills the app, the keychain and a proxy at every one. Here each is killed once.
  */
-await suite(['keychain', 'browser'], 'the tray app, killed once', () => {
+await suite(['keychain', 'browser'], 'tray app, killed once', () => {
   let keychain: KeychainSession;
   let home: LatchkeyHome;
   let server: AcmeServer;
@@ -62,7 +62,7 @@ await suite(['keychain', 'browser'], 'the tray app, killed once', () => {
   const connect = () =>
     home.start({ command: process.execPath, args: [launcher, 'connect', 'work'] });
 
-  test('add a connection: the app, killed between keychain and file, forgets the secret at its next start', async () => {
+  test('add a connection: killed between keychain and file, the app deletes the secret at its next start', async () => {
     await using app = await tray();
     app.killAt(1, 0, 'rename to connections.json');
     void add(app).catch(() => undefined);
@@ -76,7 +76,7 @@ await suite(['keychain', 'browser'], 'the tray app, killed once', () => {
     expect(await add(again)).toMatchObject({ ok: true });
   });
 
-  test('rotate an API key: a keychain that is killed before it has the new one keeps the old one, and it can be repeated', async () => {
+  test('rotate an API key: a keychain killed before it stored the new key keeps the old one, and a retry works', async () => {
     await using app = await tray();
     await shown(app, 'work — ready');
     const rotate = async () => ask(app, 'rotate', { name: 'work', secret: keys[1] });
@@ -93,7 +93,7 @@ await suite(['keychain', 'browser'], 'the tray app, killed once', () => {
     expect((await secrets()).toSorted()).toEqual(keys.toSorted());
   });
 
-  test('rotate an API key: a proxy that is killed meanwhile takes nothing along', async () => {
+  test('rotate an API key: a proxy killed meanwhile does not stop it, and the next one works', async () => {
     await using app = await tray();
     await shown(app, 'work — ready');
     await using proxy = connect();

@@ -15,7 +15,7 @@ const registry = '.config/latchkey/connections.json';
 const state = '.local/state/latchkey';
 const patience = { timeout: 20_000, interval: 20 };
 
-await suite(['keychain', 'browser'], 'the tray app, killed at every step', () => {
+await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
   let keychain: KeychainSession;
   let home: LatchkeyHome;
   let server: AcmeServer;
@@ -77,7 +77,7 @@ await suite(['keychain', 'browser'], 'the tray app, killed at every step', () =>
     return (await proxy.handshake()).result;
   };
 
-  test('killed while the server is asked, nothing is there, in no place', async () => {
+  test('add a connection: killed while it asks the server, nothing is stored anywhere', async () => {
     await using app = await tray();
     server.program.kill('SIGSTOP');
     void add(app, 'work').catch(() => undefined);
@@ -92,7 +92,7 @@ await suite(['keychain', 'browser'], 'the tray app, killed at every step', () =>
     expect(await names()).toEqual([]);
   });
 
-  test('killed between keychain and file, the secret is forgotten at the next start', async () => {
+  test('add a connection: killed between keychain and file, the secret is deleted at the next start', async () => {
     await using app = await tray();
     await registryHeld(async () => {
       void add(app, 'work').catch(() => undefined);
@@ -108,7 +108,7 @@ await suite(['keychain', 'browser'], 'the tray app, killed at every step', () =>
     expect(await names()).toEqual([]);
   });
 
-  test('killed once the file has the name, the connection is whole', async () => {
+  test('add a connection: killed once the file has the name, the connection is complete', async () => {
     await using app = await tray();
     void add(app, 'work').catch(() => undefined);
     await expect.poll(names, patience).toEqual(['work']);
@@ -120,7 +120,7 @@ await suite(['keychain', 'browser'], 'the tray app, killed at every step', () =>
     expect(await works()).toBeDefined();
   });
 
-  test('killed while a connection is removed, it is whole until the file has lost its name', async () => {
+  test('remove a connection: killed, it is complete until the file has lost its name', async () => {
     await using app = await tray();
     await shown(app, 'work — ready');
     await add(app, 'other');
@@ -138,7 +138,7 @@ await suite(['keychain', 'browser'], 'the tray app, killed at every step', () =>
   });
 
   test.each(['the new key is tried', 'the trial is noted', 'the old key is put aside'])(
-    'killed when %s, the connection works with one of both, and the rotation can be repeated',
+    'rotate an API key: killed when %s, one of the keys works and the rotation can be repeated',
     async (moment) => {
       await using app = await tray();
       await shown(app, 'work — ready');
@@ -165,7 +165,7 @@ await suite(['keychain', 'browser'], 'the tray app, killed at every step', () =>
     },
   );
 
-  test('a proxy that is killed in a rotation takes nothing along', async () => {
+  test('rotate an API key: a proxy killed meanwhile does not stop it, and the next one works', async () => {
     await using app = await tray();
     await using proxy = connect();
     await proxy.handshake();
@@ -177,7 +177,7 @@ await suite(['keychain', 'browser'], 'the tray app, killed at every step', () =>
     expect(await works()).toBeDefined();
   });
 
-  test('while the keychain daemon is dead, adding and rotating say so and leave all as it was; then both work', async () => {
+  test('dead keychain daemon: adding and rotating report it and change nothing; then both work', async () => {
     await using app = await tray();
     await shown(app, 'work — ready');
     const before = await inUse();
@@ -199,7 +199,7 @@ await suite(['keychain', 'browser'], 'the tray app, killed at every step', () =>
     expect(await works()).toBeDefined();
   });
 
-  test('a keychain daemon that is killed in the middle of either leaves what is whole', async () => {
+  test('keychain daemon killed during adding or rotating: what it leaves is complete', async () => {
     await using app = await tray();
     const next = (await inUse()) === keys[0] ? keys[1] : keys[0];
     const answers: unknown[] = [];

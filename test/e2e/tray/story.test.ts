@@ -28,7 +28,7 @@ const client = z.object({ client_id: z.string(), client_secret: z.string() });
 
 await suite(
   ['keychain', 'browser'],
-  'a person with the tray app, a real server and keychain',
+  'a person with the tray app, a real server and a real keychain',
   () => {
     let keychain: KeychainSession;
     let home: LatchkeyHome;
@@ -182,7 +182,7 @@ await suite(
       await connections.locator('dt:text-is("Signed in as") + dd', { hasText: email }).waitFor();
     });
 
-    test('what is installed in Claude Desktop starts from exactly that entry, and is seen at work', async () => {
+    test('an entry installed in Claude Desktop starts exactly as written, and its proxy is shown at work', async () => {
       await install('sales');
       await using proxy = await started('sales');
       await proxy.handshake();
@@ -196,7 +196,7 @@ await suite(
       expect(JSON.stringify(result)).toMatch(/\d{3,}/);
     });
 
-    test('signing out revokes at the server; an assistant’s call waits, the tray asks, and consent completes it', async () => {
+    test('signing out revokes at the server; then a waiting call, a notification and consent sign in again', async () => {
       await desktop.click('sales', 'Sign out');
       await desktop.trayWhere(({ menu }) =>
         menu.some(({ label }) => label.includes('sales — needs sign-in')),
@@ -220,7 +220,7 @@ await suite(
       expect(JSON.stringify(result)).toMatch(/\d{3,}/);
     });
 
-    test('a key is rotated: a wrong one is refused, the new one works, the old one can be revoked', async () => {
+    test('a key is rotated: a wrong one is refused, the new one works, and the old one can be revoked', async () => {
       const next = await newKey('second');
       await desktop.click('nightly', 'Rotate API key');
       const page = await desktop.window('key');
@@ -239,7 +239,7 @@ await suite(
       expect(JSON.stringify(result)).toMatch(/\d{3,}/);
     });
 
-    test('no page was ever told a secret, and no file of the person holds one', async () => {
+    test('no page was sent a secret, and no file of the user contains one', async () => {
       const files = filesBelow(home.path);
       const told = desktop.told();
 

@@ -10,7 +10,7 @@ import { trayDesktop, type TrayDesktop } from '#support/tray/tray-desktop';
 
 const out = join(import.meta.dirname, '../../out');
 
-await suite('browser', 'the windows and the tray, whatever the connections are like', () => {
+await suite('browser', 'tray app windows', () => {
   let browser: Browser;
   let desktop: TrayDesktop;
 
@@ -39,9 +39,12 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
   };
   /** What a program can see of a window, and pictures of it. */
   const lookAt = async (page: Page, name: string) => {
-    for (const colorScheme of ['light', 'dark'] as const) {
+    for (const [colorScheme, rules] of [
+      ['light', 'all'],
+      ['dark', 'colours'],
+    ] as const) {
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-      expect(await accessibilityProblems(page)).toEqual([]);
+      expect(await accessibilityProblems(page, rules)).toEqual([]);
       await picture(page, `${name}-${colorScheme}`, { fullPage: true });
     }
     const size = page.viewportSize() ?? { width: 720, height: 560 };
@@ -52,10 +55,11 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     await page.setViewportSize(size);
     expect(await scrollsSideways(page)).toBe(false);
   };
-  /** The same while the server is asked, which takes long enough to be looked at. */
+  /** A picture while the server is asked; only then it answers. */
   const lookWhile = async (page: Page, words: string, name: string) => {
     await page.getByText(words).first().waitFor();
     await picture(page, `${name}-light`);
+    desktop.letScriptGoOn();
   };
   const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true });
 
@@ -69,7 +73,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     expect(desktop.tray()).toMatchObject({ tooltip: 'Latchkey: no connections yet' });
   });
 
-  test('every state is told by icon, word and shape, in the tray and in the window', async () => {
+  test('every state has an icon, a word and a shape, in the tray and in the window', async () => {
     desktop.script(everyState());
     const { icon, tooltip, menu } = await desktop.trayWhere(({ menu: items }) => items.length > 9);
     const page = await desktop.window('connections');
@@ -95,7 +99,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     ]);
   });
 
-  test('the menu and the icons are what a person sees of it', async () => {
+  test('the tray menu shows each connection with its actions, in light and dark mode', async () => {
     const { icon, menu } = await desktop.trayWhere(({ menu: items }) => items.length > 9);
     const faces = {
       well: 'all is well',
@@ -132,7 +136,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     ]);
   });
 
-  test('a notice tells of a sign-in once, and a click on it begins one that can be cancelled', async () => {
+  test('a sign-in is announced once, and a click on the notification starts one that can be cancelled', async () => {
     const notice = await desktop.nextNotice();
     const page = await desktop.window('connections');
     desktop.clickNotice(notice);
@@ -151,7 +155,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     expect(copied).toContain('https://cloud.example.com/oauth/consent');
   });
 
-  test('adding a connection asks first, refuses a wrong key with the reason, and keeps what was typed', async () => {
+  test('adding a connection asks first, refuses a wrong key with the reason, and keeps what was entered', async () => {
     await desktop.click('Add connection');
     const page = await desktop.window('add');
     await lookAt(page, 'add');
@@ -196,7 +200,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     expect(desktop.told()).not.toContain('secret_typed');
   });
 
-  test('a key is rotated in three steps, and the last one is at the dashboard', async () => {
+  test('a key is rotated in three steps, the last one in the dashboard', async () => {
     await desktop.click('nightly', 'Rotate API key');
     const page = await desktop.window('key');
     await lookAt(page, 'key');
@@ -216,7 +220,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     expect(desktop.told()).not.toContain('mcp_right');
   });
 
-  test('assistants are shown with what they start, and what can be taken over', async () => {
+  test('assistants are shown with what they start, and what can be imported', async () => {
     await desktop.click('Assistants');
     const page = await desktop.window('assistants');
     await lookAt(page, 'assistants');
@@ -226,7 +230,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     expect(await page.locator('main').textContent()).toContain('Restart the assistant');
   });
 
-  test('the doctor says what is well, what is not, and what to do', async () => {
+  test('the doctor says what works, what does not, and what to do', async () => {
     await desktop.click('Doctor');
     const page = await desktop.window('doctor');
     await page.getByText('1 in trouble, 1 to look at.').first().waitFor();
@@ -235,7 +239,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     expect(await page.locator('main').textContent()).toContain('Enter a new one');
   });
 
-  test('removing names the thing and what stops working, and can be thought over', async () => {
+  test('removing a connection says what will stop working, and can be cancelled', async () => {
     const page = await desktop.window('connections');
     await button(page, 'Remove library').click();
     const dialog = page.getByRole('dialog');
@@ -264,7 +268,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     expect(desktop.tray().menu.map(({ label }) => label)).toContain('5 more…');
   });
 
-  test('connections that cannot be read say so: one of them, or all', async () => {
+  test('unreadable connections are reported: one of them, or all', async () => {
     const [library] = everyState();
     const bad = { ...seenConnection({ name: 'broken', url: '', state: 'trouble' }), scopes: [] };
     const { issuer: _, expiresAt: __, ...unread } = bad;
@@ -279,16 +283,17 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     await page.getByText(reason).waitFor();
     await lookAt(page, 'connections-unreadable');
     desktop.failScript('connections.json is not JSON; look for a missing comma or quote');
-    await page.getByRole('alert').waitFor();
-    await lookAt(page, 'connections-trouble');
     const alert = await page.getByRole('alert').textContent();
+    const { icon } = await desktop.trayWhere((tray) => tray.icon.includes('trouble'));
+    const main = await page.locator('main').textContent();
+    await lookAt(page, 'connections-trouble');
 
     expect(alert).toContain('connections.json is not JSON');
-    expect(desktop.tray().icon).toContain('trouble');
-    expect(await page.locator('main').textContent()).not.toContain('No connections yet');
+    expect(icon).toContain('trouble');
+    expect(main).not.toContain('No connections yet');
   });
 
-  test('the keyboard alone reaches and works everything', async () => {
+  test('the keyboard alone reaches and operates everything', async () => {
     desktop.script(everyState());
     const page = await desktop.window('connections');
     await page.getByRole('heading', { name: 'wiki' }).waitFor();
@@ -308,7 +313,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     );
   });
 
-  test('only its own pages are answered, and nothing leads anywhere else', async () => {
+  test('only the app’s own pages are served, and no link leads elsewhere', async () => {
     const overview = { operation: 'overview', input: {} };
     const asked = (url: string, mainFrame: boolean) =>
       desktop.invokeFrom(url, mainFrame, overview).then(
@@ -334,7 +339,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
       });
   });
 
-  test('a question outside the contract is refused on both sides', async () => {
+  test('a request outside the contract is refused on both sides', async () => {
     const page = await desktop.window('connections');
     const inPage = await page.evaluate(
       `window.latchkey.ask('rotate', { name: '../x', secret: 'y' }).then(() => 'sent', () => 'refused')`,
@@ -351,7 +356,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     expect(await page.evaluate('Object.keys(window.latchkey)')).toEqual(['ask', 'onChange']);
   });
 
-  test('a second start shows the first, and quitting leaves nothing on the clipboard', async () => {
+  test('a second start shows the first window, and quitting clears the clipboard', async () => {
     const page = await desktop.window('connections');
     await page.close();
     desktop.startAgain();
@@ -368,7 +373,7 @@ await suite('browser', 'the windows and the tray, whatever the connections are l
     expect(complaints.join('')).toBe('');
   });
 
-  test('the picture of the mark is in its place', () => {
+  test('the picture of the logo is in its place', () => {
     const png = readFileSync(
       join(import.meta.dirname, '../../../tray-app/icons/attentionTemplate@2x.png'),
     );

@@ -17,7 +17,7 @@ export interface StoryAssistant extends AsyncDisposable {
   readonly lateSteps: readonly number[];
   /** The text that a tool of `everything` answers with. */
   echo(message: string): Promise<string>;
-  /** Has a child of `everything` write a log message every five seconds, from now on. */
+  /** Has a child of `everything` write a log message four times a second, from now on. */
   startLog(): Promise<void>;
   /** How many log messages came so far. */
   readonly logged: number;

@@ -86,10 +86,11 @@ export async function storyWorld(): Promise<StoryWorld> {
   const configuration = join(folder, 'agent.json');
   const official = (name: string) => join(modules, name, 'dist/index.js');
   const spy = join(import.meta.dirname, 'spied-child.ts');
+  const quickLog = join(import.meta.dirname, 'quick-log.mjs');
   const node = process.execPath;
   const everything = {
     command: node,
-    args: [spy, log, node, official('server-everything')],
+    args: [spy, log, node, '--import', quickLog, official('server-everything')],
     denyTools: ['get-env'],
   };
   const files = { command: node, args: [official('server-filesystem'), folder] };

@@ -239,6 +239,7 @@ process.on('message', (message: ToApp) => {
     case 'quit':
       return app.quit();
     case 'scripted':
+    case 'scriptedGoOn':
     case 'scriptedFailure':
     case 'killAt':
   }

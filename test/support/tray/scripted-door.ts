@@ -9,7 +9,7 @@ export { AccountsError };
 /**
  * A door whose connections the test says, for states that are hard to come by. It takes every key but one
  * that contains `wrong`; its sign-ins wait until they are cancelled; where a URL or key contains `slow`, it
- * takes as long as a server that can be watched while it is asked.
+ * waits until the test lets it go on, so that it can be watched while it is asked.
  */
 export function openAccounts(): AccountsDoor {
   let connections: ConnectionView[] = [];
@@ -18,8 +18,18 @@ export function openAccounts(): AccountsDoor {
   const now = () => Math.floor(Date.now() / 1000);
   const claimed = new Set<string>();
   const starts = new Map<string, string[]>([['claude-desktop', ['sales']]]);
-  const slowly = async (text: string) =>
-    text.includes('slow') ? new Promise((resolve) => setTimeout(resolve, 3_000)) : undefined;
+  const held: (() => void)[] = [];
+  let goingOn = 0;
+  const slowly = async (text: string): Promise<void> => {
+    if (!text.includes('slow')) return;
+    if (goingOn > 0) goingOn -= 1;
+    else await new Promise<void>((resolve) => held.push(resolve));
+  };
+  const goOn = () => {
+    const next = held.shift();
+    if (next) next();
+    else goingOn += 1;
+  };
   const change = (to: ConnectionView[]) => {
     connections = to;
     changed.resolve();
@@ -27,6 +37,7 @@ export function openAccounts(): AccountsDoor {
   };
   process.on('message', (message: ToApp) => {
     if (message.act === 'scripted') change(message.connections);
+    if (message.act === 'scriptedGoOn') goOn();
     if (message.act === 'scriptedFailure') {
       failure = new AccountsError('configuration', message.words, 'mend it by hand');
       change(connections);

@@ -35,7 +35,7 @@ export interface TrayDesktop extends AsyncDisposable {
   /** All that it ever told a page. */
   readonly told: () => string;
   readonly stderr: () => string;
-  /** The window whose page that is, once it shows its heading. */
+  /** The window whose page that is, once it shows its heading and what it loads first. */
   window(name: string): Promise<Page>;
   /** Waits until the tray looks so. */
   trayWhere(looks: (state: TrayState) => boolean): Promise<TrayState>;
@@ -55,6 +55,8 @@ export interface TrayDesktop extends AsyncDisposable {
   script(connections: ConnectionView[]): void;
   /** It fails once, with these words. */
   failScript(words: string): void;
+  /** One call that it holds, or the next one that it would hold, is answered. */
+  letScriptGoOn(): void;
   kill(): Promise<void>;
   /** Kills `victim`, or the app itself, when it is about to write for the `left`th time from now, by that name. */
   killAt(left: number, victim?: number, named?: string): void;
@@ -259,6 +261,7 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
         const page = await heading();
         if (page) {
           await page.locator('#page h1').waitFor();
+          await page.getByText('Loading connections…').waitFor({ state: 'hidden' });
           return page;
         }
         await new Promise((resolve) => setTimeout(resolve, 50));
@@ -294,6 +297,7 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
     mayOpen: async (url) => (await ask({ act: 'mayOpen', window: firstWindow(), url })) === true,
     clipboard: async () => ask({ act: 'clipboard' }),
     script: (connections) => act({ act: 'scripted', connections }),
+    letScriptGoOn: () => act({ act: 'scriptedGoOn' }),
     failScript: (words) => act({ act: 'scriptedFailure', words }),
     startAgain: () => act({ act: 'secondInstance' }),
     killAt(left, victim = 0, named) {

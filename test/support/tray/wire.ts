@@ -33,6 +33,8 @@ export type ToApp =
   | { act: 'clickNotification'; notification: number }
   | { act: 'ready' | 'closed'; window: number }
   | { act: 'scripted'; connections: ConnectionView[] }
+  /** The scripted door goes on with one call that it holds, or the next one that it would hold. */
+  | { act: 'scriptedGoOn' }
   /** The scripted door fails once with these words. */
   | { act: 'scriptedFailure'; words: string }
   /**

@@ -10,6 +10,8 @@ import { listen } from '../loopback.ts';
 /** A server on the second SDK. */
 export interface ModernUpstream extends AsyncDisposable {
   readonly url: string;
+  /** Calls of `wait` that are under way. */
+  readonly waiting: () => number;
   /** Calls of `wait` that were cancelled. */
   readonly cancelled: () => number;
 }
@@ -19,6 +21,7 @@ export interface ModernUpstream extends AsyncDisposable {
  * `wait` waits until it is cancelled.
  */
 export async function modernUpstream(eras: 'modern only' | 'both'): Promise<ModernUpstream> {
+  let waiting = 0;
   let cancelled = 0;
   const handler = createMcpHandler(
     () => {
@@ -27,9 +30,11 @@ export async function modernUpstream(eras: 'modern only' | 'both'): Promise<Mode
       const inputSchema = z.object({ text: z.string() });
       server.registerTool('echo', { inputSchema }, (input) => text(input.text));
       server.registerTool('wait', { inputSchema: z.object({}) }, async (_, context) => {
+        waiting += 1;
         await pause(60_000, undefined, { signal: context.mcpReq.signal }).catch(() => {
           cancelled += 1;
         });
+        waiting -= 1;
         return text('cancelled');
       });
       return server;
@@ -42,6 +47,7 @@ export async function modernUpstream(eras: 'modern only' | 'both'): Promise<Mode
   const port = await listen(server);
   return {
     url: `http://127.0.0.1:${port}/mcp`,
+    waiting: () => waiting,
     cancelled: () => cancelled,
     async [Symbol.asyncDispose]() {
       await handler.close();

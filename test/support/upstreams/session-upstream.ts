@@ -14,6 +14,8 @@ export interface SessionUpstream extends AsyncDisposable {
   readonly url: string;
   /** The ids of the sessions that are open, oldest first. */
   readonly sessions: () => string[];
+  /** Calls of `wait` that are under way. */
+  readonly waiting: () => number;
   /** Calls of `wait` that were cancelled. */
   readonly cancelled: () => number;
   /** Lets the calls of `steps` go on behind their first progress. */
@@ -30,6 +32,7 @@ export interface SessionUpstream extends AsyncDisposable {
  */
 export async function sessionUpstream(): Promise<SessionUpstream> {
   const open = new Map<string, { transport: StreamableHTTPServerTransport; server: McpServer }>();
+  let underWay = 0;
   let cancelled = 0;
   const waiting: (() => void)[] = [];
 
@@ -53,7 +56,9 @@ export async function sessionUpstream(): Promise<SessionUpstream> {
       return text(JSON.stringify(asked.content));
     });
     server.registerTool('wait', { inputSchema: {} }, async (_, { signal }) => {
+      underWay += 1;
       await pause(60_000, undefined, { signal }).catch(() => (cancelled += 1));
+      underWay -= 1;
       return text('cancelled');
     });
     return server;
@@ -86,6 +91,7 @@ export async function sessionUpstream(): Promise<SessionUpstream> {
   return {
     url: `http://127.0.0.1:${port}/mcp`,
     sessions: () => [...open.keys()],
+    waiting: () => underWay,
     cancelled: () => cancelled,
     goOn: () => {
       for (const go of waiting.splice(0)) go();

@@ -15,9 +15,14 @@ const manifest = z.looseObject({
   repository: z.never().optional(),
 });
 
-test.for(['.', 'proxy', 'server', 'tray-app'])('%s/package.json says what it is', (folder) => {
-  expect(manifest.safeParse(JSON.parse(text(join(folder, 'package.json')))).error).toBeUndefined();
-});
+test.for(['.', 'mcp', 'proxy', 'server', 'tray-app'])(
+  '%s/package.json says what it is',
+  (folder) => {
+    expect(
+      manifest.safeParse(JSON.parse(text(join(folder, 'package.json')))).error,
+    ).toBeUndefined();
+  },
+);
 
 test.for(['proxy', 'server'])('%s is published with the licence and words of its own', (folder) => {
   expect(text(`${folder}/LICENSE`)).toBe(text('LICENSE'));

@@ -30,7 +30,7 @@ async function machine() {
   return { door, file, own, [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose]() };
 }
 
-test('assistants are found, with what they start and what can be taken over', async () => {
+test('accounts service: assistants are found, with what they start and what can be imported', async () => {
   await using at = await machine();
   const before = await at.door.assistants();
   const imports = await at.door.importable();
@@ -49,7 +49,7 @@ test('assistants are found, with what they start and what can be taken over', as
   expect(await readFile(at.file, 'utf8')).not.toContain(secret);
 });
 
-test('a secret that is moved out of an entry is found by the account that the entry names', async () => {
+test('accounts service: a secret moved out of an entry is found by the account that the entry names', async () => {
   await using at = await machine();
   const desk = { url: 'https://acme.example/mcp', account: 'dana', apiKey: secret };
   await writeFile(at.file, JSON.stringify({ mcpServers: { desk } }));
@@ -59,7 +59,7 @@ test('a secret that is moved out of an entry is found by the account that the en
   expect(await at.door.listConnections()).toMatchObject([{ name: 'desk', state: 'ready' }]);
 });
 
-test('a file that is no JSON is a problem of that assistant alone', async () => {
+test('accounts service: an assistant’s file that is not JSON is a problem of that assistant alone', async () => {
   await using at = await machine();
   await writeFile(at.file, `{"mcpServers": {"acme": "${secret}"`);
 
@@ -68,7 +68,7 @@ test('a file that is no JSON is a problem of that assistant alone', async () => 
   expect(claude).toMatchObject({ problem: 'is not JSON', starts: [] });
 });
 
-test('our own file that is no JSON is told, and not that there are no connections', async () => {
+test('accounts service: an unreadable connections file is reported, not shown as no connections', async () => {
   await using at = await machine();
   await mkdir(dirname(at.own), { recursive: true });
   await writeFile(at.own, `{"mcpServers": {"acme": "${secret}"`);
@@ -80,7 +80,7 @@ test('our own file that is no JSON is told, and not that there are no connection
   await expect(told).rejects.not.toThrow(secret);
 });
 
-test('a connection that cannot be read is one in trouble, without a URL', async () => {
+test('accounts service: a connection that cannot be read has the error state and no URL', async () => {
   await using at = await machine();
   await mkdir(dirname(at.own), { recursive: true });
   await writeFile(at.own, JSON.stringify({ mcpServers: { bad: { oauth: {} } } }));
@@ -90,7 +90,7 @@ test('a connection that cannot be read is one in trouble, without a URL', async 
   ]);
 });
 
-test('whoever watches sees a connection come and go', async () => {
+test('accounts service: a subscriber sees a connection appear and disappear', async () => {
   await using at = await machine();
   const life = new AbortController();
   const seen: string[] = [];
@@ -104,7 +104,7 @@ test('whoever watches sees a connection come and go', async () => {
   expect(seen.at(-1)).toBe('acme api_key claude-desktop');
 });
 
-test('every refusal has words and a remedy, and none of them is a bug', async () => {
+test('accounts service: every refusal has a message and a remedy, and none is a bug', async () => {
   await using at = await machine();
   const { door } = at;
   const oauthText = `{"clientSecret": "${secret}", "grant": 7}`;

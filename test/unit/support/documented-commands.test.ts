@@ -32,7 +32,7 @@ async function follow(
   return { printed: terminals.printed, count: terminals.count };
 }
 
-test('a page that is true is followed: one terminal, a background program, a person, a typed secret', async () => {
+test('documented commands: a correct page passes (one terminal, a background program, a person, a typed secret)', async () => {
   const secret = `mcp_${'a'.repeat(36)}`;
   const page = [
     block('test: install', 'mkdir here\ncd here\nexport GREETING=hello'),
@@ -95,7 +95,7 @@ test.for([
     '<!-- by hand: dance -->',
     "page.md:1: nobody knows how to 'dance'",
   ],
-] as const)('a page that is broken fails: %s', async ([, page, message]) => {
+] as const)('documented commands: a wrong page fails: %s', async ([, page, message]) => {
   const isSlow = page.includes('tail -f');
   await expect(follow(page, isSlow ? { timeoutMs: 500 } : {})).rejects.toThrow(message);
 });
@@ -107,6 +107,6 @@ test.for([
   ['a comment that means nothing', block('ouput', 'one', 'text'), "line 1: 'ouput'"],
   ['a comment away from its block', '<!-- output -->\n\ntext', "line 1: 'output'"],
   ['an output of nothing', block('output', 'one', 'text'), 'line 2: an output without'],
-] as const)('a page that is not understood fails: %s', ([, page, message]) => {
+] as const)('documented commands: a page that cannot be parsed fails: %s', ([, page, message]) => {
   expect(() => stepsOf(page)).toThrow(message);
 });

@@ -13,7 +13,7 @@ test('Markdown files: every link, image and anchor leads somewhere', () => {
   expect(brokenLinks(root, files)).toEqual([]);
 });
 
-test('links that lead nowhere are named with file, line and reason', async () => {
+test('links: a broken one is reported with file, line and reason', async () => {
   await using folder = await temporaryFolder('links');
   mkdirSync(join(folder.path, 'docs'));
   writeFileSync(join(folder.path, 'docs/page.md'), '# A page\n\n## What `it` *does*, and why\n');

@@ -48,7 +48,7 @@ describe('mutations.md', () => {
     ['three code blocks', section({ blocks: ['a', 'b', 'c'] }), 'needs two code blocks'],
     ['nothing to replace', section({ blocks: ['', 'b'] }), 'the first code block is empty'],
     ['no change', section({ blocks: ['a', 'a'] }), 'the replacement changes nothing'],
-  ])('%s is refused', ([, markdown, problem]) => {
+  ])('refuses %s', ([, markdown, problem]) => {
     expect(() => readMutations(markdown)).toThrow(problem);
   });
 });

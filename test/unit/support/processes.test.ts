@@ -4,7 +4,7 @@ import { runProgram, startProgram } from '#support/processes';
 const node = (source: string, limits = {}) =>
   startProgram(process.execPath, { args: ['-e', source], ...limits });
 
-test('a line is found whether it comes before or after it is asked for', async () => {
+test('program: a line of its output is found whether it comes before or after the wait begins', async () => {
   await using program = node(
     `console.log('ready on 1234'); process.stdin.on('data', (d) => console.error('got ' + d))`,
   );
@@ -18,7 +18,7 @@ test('a line is found whether it comes before or after it is asked for', async (
   expect(again[0]).toBe('ready on');
 });
 
-test('lines are handed over whole, however they were written', async () => {
+test('program: lines are delivered whole, however they were written', async () => {
   await using program = node(
     `process.stdin.once('data', () => { process.stdout.write('one\\ntw'); setTimeout(() => process.stdout.write('o\\nrest'), 20) })`,
   );
@@ -32,7 +32,7 @@ test('lines are handed over whole, however they were written', async () => {
   expect(lines).toEqual(['one', 'two']);
 });
 
-test('waiting for a line of a program that exits fails at once with its output', async () => {
+test('program: waiting for a line fails immediately, with its output, when it exits', async () => {
   await using program = node(`console.error('no such option'); process.exitCode = 2`);
 
   const waiting = program.line(/listening/, { timeoutMs: 60_000 });
@@ -41,13 +41,13 @@ test('waiting for a line of a program that exits fails at once with its output',
   await expect(program.exited).resolves.toEqual({ code: 2, signal: null });
 });
 
-test('waiting for a line that does not come ends at its limit', async () => {
+test('program: waiting for a line that does not come ends at the time limit', async () => {
   await using program = node(`setInterval(() => {}, 1000)`);
 
   await expect(program.line(/listening/, { timeoutMs: 50 })).rejects.toThrow(/50 ms/);
 });
 
-test('a program that ignores SIGTERM is killed', async () => {
+test('program: one that ignores SIGTERM is killed', async () => {
   const program = node(
     `process.on('SIGTERM', () => {}); console.log('up'); setInterval(() => {}, 1000)`,
     { endLimitMs: 100 },
@@ -57,14 +57,14 @@ test('a program that ignores SIGTERM is killed', async () => {
   await expect(program.end()).resolves.toEqual({ code: null, signal: 'SIGKILL' });
 });
 
-test('a program that does not exist ends as one that failed', async () => {
+test('program: one that does not exist ends like one that failed', async () => {
   const { code, stderr } = await runProgram('no-such-program');
 
   expect(code).toBeNull();
   expect(stderr).toContain('ENOENT');
 });
 
-test('a program can be run to its end with variables added and taken away', async () => {
+test('program: it can be run to its end with environment variables added and removed', async () => {
   const { code, stdout } = await runProgram(process.execPath, {
     args: ['-p', `[process.env.ADDED, process.env.HOME].join()`],
     env: { ADDED: 'yes', HOME: undefined },

@@ -13,7 +13,7 @@ async function serve(listener: RequestListener): Promise<number> {
   return port;
 }
 
-test('two requests in one write give two statuses', async () => {
+test('raw HTTP: two requests in one write give two statuses', async () => {
   const port = await serve((request, response) => {
     response.statusCode = request.url === '/a' ? 200 : 404;
     response.end('{}');
@@ -28,7 +28,7 @@ test('two requests in one write give two statuses', async () => {
   expect(answer.closed).toBe(true);
 });
 
-test('bytes arrive as they were sent, one write after the other', async () => {
+test('raw HTTP: bytes arrive as they were sent, one write after the other', async () => {
   const port = await serve((request, response) => {
     response.setHeader('x-got', String(request.headers['x-raw']));
     response.end();
@@ -42,7 +42,7 @@ test('bytes arrive as they were sent, one write after the other', async () => {
   expect(answer.text).toContain('x-got: \xff');
 });
 
-test('a connection that stays open is left at its limit, or when enough has come', async () => {
+test('raw HTTP: a connection that stays open is closed at its time limit, or once enough has arrived', async () => {
   const port = await serve((_, response) => response.end('done'));
   const request = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 
@@ -53,6 +53,6 @@ test('a connection that stays open is left at its limit, or when enough has come
   expect(enough).toMatchObject({ statuses: [200], closed: false });
 });
 
-test('a port where nobody listens is an error', async () => {
+test('raw HTTP: a port without a listener is an error', async () => {
   await expect(rawHttp(await freePort(), 'GET / HTTP/1.1\r\n\r\n')).rejects.toThrow(/ECONNREFUSED/);
 });

@@ -21,7 +21,7 @@ test.each([
   `const entry = { command: 'npx', args: ['-y', 'latchkey', url] };`,
   `return existsSync(file) ? [node, file] : ['npx', '-y', 'latchkey'];`,
   '<code>npx <b>latchkey</b></code>',
-])('found: %s', (text) => {
+])("registry commands: detected in '%s'", (text) => {
   expect(registryCommands(text)).toHaveLength(1);
 });
 
@@ -35,6 +35,6 @@ test.each([
   'npx mcp-remote https://cloud.example.com/mcp/acme/latchkey',
   'npm run build builds latchkey',
   'latchkey install cursor sales',
-])('no command of that kind: %s', (text) => {
+])("registry commands: none is detected in '%s'", (text) => {
   expect(registryCommands(text)).toEqual([]);
 });

@@ -4,18 +4,19 @@ import { freePort } from '#support/loopback';
 
 const words = { reason: 'of a test', install: 'none' };
 
-test('a command in PATH is not lacking', async () => {
+test('requirements: a command in PATH is present', async () => {
   expect(await lack({ ...words, commands: ['sh'] })).toBeUndefined();
 });
 
-test('a command that is not in PATH is named', async () => {
+test('requirements: a command that is not in PATH is reported by name', async () => {
   expect(await lack({ ...words, commands: ['sh', 'no-such-program'] })).toBe(
     `no 'no-such-program' in PATH`,
   );
 });
 
-test('a port where nobody listens is named', async () => {
+test('requirements: an address without a listener is reported', async () => {
   const port = await freePort();
+  const address = { host: '127.0.0.1', port };
 
-  expect(await lack({ ...words, port })).toBe(`nothing listens on 127.0.0.1:${port}`);
+  expect(await lack({ ...words, address })).toBe(`nothing listens on 127.0.0.1:${port}`);
 });

@@ -4,13 +4,13 @@ import { spellings } from '#support/spellings';
 const secret = 'secret_0123456789abcdef??>>~~';
 const finds = (text: string) => spellings(secret).some((found) => text.includes(String(found)));
 
-test('a secret is found as it is and in hex', () => {
+test('secret search: finds a secret as it is and in hex', () => {
   expect(finds(`a ${secret} b`)).toBe(true);
   expect(finds(Buffer.from(`12${secret}`).toString('hex'))).toBe(true);
   expect(finds(Buffer.from(secret).toString('hex').toUpperCase())).toBe(true);
 });
 
-test('a secret is found in base64 of either alphabet, wherever it begins', () => {
+test('secret search: finds a secret in base64 of either alphabet, at any offset', () => {
   for (const before of ['', 'a', 'ab', 'abc', 'client:']) {
     const text = Buffer.from(`${before}${secret} and more`);
 
@@ -19,7 +19,7 @@ test('a secret is found in base64 of either alphabet, wherever it begins', () =>
   }
 });
 
-test('another secret is not found', () => {
+test('secret search: does not find a different secret', () => {
   const other = Buffer.from(secret.replace('0', '1'));
 
   expect(finds(`${other.toString()} ${other.toString('base64')} ${other.toString('hex')}`)).toBe(

@@ -18,21 +18,21 @@ const report = (...tests: Tests): Report => {
   return { testResults: [{ name: 'a.test.ts', status, ...noTime, assertionResults: tests }] };
 };
 
-test('the totals are the last line', () => {
+test('summary: the totals are the last line', () => {
   expect(summary(report(a('passed'), a('passed')), 0)).toEqual({
     lines: [...slowest, '2 passed, 0 failed'],
     exitCode: 0,
   });
 });
 
-test('a failed test fails the run', () => {
+test('summary: a failed test fails the run', () => {
   expect(summary(report(a('passed'), a('failed')), 1)).toEqual({
     lines: [...slowest, '1 passed, 1 failed'],
     exitCode: 1,
   });
 });
 
-test('a missing requirement is one line with its suites, its reason and its remedy', () => {
+test('summary: a missing requirement is one line with its suites, reason and remedy', () => {
   const tests = [
     a('skipped', 'sign-in', ['browser']),
     a('skipped', 'consent', ['browser', 'nginx']),
@@ -52,7 +52,7 @@ test('a missing requirement is one line with its suites, its reason and its reme
   });
 });
 
-test('a file that cannot be loaded is a failure', () => {
+test('summary: a file that cannot be loaded is a failure', () => {
   const { testResults } = report(a('passed'));
   const broken: Report['testResults'][number] = {
     name: 'b.test.ts',
@@ -72,14 +72,14 @@ test('a file that cannot be loaded is a failure', () => {
   });
 });
 
-test('a vitest that wrote no report is a failure', () => {
+test('summary: vitest without a report is a failure', () => {
   expect(summary(undefined, 0)).toEqual({
     lines: ['failed: vitest ended without a report', '0 passed, 1 failed'],
     exitCode: 1,
   });
 });
 
-test('a vitest that fails while its tests pass is a failure', () => {
+test('summary: vitest failing while its tests pass is a failure', () => {
   expect(summary(report(a('passed')), 1)).toEqual({
     lines: [...slowest, 'failed: vitest ended with 1, see above', '1 passed, 1 failed'],
     exitCode: 1,
@@ -87,14 +87,14 @@ test('a vitest that fails while its tests pass is a failure', () => {
   expect(summary(report(a('passed')), null).exitCode).toBe(1);
 });
 
-test('a run in which no test ran is a failure', () => {
+test('summary: a run in which no test ran is a failure', () => {
   expect(summary(report(a('skipped')), 0)).toEqual({
     lines: [...slowest, 'failed: no test ran', '0 passed, 1 failed, 1 skipped'],
     exitCode: 1,
   });
 });
 
-test('the ten slowest files come first, the slowest one first', () => {
+test('summary: the ten slowest files come first, the slowest at the top', () => {
   const assertionResults = [a('passed')];
   const testResults = Array.from({ length: 12 }, (_, seconds) => {
     const times = { startTime: 0, endTime: seconds * 1000 };
@@ -111,7 +111,7 @@ test('the ten slowest files come first, the slowest one first', () => {
   expect(lines.slice(10)).toEqual(['    2.0 s  2.test.ts', '12 passed, 0 failed']);
 });
 
-test('what a run left behind fails it, one failure each', () => {
+test('summary: each leftover of a run is a failure', () => {
   expect(summary(report(a('passed')), 0, ['a test left x-1', 'a test left process 7'])).toEqual({
     lines: [
       ...slowest,

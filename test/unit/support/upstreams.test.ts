@@ -46,7 +46,7 @@ test.each([
   ['dual, for a modern client', dualUpstream, modernClient],
   ['modern only', modernOnlyUpstream, modernClient],
 ])(
-  'an upstream that is %s has the tools, the resource and the prompt',
+  'upstream fixture that is %s: it has the tools, the resource and the prompt',
   async (_, open, connect) => {
     const upstream = await open();
     const client = await connect(upstream.url);
@@ -78,40 +78,43 @@ test.each([
 test.each([
   ['legacy with sessions', legacyStatefulUpstream, oldClient, 'forty-two'],
   ['modern', modernOnlyUpstream, modernClient, 'forty-two (asked: why?)'],
-] as const)('an upstream that is %s asks, reports and hears', async (_, open, connect, answer) => {
-  const upstream = await open();
-  const client = await connect(upstream.url);
-  const steps: number[] = [];
-  const onprogress = ({ progress }: { progress: number }) => steps.push(progress);
-  const ask = { name: 'ask', arguments: { question: 'why?' } };
-  const slow = { name: 'slow', arguments: {} };
-  const cancel = new AbortController();
-  const call =
-    client instanceof OldClient
-      ? {
-          progress: client.callTool({ name: 'progress' }, undefined, { onprogress }),
-          ask: client.callTool(ask),
-          slow: client.callTool(slow, undefined, { signal: cancel.signal }),
-        }
-      : {
-          progress: client.callTool({ name: 'progress' }, { onprogress }),
-          ask: client.callTool(ask),
-          slow: client.callTool(slow, { signal: cancel.signal }),
-        };
-  const cancelled = call.slow.catch((error: unknown) => error);
-  await upstream.slow.until('started');
-  cancel.abort();
-  await upstream.slow.until('cancelled');
+] as const)(
+  'upstream fixture that is %s: it asks questions, reports progress and receives cancellations',
+  async (_, open, connect, answer) => {
+    const upstream = await open();
+    const client = await connect(upstream.url);
+    const steps: number[] = [];
+    const onprogress = ({ progress }: { progress: number }) => steps.push(progress);
+    const ask = { name: 'ask', arguments: { question: 'why?' } };
+    const slow = { name: 'slow', arguments: {} };
+    const cancel = new AbortController();
+    const call =
+      client instanceof OldClient
+        ? {
+            progress: client.callTool({ name: 'progress' }, undefined, { onprogress }),
+            ask: client.callTool(ask),
+            slow: client.callTool(slow, undefined, { signal: cancel.signal }),
+          }
+        : {
+            progress: client.callTool({ name: 'progress' }, { onprogress }),
+            ask: client.callTool(ask),
+            slow: client.callTool(slow, { signal: cancel.signal }),
+          };
+    const cancelled = call.slow.catch((error: unknown) => error);
+    await upstream.slow.until('started');
+    cancel.abort();
+    await upstream.slow.until('cancelled');
 
-  expect(await cancelled).toBeInstanceOf(Error);
-  expect(await call.progress).toMatchObject(text('done'));
-  expect(steps).toEqual([1, 2, 3]);
-  expect(await call.ask).toMatchObject(text(answer));
-  await client.close();
-  await upstream.close();
-});
+    expect(await cancelled).toBeInstanceOf(Error);
+    expect(await call.progress).toMatchObject(text('done'));
+    expect(steps).toEqual([1, 2, 3]);
+    expect(await call.ask).toMatchObject(text(answer));
+    await client.close();
+    await upstream.close();
+  },
+);
 
-test('a legacy upstream with sessions announces on the stream that listens', async () => {
+test('legacy upstream fixture with sessions: it sends notifications on the session’s GET stream', async () => {
   const upstream = await legacyStatefulUpstream({ resumable: true });
   const client = await oldClient(upstream.url);
   const heard = new Promise((resolve) =>
@@ -129,7 +132,7 @@ test('a legacy upstream with sessions announces on the stream that listens', asy
   await upstream.close();
 });
 
-test('a modern upstream refuses an old client', async () => {
+test('modern upstream fixture: it refuses a legacy client', async () => {
   const upstream = await modernOnlyUpstream();
 
   await expect(oldClient(upstream.url)).rejects.toThrow(/-?32022|nsupported/);

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { appWindows } from '#tray/app-windows';
 import type { WindowName } from '#tray/page-files';
 
-const overview = { connections: [], signIns: [], startAtLogin: false };
+const overview = { known: true, connections: [], signIns: [], startAtLogin: false };
 
 /** Windows that write down what is done with them. */
 function desktop() {
@@ -28,7 +28,7 @@ function desktop() {
   return { windows, made, since };
 }
 
-test('a window is shown once there is something in it, and comes to the front when it is asked for again', () => {
+test('window: shown once its page has content, and brought to the front when it is opened again', () => {
   const { windows, made, since } = desktop();
   windows.open('doctor');
   const first = since();
@@ -41,7 +41,7 @@ test('a window is shown once there is something in it, and comes to the front wh
   expect(since()).toEqual(['show doctor', 'focus doctor']);
 });
 
-test('the window of a key goes from one connection to another', () => {
+test('key window: it switches from one connection to another', () => {
   const { windows, since } = desktop();
   windows.open('key', 'sales');
   since();
@@ -50,7 +50,7 @@ test('the window of a key goes from one connection to another', () => {
   expect(since()).toEqual(['load key.html?name=wiki', 'show key', 'focus key']);
 });
 
-test('what is open hears of changes, and what was closed is made anew', () => {
+test('window: an open one receives changes, and a closed one is created again', () => {
   const { windows, made, since } = desktop();
   windows.open('doctor');
   windows.open('add');

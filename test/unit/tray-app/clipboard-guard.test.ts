@@ -28,7 +28,7 @@ function clipboard() {
   };
 }
 
-test('what is private leaves the clipboard after 60 seconds', async () => {
+test('clipboard: a secret is removed after 60 seconds', async () => {
   const { guard, text, pass, seconds } = clipboard();
   await guard.putPrivate('private');
   const asked = seconds();
@@ -40,7 +40,7 @@ test('what is private leaves the clipboard after 60 seconds', async () => {
   expect(text()).toBe('');
 });
 
-test('what the person copied meanwhile stays', async () => {
+test('clipboard: text that the user copied since stays', async () => {
   const { guard, text, copy, pass } = clipboard();
   await guard.putPrivate('private');
   copy('a shopping list');
@@ -50,7 +50,7 @@ test('what the person copied meanwhile stays', async () => {
   expect(text()).toBe('a shopping list');
 });
 
-test('a second one begins its own 60 seconds, and the end of the app clears it', async () => {
+test('clipboard: a second secret starts its own 60 seconds, and quitting the app removes it', async () => {
   const { guard, text, pass } = clipboard();
   await guard.putPrivate('first');
   await guard.putPrivate('second');

@@ -6,7 +6,7 @@ import configuration from '../../../tray-app/electron-builder.ts';
 
 const packaging = join(import.meta.dirname, '../../../tray-app/packaging');
 
-test('the packaged app runs no code but its own', () => {
+test('packaged tray app: it runs no code but its own', () => {
   expect(configuration.electronFuses).toMatchObject({
     runAsNode: false,
     enableNodeOptionsEnvironmentVariable: false,
@@ -17,7 +17,7 @@ test('the packaged app runs no code but its own', () => {
   });
 });
 
-test('macOS goes on validating libraries, in the app and in the proxy it carries', async () => {
+test('packaged tray app: macOS validates libraries in the app and in its bundled proxy', async () => {
   const { entitlements, entitlementsInherit, hardenedRuntime, binaries } = configuration.mac;
   const plist = await readFile(join(packaging, '..', entitlements), 'utf8');
 
@@ -29,17 +29,17 @@ test('macOS goes on validating libraries, in the app and in the proxy it carries
   ]);
 });
 
-test('no package has a version in its name, as assistants start it by that path', () => {
+test('packaged tray app: no package name contains a version, because assistants start it by that path', () => {
   expect(configuration.artifactName).not.toContain('version');
 });
 
-test('nothing is packaged without the proxy for its system', () => {
+test('packaged tray app: packaging fails without the proxy for its system', () => {
   const pack = () => configuration.beforePack({ electronPlatformName: 'aix', arch: 3 });
 
   expect(pack).toThrow(/aix-arm64.latchkey with npm run sea/);
 });
 
-test('an AppImage with another way in than ours is refused', async () => {
+test('packaged tray app: an AppImage with a different entry point is refused', async () => {
   await using folder = await temporaryFolder();
   const image = join(folder.path, 'Latchkey.AppImage');
   const inside = join(folder.path, 'inside');

@@ -10,7 +10,7 @@ test.each([
   ['linux', '/opt/Latchkey/resources', '/latchkey'],
   ['win32', 'C:\\Users\\dana\\AppData\\Local\\Programs\\Latchkey\\resources', '\\latchkey.exe'],
 ] as const)(
-  'the packaged app has assistants start the proxy it carries, on %s',
+  'assistant entry: the packaged app names its bundled proxy, on %s',
   (platform, resourcesPath, name) => {
     const launcher = entryPoint({ ...installed, platform, resourcesPath });
 
@@ -18,7 +18,7 @@ test.each([
   },
 );
 
-test('an AppImage has them start the image, which keeps its place when its content moves', () => {
+test('assistant entry: an AppImage names the image, whose path is stable while its content moves', () => {
   const env = {
     APPDIR: '/tmp/.mount_LatchkX',
     APPIMAGE: '/home/dana/Latchkey-linux-x86_64.AppImage',
@@ -34,7 +34,7 @@ test('an AppImage has them start the image, which keeps its place when its conte
   expect(launcher).toEqual({ program: env.APPIMAGE });
 });
 
-test('a translocated macOS app writes no entry, and says where to move it', () => {
+test('assistant entry: a translocated macOS app writes none, and says where to move the app', () => {
   const launcher = entryPoint({
     ...installed,
     platform: 'darwin',
@@ -46,7 +46,7 @@ test('a translocated macOS app writes no entry, and says where to move it', () =
   );
 });
 
-test('from the sources they start what the sources are started with', () => {
+test('assistant entry: from the sources it names the command that runs the sources', () => {
   const launcher = entryPoint({
     ...installed,
     packaged: false,

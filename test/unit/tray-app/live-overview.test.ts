@@ -43,9 +43,10 @@ function following(fails: { assistants?: number; watch?: number }) {
     notify: () => undefined,
     sleep: async (ms, signal) => clock.sleep(ms, signal),
   });
+  const before = live.now();
   const done = live.follow(stop.signal);
   const troubles = () => seen.map(({ trouble }) => trouble?.problem);
-  return { clock, seen, stop, done, troubles };
+  return { clock, before, seen, stop, done, troubles };
 }
 
 const problem = 'The file cannot be read.';
@@ -54,7 +55,7 @@ test.each([
   ['cannot be asked at the start', { assistants: 2 }, [problem, problem, undefined]],
   ['fails later', { watch: 1 }, [undefined, problem, undefined]],
 ])(
-  'a door that %s is shown as trouble, and tried again until it opens',
+  'live overview: an accounts service that %s is shown as an error, and retried until it works',
   async (_, fails, shown) => {
     const { clock, stop, done, troubles } = following(fails);
     for (let round = 0; round < 2; round += 1) {
@@ -69,7 +70,7 @@ test.each([
   },
 );
 
-test('trouble is what the icon, the words beside it and the first line of the menu say', async () => {
+test('live overview: an error is shown by the icon, its tooltip and the first line of the menu', async () => {
   const { clock, seen, stop, done } = following({ assistants: 1 });
   await clock.asleep();
   const [overview] = seen;
@@ -83,7 +84,7 @@ test('trouble is what the icon, the words beside it and the first line of the me
   expect(overview && menu(overview)[0]).toMatchObject({ label: `▲ ${problem}` });
 });
 
-test('a connection that cannot be read is shown with the reason, and nothing is known of it', () => {
+test('live overview: a connection that cannot be read is shown with the reason and nothing else', () => {
   const facts = connectionFacts(
     {
       name: 'bad',
@@ -101,4 +102,16 @@ test('a connection that cannot be read is shown with the reason, and nothing is 
 
   expect(facts).toMatchObject({ state: 'trouble', detail: 'its url is missing', url: '' });
   expect(facts.dashboard).toBeUndefined();
+});
+
+test('live overview: until the accounts service has answered, nobody is told that there are no connections', async () => {
+  const { before, seen, stop, done } = following({});
+  await expect.poll(() => seen.length).toBeGreaterThan(0);
+  stop.abort();
+  await done;
+
+  expect(menu(before)[0]).toMatchObject({ label: 'Loading connections…' });
+  expect(trayFace(before).tooltip).toBe('Latchkey: loading connections');
+  expect(menu(seen[0]!)[0]).toMatchObject({ label: 'No connections yet' });
+  expect(trayFace(seen[0]!).tooltip).toBe('Latchkey: no connections yet');
 });

@@ -29,6 +29,7 @@ const signIn = (phase: SignInView['phase']): SignInView => ({
   remedy: '',
 });
 const overview = (connections: ConnectionView[], signIns: SignInView[] = []) => ({
+  known: true,
   connections,
   signIns,
   startAtLogin: false,
@@ -40,12 +41,12 @@ const below = (items: readonly MenuItem[]) => {
   return labels(first?.kind === 'item' ? first.items : []);
 };
 
-test('a person’s connection offers to sign in while that is missing, and to sign out after', () => {
+test('menu: a personal connection offers sign-in while signed out, and sign-out afterwards', () => {
   expect(below(menu(overview([connection({ state: 'needs_sign_in' })])))).toContain('Sign in…');
   expect(below(menu(overview([connection()])))).toContain('Sign out');
 });
 
-test('a sign-in under way can be cancelled, and no second one begun', () => {
+test('menu: a running sign-in can be cancelled, and no second one can be started', () => {
   const items = menu(overview([connection({ state: 'needs_sign_in' })], [signIn('waiting')]));
 
   expect(labels(items)[0]).toBe('◐ sales — waiting for you in the browser');
@@ -53,28 +54,28 @@ test('a sign-in under way can be cancelled, and no second one begun', () => {
   expect(below(items)).not.toContain('Sign in…');
 });
 
-test('a connection with a key offers to rotate it, or to enter one where it is refused', () => {
+test('menu: a connection with a key offers to rotate it, or to enter a new one after it was rejected', () => {
   const keyed = connection({ as: 'api_key', rotates: true });
 
   expect(below(menu(overview([keyed])))).toContain('Rotate API key…');
   expect(below(menu(overview([{ ...keyed, state: 'needs_key' }])))).toContain('Enter API key…');
 });
 
-test('whoever signs in by a client with a secret can rotate that', () => {
+test('menu: a connection that uses a client with a secret offers to rotate that secret', () => {
   const items = below(menu(overview([connection({ rotates: true })])));
 
   expect(items).toContain('Rotate client secret…');
   expect(items).toContain('Sign out');
 });
 
-test('a connection that cannot be read leads to the window that says why', () => {
+test('menu: a connection that cannot be read opens the window that says why', () => {
   const items = menu(overview([connection({ url: '', state: 'trouble' })]));
 
   expect(labels(items)[0]).toBe('▲ sales — trouble');
   expect(below(items)).toEqual(['Its configuration cannot be read', 'Connections']);
 });
 
-test('more connections than a menu can show are counted', () => {
+test('menu: connections that do not fit are counted', () => {
   const many = Array.from({ length: 15 }, (_, at) => connection({ name: `s${at}` }));
 
   expect(labels(menu(overview(many)))).toContain('3 more…');
@@ -86,13 +87,13 @@ test.for([
   [['offline', 'needs_sign_in'], 'attention', 'Latchkey: s1 needs you'],
   [['needs_key', 'needs_sign_in'], 'attention', 'Latchkey: s0 and s1 need you'],
   [['needs_key', 'trouble'], 'trouble', 'Latchkey: trouble with s1'],
-] as const)('of %j the tray shows the worst', ([states, icon, tooltip]) => {
+] as const)('tray icon: of %j it shows the worst', ([states, icon, tooltip]) => {
   const all = states.map((state, at) => connection({ name: `s${at}`, state }));
 
   expect(trayFace(overview(all))).toEqual({ icon, tooltip });
 });
 
-test('a notice tells once that somebody is needed, and not while they are at it', () => {
+test('notification: a required sign-in is announced once, and not while one is running', () => {
   const well = overview([connection()]);
   const needy = overview([connection({ state: 'needs_sign_in' })]);
   const atIt = overview(needy.connections, [signIn('waiting')]);
@@ -102,7 +103,7 @@ test('a notice tells once that somebody is needed, and not while they are at it'
   expect(notices(well, atIt)).toEqual([]);
 });
 
-test('a key of 90 days is told at the first look', () => {
+test('notification: a key that is 90 days old is announced at the first check', () => {
   const due = overview([connection({ as: 'api_key', rotates: true, keyDue: true })]);
 
   expect(notices(undefined, due)).toMatchObject([{ opens: 'key' }]);

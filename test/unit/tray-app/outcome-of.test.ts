@@ -5,7 +5,7 @@ import { outcomeOf } from '#tray/outcome-of';
 const refusing = async (message: string, about?: string) =>
   outcomeOf(Promise.reject(new AccountsError('usage', message, 'look at it')), about);
 
-test('what a door refuses is told in whole sentences', async () => {
+test('outcome for a window: a refusal becomes full sentences with a remedy', async () => {
   expect(await refusing('no keychain is available')).toEqual({
     ok: false,
     problem: 'No keychain is available.',
@@ -13,13 +13,13 @@ test('what a door refuses is told in whole sentences', async () => {
   });
 });
 
-test('a sentence that begins with the name of a connection leaves the name as it is', async () => {
+test('outcome for a window: a connection name at the start of a sentence keeps its case', async () => {
   expect(await refusing('sales has no API key', 'sales')).toMatchObject({
     problem: 'sales has no API key.',
   });
 });
 
-test('a bug goes on as it came', async () => {
+test('outcome for a window: an unexpected exception is thrown on unchanged', async () => {
   const bug = new TypeError('undefined is not a function');
 
   await expect(outcomeOf(Promise.reject(bug))).rejects.toBe(bug);

@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { styleTokens } from '#server/pages/style-tokens';
+import { styleTokens } from '#server/web/style/tokens';
 import { mayOpen } from '#tray/may-open';
 import { isOurPage, pageFile, pageHeaders, pageUrl } from '#tray/page-files';
 
 const declarations = (css: string) =>
   [...css.matchAll(/^\s*(--[\w-]+): (.+);$/gm)].map(([, name, value]) => `${name}: ${value}`);
 
-test('the windows have the colours, sizes and spaces of the server’s pages', () => {
+test('tray pages: their colours, sizes and spacing match the server’s pages', () => {
   const windows = readFileSync(
     join(import.meta.dirname, '../../../tray-app/windows/tokens.css'),
     'utf8',
@@ -26,11 +26,11 @@ test.for([
   'file:///etc/passwd',
   'latchkey://app/add.html.exe',
   '',
-])('%s is no file of ours', (url) => {
+])('tray pages: %s is not served', (url) => {
   expect(pageFile(url)).toBeUndefined();
 });
 
-test('a page of ours is answered from a window’s main frame only', () => {
+test('tray pages: requests are accepted only from our page in a window’s main frame', () => {
   const url = pageUrl('key', 'sales');
 
   expect(isOurPage(url, true)).toBe(true);
@@ -39,7 +39,7 @@ test('a page of ours is answered from a window’s main frame only', () => {
   expect(isOurPage(undefined, true)).toBe(false);
 });
 
-test('the policy of the pages lets nothing in from elsewhere and nothing inline', () => {
+test('tray pages: the content security policy allows nothing external and nothing inline', () => {
   const policy = pageHeaders['Content-Security-Policy'];
 
   expect(policy).toContain("default-src 'none'");
@@ -56,6 +56,6 @@ test.for([
   ['javascript:alert(1)', false],
   ['ms-settings:', false],
   ['no url', false],
-] as const)('%s may be handed to the system: %s', ([address, may]) => {
+] as const)('tray pages: %s may be opened by the system: %s', ([address, may]) => {
   expect(mayOpen(address)).toBe(may);
 });

@@ -27,7 +27,7 @@ function waiting() {
   return { waits, seen, ending, work };
 }
 
-test('a sign-in is seen from its beginning to its end, with its page while it waits', async () => {
+test('sign-in: its progress is reported from start to end, with its page while it waits', async () => {
   const { waits, seen, ending, work } = waiting();
   const begun = waits.begin('sales', work);
   const address = waits.address('sales');
@@ -39,7 +39,7 @@ test('a sign-in is seen from its beginning to its end, with its page while it wa
   expect(waits.address('sales')).toBeUndefined();
 });
 
-test('a second one for the same connection joins the first', async () => {
+test('sign-in: a second one for the same connection joins the first', async () => {
   const { waits, ending, work } = waiting();
   const first = waits.begin('sales', work);
   const second = waits.begin('sales', async () => Promise.reject(new Error('begun twice')));
@@ -48,7 +48,7 @@ test('a second one for the same connection joins the first', async () => {
   expect(await second).toBe(await first);
 });
 
-test('one that is cancelled is no failure, and one that fails says why', async () => {
+test('sign-in: a cancelled one is not a failure, and a failed one says why', async () => {
   const { waits, seen, work } = waiting();
   const begun = waits.begin('sales', work);
   const cancelled = waits.cancel('sales');
@@ -63,7 +63,7 @@ test('one that is cancelled is no failure, and one that fails says why', async (
   ]);
 });
 
-test('on Linux the app starts with the session by a desktop entry that names it whole', () => {
+test('autostart on Linux: the desktop entry quotes the whole path of the app', () => {
   let text: string | undefined;
   const start = autostartEntry(
     {

@@ -43,7 +43,7 @@ async function company() {
   return { trusted, grant, asked, requests };
 }
 
-test('a secret from the keychain is sent in place of the word', async () => {
+test('client secret: the one from the keychain is sent in place of the placeholder', async () => {
   const { grant, requests } = await company();
 
   expect(await grant()).toMatchObject({ accessToken: 'a', issuer: 'https://one.example' });
@@ -51,7 +51,7 @@ test('a secret from the keychain is sent in place of the word', async () => {
   expect(requests.at(-1)?.headers['authorization']).toBe(`Basic ${basic}`);
 });
 
-test('it stays with the issuer of its first use until the user says otherwise', async () => {
+test('client secret: it is sent only to the issuer of its first use, until the user rebinds it', async () => {
   const { trusted, grant, asked } = await company();
   await grant();
   trusted.issuer = 'https://two.example';
@@ -62,7 +62,7 @@ test('it stays with the issuer of its first use until the user says otherwise', 
   expect(await grant()).toMatchObject({ issuer: 'https://two.example' });
 });
 
-test('it is there for its own URL only', async () => {
+test('client secret: it is sent only for its own server URL', async () => {
   const { grant } = await company();
 
   await expect(grant(false, `${url}2`)).rejects.toMatchObject({ code: 'client' });

@@ -6,7 +6,7 @@ const url = 'https://acme.example/mcp';
 const account = secretAccount(url, 'client_1');
 const issuer = 'https://acme.example';
 
-test('binding a secret to its issuer leaves one alone that replaced it meanwhile', async () => {
+test('client secret: binding it to an issuer does not overwrite one that was replaced meanwhile', async () => {
   const store = memorySecretStore();
   const client = { clientId: 'client_1', clientSecret: 'old' };
   await store.set(account, JSON.stringify({ clientSecret: 'old' }));

@@ -37,7 +37,7 @@ function changing(places: string[] = []) {
   return { state, tell: () => wake(), next, life };
 }
 
-test('what there is comes at once, then again when it is different', async () => {
+test('connection changes: the current view comes immediately, and again when it differs', async () => {
   const { state, tell, next } = changing();
   const first = await next();
   state.view = 'second';
@@ -46,7 +46,7 @@ test('what there is comes at once, then again when it is different', async () =>
   expect([first, await next()]).toEqual(['first', 'second']);
 });
 
-test('what nobody tells of is found within a quarter of a minute', async () => {
+test('connection changes: a change that no event announces is found within 15 seconds', async () => {
   const { state, next } = changing();
   await next();
   state.view = 'signed in elsewhere';
@@ -54,7 +54,7 @@ test('what nobody tells of is found within a quarter of a minute', async () => {
   expect(await next()).toBe('signed in elsewhere');
 });
 
-test('a file that changed is looked at', async () => {
+test('connection changes: a changed file causes a new read', async () => {
   await using folder = await temporaryFolder();
   const { state, next } = changing([folder.path]);
   await next();
@@ -65,7 +65,7 @@ test('a file that changed is looked at', async () => {
   expect(state.reads).toBe(2);
 });
 
-test('it ends when nobody watches', async () => {
+test('connection changes: the stream ends when its subscriber aborts', async () => {
   const { next, life } = changing();
   await next();
   life.abort();

@@ -49,7 +49,7 @@ const cases = Object.entries(ways).flatMap(([what, way]) =>
 );
 
 test.each(cases)(
-  'add a connection by $what: wherever the $victim crashes, all of it is there or nothing',
+  'add a connection by $what: wherever the $victim crashes, it is complete or absent',
   async ({ way, victim }) => {
     const crashes = await everyCrash(bench, {
       victim,
@@ -80,7 +80,7 @@ test.each([
   ['an API key', 'a client secret', 'program'],
   ['a consent', 'an API key', 'program'],
 ] as const)(
-  'replace a connection by %s with one by %s: wherever the %s crashes, one of both works',
+  'replace a connection by %s with one by %s: wherever the %s crashes, one of the two works',
   async (before, next, victim) => {
     const way = ways[next];
     const crashes = await everyCrash(bench, {

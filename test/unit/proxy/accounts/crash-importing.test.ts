@@ -114,7 +114,7 @@ test.each(
     victims.map((victim) => ({ what, victim, signIn })),
   ),
 )(
-  'take over the sign-in of mcp-remote by $what: wherever the $victim crashes, it is in its file or in the keychain',
+  'import the sign-in of mcp-remote by $what: wherever the $victim crashes, it is in its file or the keychain',
   async ({ victim, signIn: { words, files, landmarks } }) => {
     const { origin: issuer } = bench.server;
     const before = documentOf(remoteEntry(bench.url, ...words()));

@@ -33,7 +33,7 @@ const ways = {
 test.each(
   Object.entries(ways).flatMap(([what, way]) => victims.map((victim) => ({ what, way, victim }))),
 )(
-  'remove a connection by $what: wherever the $victim crashes, it can be used or is gone, and nothing stays',
+  'remove a connection by $what: wherever the $victim crashes, it works or is gone without leftovers',
   async ({ way: { credential, landmarks, signsIn }, victim }) => {
     const crashes = await everyCrash(bench, {
       victim,

@@ -77,7 +77,7 @@ test.each(
     victims.map((victim) => ({ what, kind, victim })),
   ),
 )(
-  'rotate $what: wherever the $victim crashes, the old one or the new one works, and it can be repeated',
+  'rotate $what: wherever the $victim crashes, the old or the new secret works, and rotation can be repeated',
   async ({ kind, victim }) => {
     bench.server.options.refreshesTwice = true;
     const crashes = await everyRotation(kind, victim, async (accounts) => rotated(accounts, kind));
@@ -86,7 +86,7 @@ test.each(
   },
 );
 
-test('rotate the secret of a client that people sign in by: a refresh token that was lost costs a sign-in', async () => {
+test('rotate the client secret of a personal sign-in: a lost refresh token costs one sign-in', async () => {
   bench.server.options.refreshesTwice = false;
   const kind = kinds['the secret of a client that people sign in by'];
   const lost: string[] = [];
@@ -102,7 +102,7 @@ test('rotate the secret of a client that people sign in by: a refresh token that
 });
 
 test.each(victims)(
-  'undo the rotation of an API key: wherever the %s crashes, one of both works, and the old one can be had',
+  'undo the rotation of an API key: wherever the %s crashes, one key works, and the old one can be restored',
   async (victim) => {
     const kind = kinds['an API key'];
     const [first, second] = kind.secrets();

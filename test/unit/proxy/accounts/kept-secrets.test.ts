@@ -15,7 +15,7 @@ const connection: Connection = {
   headers: { 'x-team': 'red', 'x-pass': 'keychain' },
 };
 
-test('a key and a header come back from the keychain into their places', async () => {
+test('secrets in the keychain: a key and a header are restored to their places', async () => {
   const store = memorySecretStore();
   await keepSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
 
@@ -30,7 +30,7 @@ test.each([
   ['another path of the same host', { url: 'https://cloud.example.com/mcp/acme/support' }],
   ['another port of the same host', { url: 'https://cloud.example.com:8443/mcp/acme/sales' }],
   ['another account', { account: 'home' }],
-])('%s gets neither the key nor the header', async (_, other) => {
+])('secrets in the keychain: %s gets neither the key nor the header', async (_, other) => {
   const store = memorySecretStore();
   await keepSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
   const wantsKey = { ...connection, ...other, headers: {} };

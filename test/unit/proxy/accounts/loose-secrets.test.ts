@@ -10,7 +10,7 @@ const secret = {
   file: '/home/dana/.config/latchkey/connections.json',
 };
 
-test('what is noted is found by the next process until it is settled', async () => {
+test('orphaned secrets: a recorded one is found by the next process until it is cleaned up', async () => {
   await using folder = await temporaryFolder('loose');
   const place = { platform: 'linux' as const, home: folder.path, env: {} };
   const options = { ...readOptions({}, {}), stateDir: folder.path };
@@ -23,7 +23,7 @@ test('what is noted is found by the next process until it is settled', async () 
   expect(await next.all()).toEqual([]);
 });
 
-test('a note that was half written names nothing', async () => {
+test('orphaned secrets: a record that was only half written is ignored', async () => {
   await using folder = await temporaryFolder('loose');
   const place = { platform: 'linux' as const, home: folder.path, env: {} };
   const loose = looseSecrets({ ...readOptions({}, {}), stateDir: folder.path }, place);

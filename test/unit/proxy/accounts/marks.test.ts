@@ -6,7 +6,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 
 const url = 'https://cloud.example.com/mcp/acme/sales?x=1';
 
-test('of many who ask at once one may open the browser, and nobody else for a day', async () => {
+test('browser mark: of many simultaneous sign-ins one may open the browser, and no other for a day', async () => {
   await using folder = await temporaryFolder();
   const clock = fakeClock(1_800_000_000);
   const marks = () => fileMarks(folder.path, url, clock);
@@ -22,7 +22,7 @@ test('of many who ask at once one may open the browser, and nobody else for a da
   expect(later).toBe(true);
 });
 
-test('a notice is shown once a day by all processes, whether or not the browser was opened', async () => {
+test('notice mark: a notice is shown once a day across all processes, whether or not the browser opened', async () => {
   await using folder = await temporaryFolder();
   const clock = fakeClock();
   const marks = () => fileMarks(folder.path, url, clock);
@@ -35,7 +35,7 @@ test('a notice is shown once a day by all processes, whether or not the browser 
   expect(await marks().claimNotice()).toBe(true);
 });
 
-test('another connection has a day of its own', async () => {
+test('browser mark: each connection has its own', async () => {
   await using folder = await temporaryFolder();
   const clock = fakeClock();
 
@@ -43,7 +43,7 @@ test('another connection has a day of its own', async () => {
   expect(await fileMarks(folder.path, `${url}2`, clock).claimToday()).toBe(true);
 });
 
-test('a sign-in is remembered by every later process, and takes the wanted scopes along', async () => {
+test('sign-in mark: every later process sees it, and it replaces the mark of missing scopes', async () => {
   await using folder = await temporaryFolder();
   const clock = fakeClock();
   const marks = fileMarks(folder.path, url, clock);
@@ -57,7 +57,7 @@ test('a sign-in is remembered by every later process, and takes the wanted scope
   expect(await next.wantedScopes()).toEqual([]);
 });
 
-test('a process that keeps no secrets leaves no mark of a sign-in', async () => {
+test('sign-in mark: a process that stores no secrets leaves none', async () => {
   await using folder = await temporaryFolder();
   const clock = fakeClock();
   const forgetful = fileMarks(folder.path, url, clock, true);
@@ -67,7 +67,7 @@ test('a process that keeps no secrets leaves no mark of a sign-in', async () => 
   expect(fileMarks(folder.path, url, clock, true).signedInBefore()).toBe(false);
 });
 
-test('a bare URL is listed from its sign-in to its sign-out, a configured connection never', async () => {
+test('sign-in mark: a bare URL is listed from sign-in to sign-out, a configured connection never', async () => {
   await using folder = await temporaryFolder();
   const clock = fakeClock();
   const bare = fileMarks(folder.path, url, clock, false, url);
@@ -81,6 +81,6 @@ test('a bare URL is listed from its sign-in to its sign-out, a configured connec
   expect(fileMarks(folder.path, url, clock).signedInBefore()).toBe(true);
 });
 
-test('where nobody ever signed in nothing is listed', async () => {
+test('sign-in mark: nothing is listed where no one ever signed in', async () => {
   expect(await signedInUrls('/nonexistent')).toEqual([]);
 });

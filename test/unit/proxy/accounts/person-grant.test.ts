@@ -47,7 +47,7 @@ const granted = (refreshToken?: string): Page => ({
 });
 const invalid: Page = { status: 400, json: { error: 'invalid_grant' } };
 
-test('a refresh token brings the next access token and its own successor', async () => {
+test('refresh token: it yields the next access token and its own successor', async () => {
   const { renew, sent } = await signedIn(() => granted('r2'));
 
   expect(await renew()).toEqual({
@@ -67,20 +67,20 @@ test('a refresh token brings the next access token and its own successor', async
   });
 });
 
-test('a server that does not rotate leaves the refresh token as it is', async () => {
+test('refresh token: it stays the same where the server does not rotate it', async () => {
   const { renew } = await signedIn(() => granted());
 
   expect(await renew()).toMatchObject({ refresh: { refreshToken: 'r1' } });
 });
 
-test('a refresh token that is no longer good ends the sign-in and is forgotten', async () => {
+test('refresh token: when it is rejected it is deleted and the sign-in ends', async () => {
   const { renew, vault } = await signedIn(() => invalid);
 
   await expect(renew()).rejects.toMatchObject({ name: 'TokenError', code: 'signed_out' });
   expect(await vault.refresh(issuer)).toBeUndefined();
 });
 
-test('one that somebody else has just rotated is read again and stays', async () => {
+test('refresh token: one that another process has just rotated is read again and kept', async () => {
   const { renew, vault, sent } = await signedIn((request) => {
     if (request.form.get('refresh_token') !== 'r1') return granted('r3');
     const refresh = { refreshToken: 'r2', clientId: 'c' };
@@ -92,7 +92,7 @@ test('one that somebody else has just rotated is read again and stays', async ()
   expect(sent().map((request) => request.form.get('refresh_token'))).toEqual(['r1', 'r2']);
 });
 
-test('a refresh token never goes to another issuer', async () => {
+test('refresh token: it is never sent to another issuer', async () => {
   const other = 'https://other.example.com';
   const { renew, requests, vault } = await signedIn(() => granted('r2'), other);
 
@@ -101,14 +101,14 @@ test('a refresh token never goes to another issuer', async () => {
   expect(await vault.refresh(issuer)).toMatchObject({ refreshToken: 'r1' });
 });
 
-test('a server in trouble ends nothing', async () => {
+test('refresh token: a server error keeps it', async () => {
   const { renew, vault } = await signedIn(() => ({ status: 503 }));
 
   await expect(renew()).rejects.toMatchObject({ name: 'OAuthError', code: 'unreachable' });
   expect(await vault.refresh(issuer)).toMatchObject({ refreshToken: 'r1' });
 });
 
-test('more scopes need the person, so the refresh token is not sent', async () => {
+test('refresh token: it is not sent for additional scopes, which need the person', async () => {
   const { renew, requests } = await signedIn(() => granted('r2'));
 
   await expect(renew(true)).rejects.toMatchObject({ code: 'signed_out' });

@@ -14,7 +14,7 @@ const encrypted = privateKey.export({
   passphrase: 'open sesame',
 });
 
-test('a PEM file is read, and decrypted with the passphrase', async () => {
+test('private key: a PEM file is read, and decrypted with its passphrase', async () => {
   await using folder = await temporaryFolder();
   const [one, two] = [join(folder.path, 'plain'), join(folder.path, 'encrypted')];
   await writeFile(one, plain);
@@ -28,18 +28,21 @@ test.each([
   ['without its passphrase', encrypted, undefined, /LATCHKEY_PRIVATE_KEY_PASSPHRASE/],
   ['with a wrong passphrase', encrypted, 'sesame', /LATCHKEY_PRIVATE_KEY_PASSPHRASE/],
   ['that is something else', 'secret text', undefined, /no private key/],
-])('a file %s is an error that shows nothing of it', async (_, content, passphrase, words) => {
-  await using folder = await temporaryFolder();
-  const path = join(folder.path, 'key');
-  await writeFile(path, content);
+])(
+  'private key: a file %s is an error that shows none of its content',
+  async (_, content, passphrase, words) => {
+    await using folder = await temporaryFolder();
+    const path = join(folder.path, 'key');
+    await writeFile(path, content);
 
-  const error = await readPrivateKey(path, passphrase).catch((refusal: unknown) => refusal);
+    const error = await readPrivateKey(path, passphrase).catch((refusal: unknown) => refusal);
 
-  expect(error).toMatchObject({ code: 'client', message: expect.stringMatching(words) });
-  expect(String(error)).not.toContain('secret text');
-});
+    expect(error).toMatchObject({ code: 'client', message: expect.stringMatching(words) });
+    expect(String(error)).not.toContain('secret text');
+  },
+);
 
-test('a file that is not there is an error', async () => {
+test('private key: a missing file is an error', async () => {
   await expect(readPrivateKey('/nonexistent/key', undefined)).rejects.toMatchObject({
     code: 'client',
   });

@@ -24,7 +24,7 @@ function view(name: string, storedAt: number, old: boolean): ConnectionView {
   };
 }
 
-test('whoever has a key for 90 days is reminded, the oldest first', () => {
+test('rotation reminder: an API key is due after 90 days, the oldest first', () => {
   const views = [
     view('young', now - 89 * 86_400, false),
     view('old', now - 90 * 86_400, true),

@@ -31,7 +31,7 @@ async function stored(secret: string) {
   return store;
 }
 
-test('a new secret is in use at once, and on trial until it has worked', async () => {
+test('secret on trial: a new one is used immediately, and stays on trial until it has worked', async () => {
   const store = await stored('old');
   const trial = secretTrial(account, store);
   const before = await trial.isOn();
@@ -45,7 +45,7 @@ test('a new secret is in use at once, and on trial until it has worked', async (
   expect(await trial.undo()).toBe(false);
 });
 
-test('the last secret that worked comes back, also behind two that did not', async () => {
+test('secret on trial: undo restores the last one that worked, even after two that did not', async () => {
   const store = await stored('old');
   const trial = secretTrial(account, store);
   await trial.begin('new');
@@ -56,7 +56,7 @@ test('the last secret that worked comes back, also behind two that did not', asy
   expect(await trial.isOn()).toBe(false);
 });
 
-test('wherever a process ends, one whole secret is in use, and what is on trial can be told', async () => {
+test('secret on trial: wherever the process crashes, one whole secret is in use and its trial is known', async () => {
   for (const changes of [0, 1, 2]) {
     const store = await stored('old');
     await secretTrial(account, dyingStore(store, changes))
@@ -78,7 +78,7 @@ test('wherever a process ends, one whole secret is in use, and what is on trial 
   }
 });
 
-test('wherever putting back ends, putting back again comes to the same', async () => {
+test('secret on trial: wherever undo crashes, undoing again gives the same result', async () => {
   for (const changes of [0, 1, 2]) {
     const store = await stored('old');
     await secretTrial(account, store).begin('new');
@@ -96,7 +96,7 @@ test('wherever putting back ends, putting back again comes to the same', async (
   }
 });
 
-test('a client’s secret that came to be bound to its issuer is still the same', async () => {
+test('secret on trial: binding a client secret to its issuer does not make it a new one', async () => {
   const store = await stored('{"clientSecret":"a"}');
   const trial = secretTrial(account, dyingStore(store, 1));
   await trial.begin('{"clientSecret":"b"}').catch(() => undefined);

@@ -71,7 +71,7 @@ function desk({ signedInBefore = true, held = Promise.resolve() } = {}) {
   return { desk: made, clock, save, lose, claims: () => claims, requests: () => requests };
 }
 
-test('whoever signed in since is seen, whoever was there before is not', async () => {
+test('sign-in service: reports a sign-in that happened since, and not an earlier one', async () => {
   const { desk: made, save, lose } = desk();
   await save('before');
   await lose();
@@ -82,21 +82,21 @@ test('whoever signed in since is seen, whoever was there before is not', async (
   expect(await made.signedIn()).toBe(true);
 });
 
-test('a token that is over is nobody', async () => {
+test('sign-in service: an expired token is not a sign-in', async () => {
   const { desk: made, save } = desk();
   await save('old', -1);
 
   expect(await made.signedIn()).toBe(false);
 });
 
-test('where nobody has ever signed in the keychain is left alone', async () => {
+test('sign-in service: the keychain is not read where no one has ever signed in', async () => {
   const { desk: made, save } = desk({ signedInBefore: false });
   await save('unseen');
 
   expect(await made.signedIn()).toBe(false);
 });
 
-test('two who ask at once make one sign-in, which counts once', async () => {
+test('sign-in service: two simultaneous requests share one sign-in, counted once', async () => {
   const { desk: made, claims } = desk();
 
   const both = await Promise.allSettled([made.begin(false), made.begin(false)]);
@@ -106,7 +106,7 @@ test('two who ask at once make one sign-in, which counts once', async () => {
   expect(made.page()).toBeUndefined();
 });
 
-test('whoever waits goes on when somebody signed in with another process, and was told', async () => {
+test('sign-in service: a sign-in in another process that is announced completes the waiting request', async () => {
   const other = Promise.withResolvers<void>();
   const { desk: made, save } = desk({ signedInBefore: false, held: other.promise });
   const asked = made.ask({ wider: false }, (record) => record !== undefined);
@@ -119,7 +119,7 @@ test('whoever waits goes on when somebody signed in with another process, and wa
   expect(made.page()).toBeUndefined();
 });
 
-test('whoever waits goes on when somebody signed in with another process, and nobody told', async () => {
+test('sign-in service: a sign-in in another process that is not announced is found within seconds', async () => {
   const other = Promise.withResolvers<void>();
   const { desk: made, clock, save } = desk({ signedInBefore: false, held: other.promise });
   const asked = made.ask({ wider: false }, (record) => record !== undefined);

@@ -42,7 +42,7 @@ function policy(
   return { clock, asked, noted, want };
 }
 
-test('never asks nobody, nor does auto after a first sign-in or twice a day, nor anything out of time', async () => {
+test("sign-in policy: 'never' opens no browser; 'auto' neither twice a day nor after a first sign-in", async () => {
   for (const { want, asked } of [
     policy('never'),
     policy('auto', { before: true }),
@@ -55,7 +55,7 @@ test('never asks nobody, nor does auto after a first sign-in or twice a day, nor
   }
 });
 
-test('always asks once for all who want it, and lets them wait', async () => {
+test("sign-in policy: 'always' opens one browser for all requests, which wait for it", async () => {
   const { clock, asked, want } = policy('always', { before: true });
   const waiting = [want(), want()];
   await clock.advance(600);
@@ -65,7 +65,7 @@ test('always asks once for all who want it, and lets them wait', async () => {
   expect(asked).toHaveLength(1);
 });
 
-test('auto lets requests wait for less than assistants do, while the page stays open', async () => {
+test("sign-in policy: 'auto' fails a request before the assistant’s timeout, while the page stays open", async () => {
   const { clock, asked, want } = policy('auto');
   const early = want();
   early.catch(() => undefined);
@@ -80,7 +80,7 @@ test('auto lets requests wait for less than assistants do, while the page stays 
   expect(asked).toHaveLength(1);
 });
 
-test('scopes that nobody was asked for are noted for the next login', async () => {
+test('sign-in policy: scopes that could not be requested are recorded for the next login', async () => {
   const { noted, want } = policy('never');
 
   await expect(want(true)).rejects.toThrow('does not cover');

@@ -8,7 +8,7 @@ const read = (text: string | undefined) =>
       path === 'agent.json' ? text : path === '/key' ? 'in a file\n' : undefined,
   });
 
-test('commands and URLs are read, comments allowed, headers from where they are kept', () => {
+test('agent configuration: commands, URLs, comments and stored headers are read', () => {
   const servers = read(`{ // ours
     "servers": {
       "files": {"command": "npx", "args": ["x"], "env": {"A": "b"}, "cwd": "/tmp", "denyTools": ["rm*"],},
@@ -51,12 +51,12 @@ test.each([
   ['{"servers": {"a": {"url": "http://u:p@h/"}}}', 'servers.a.url: holds a password'],
   ['{"servers": {"a": {"url": "http://h/", "headers": {"x": {"env": "NO"}}}}}', 'NO is not set'],
   ['{"servers": {"a": {"url": "http://h/", "headers": {"x": "a\\nb"}}}}', 'headers.x: is neither'],
-])('%s is refused', (text, problem) => {
+])('agent configuration: %s is refused', (text, problem) => {
   expect(() => read(text)).toThrow(problem);
   expect(() => read(text)).not.toThrow('secret-text');
 });
 
-test('all problems are told at once', () => {
+test('agent configuration: all problems are reported together', () => {
   const text = '{"servers": {"a": {}, "b": {"url": 1, "more": 2}}}';
 
   expect(() => read(text)).toThrow(/servers\.a: .*\n.*servers\.b\.more: .*\n.*servers\.b\.url: /);

@@ -18,7 +18,7 @@ async function ports({ env = {}, text = `${key('f')}\n`, mode = 0o100600 } = {})
   };
 }
 
-test('a named file comes first, then the environment, then the keychain of that very server', async () => {
+test('agent key: taken from the given file, else the environment, else the keychain entry of its server', async () => {
   const env = { LATCHKEY_AGENT_KEY: key('e') };
 
   expect(await readAgentKey(base, '/key', await ports({ env }))).toBe(key('f'));
@@ -29,7 +29,7 @@ test('a named file comes first, then the environment, then the keychain of that 
   );
 });
 
-test('a file that others can read, none, and what is no agent key are refused without a word of it', async () => {
+test('agent key: a file that others can read, a missing one and other text are refused without quoting it', async () => {
   const foreign = { env: { LATCHKEY_AGENT_KEY: `mcp_${'m'.repeat(36)}` } };
 
   await expect(readAgentKey(base, '/key', await ports({ mode: 0o100640 }))).rejects.toMatchObject({
@@ -47,7 +47,7 @@ test('a file that others can read, none, and what is no agent key are refused wi
   );
 });
 
-test('a credential of systemd may show its access list as a group, and nothing more', async () => {
+test('agent key: a systemd credential may be group-readable, and nothing more', async () => {
   const path = '/run/credentials/latchkey-agent.service/agent-key';
   const read = async (mode: number, folder = dirname(path)) => {
     const given = await ports({ env: { CREDENTIALS_DIRECTORY: folder } });
@@ -62,7 +62,7 @@ test('a credential of systemd may show its access list as a group, and nothing m
   await expect(read(0o100440, '/run/credentials')).rejects.toThrow('can be read by others');
 });
 
-test('another key is to go where the one in use is read', () => {
+test('agent key: instructions for a replacement name the place where the current one is read', () => {
   const folder = { CREDENTIALS_DIRECTORY: '/run/credentials/a.service' };
   const words = [
     replaceAgentKey(undefined, {}),
@@ -79,7 +79,7 @@ test('another key is to go where the one in use is read', () => {
   ]);
 });
 
-test('a server is dialled over TLS, but on this very machine', () => {
+test('agent: it connects by TLS, except to the loopback interface', () => {
   expect(tunnelUrl(serverBase('https://cloud.example.com/')).href).toBe(
     'wss://cloud.example.com/api/agents/connect',
   );

@@ -37,7 +37,7 @@ async function followed({ watches = true } = {}) {
   return { clock, events, left, place, look, stop };
 }
 
-test('a key that was replaced is taken into use once, and told when the one before has no call left', async () => {
+test('agent key: a replaced key is used once, and reported when the old one has no open call', async () => {
   const { clock, events, left, place } = await followed();
   await clock.advance(4);
   place.key = 'new';
@@ -51,7 +51,7 @@ test('a key that was replaced is taken into use once, and told when the one befo
   expect(events.at(-1)).toEqual({ event: 'key_left' });
 });
 
-test('a new key that is refused is told once and not tried again before it changes', async () => {
+test('agent key: a rejected new key is reported once and not retried until it changes', async () => {
   const { clock, events, place } = await followed();
   place.key = 'wrong';
   place.refusal = new TunnelError('refused', 'not accepted', { remedy: 'make one' });
@@ -67,7 +67,7 @@ test('a new key that is refused is told once and not tried again before it chang
   expect(place.dials).toEqual(['wrong', 'right']);
 });
 
-test('a server that is away just then is dialled again until it is back', async () => {
+test('agent key: a new key is retried while the server is unreachable', async () => {
   const { clock, events, place } = await followed();
   place.key = 'new';
   place.refusal = new TunnelError('unreachable', 'no route');
@@ -80,7 +80,7 @@ test('a server that is away just then is dialled again until it is back', async 
   expect(events.map(({ event }) => event)).toEqual(['key_not_replaced', 'key_replaced']);
 });
 
-test('a file that is just being written is no news; one that stays unreadable is, once', async () => {
+test('agent key: a file that is being written is ignored; one that stays unreadable is reported once', async () => {
   const { clock, events, place } = await followed();
   place.key = new TunnelError('unreadable', 'holds no agent key');
   await clock.advance(2);
@@ -93,7 +93,7 @@ test('a file that is just being written is no news; one that stays unreadable is
   ]);
 });
 
-test('what is not watched is looked at when asked, and after the end not at all', async () => {
+test('agent key: an unwatched key is read on request, and none is read after the end', async () => {
   const { clock, place, look } = await followed({ watches: false });
   place.key = 'new';
   await clock.advance(10);

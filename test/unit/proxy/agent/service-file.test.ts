@@ -7,7 +7,7 @@ const plan = {
   base: 'https://cloud.example.com',
 };
 
-test('a unit of the machine has a user of its own, and its key as a credential', () => {
+test('agent service: a systemd system unit has its own user, and the key as a credential', () => {
   const { path, text, newKey } = serviceFile({
     ...plan,
     kind: 'systemd',
@@ -26,7 +26,7 @@ test('a unit of the machine has a user of its own, and its key as a credential',
     expect(text).toContain(`\n${line}\n`);
 });
 
-test('a unit of the user asks for nothing that only the machine may', () => {
+test('agent service: a systemd user unit uses no option that only system units may', () => {
   const { path, text, newKey } = serviceFile({ ...plan, kind: 'systemd', user: true });
 
   expect(path).toBe('/home/dana/.config/systemd/user/latchkey-agent.service');
@@ -35,7 +35,7 @@ test('a unit of the user asks for nothing that only the machine may', () => {
   expect(newKey).toBeUndefined();
 });
 
-test('a launchd file holds the words one by one, escaped', () => {
+test('agent service: a launchd file holds each argument separately, escaped', () => {
   const { path, text } = serviceFile({
     ...plan,
     command: ['/a & b', '<c>'],

@@ -55,7 +55,7 @@ function running(send: Send, fatal = false) {
 const answer = (id: string) => readMessage(Buffer.from(`{"id":${id},"result":{}}`));
 const never: Send = () => new Promise(() => {});
 
-test('an id that is still open is refused, the first request goes on', async () => {
+test('bridge: a request whose id is still open is refused, and the first one continues', async () => {
   const run = running(never);
   run.say({ id: 1, method: 'a' });
   run.say({ id: 1, method: 'b' });
@@ -64,7 +64,7 @@ test('an id that is still open is refused, the first request goes on', async () 
   expect(run.sent).toEqual(['a']);
 });
 
-test('messages behind initialize wait for its answer', async () => {
+test('bridge: messages after initialize wait for its answer', async () => {
   let answerInitialize = () => {};
   const run = running(async (message, deliver) => {
     if (message.method === 'initialize')
@@ -83,7 +83,7 @@ test('messages behind initialize wait for its answer', async () => {
   expect(run.sent).toEqual(['initialize', 'notifications/initialized', 'tools/list']);
 });
 
-test('a fatal error answers every open request and ends the bridge', async () => {
+test('bridge: a fatal error answers every open request and ends the bridge', async () => {
   const run = running(
     (message, _, signal) =>
       message.method === 'fail'
@@ -101,7 +101,7 @@ test('a fatal error answers every open request and ends the bridge', async () =>
   await expect(run.done).rejects.toThrow('no keychain');
 });
 
-test('after the end of stdin open requests have three seconds', async () => {
+test('bridge: open requests have three seconds after the end of stdin', async () => {
   const run = running(never);
   run.say({ id: 1, method: 'slow' });
   run.input.end();
@@ -114,7 +114,7 @@ test('after the end of stdin open requests have three seconds', async () => {
   expect(run.closed()).toBe(1);
 });
 
-test('an assistant that does not read slows the server down, not the memory', async () => {
+test('bridge: an assistant that does not read slows the server instead of filling memory', async () => {
   const run = running(async (message, deliver) => {
     for (let index = 0; index < 1_000; index += 1) {
       await deliver(readMessage(Buffer.from(`{"method":"n","params":"${'x'.repeat(1_000)}"}`)));
@@ -132,7 +132,7 @@ test('an assistant that does not read slows the server down, not the memory', as
   expect(lines.at(-1)).toMatchObject({ id: 1, result: {} });
 });
 
-test('an assistant that is gone ends the bridge', async () => {
+test('bridge: it ends when the assistant disconnects', async () => {
   const run = running(never);
   run.say({ id: 1, method: 'slow' });
   run.output.destroy();
@@ -142,7 +142,7 @@ test('an assistant that is gone ends the bridge', async () => {
   expect(run.closed()).toBe(1);
 });
 
-test('whoever still waits at the end is told, and that a call may have run', async () => {
+test('bridge: requests that are open at the end get an error, which says that a call may have run', async () => {
   const run = running(never);
   run.say({ id: 1, method: 'tools/call' });
   run.say({ id: 2, method: 'tools/list' });

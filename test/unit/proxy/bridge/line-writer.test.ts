@@ -16,7 +16,7 @@ function slowReader(highWaterMark = 16) {
   return { output, taken, read: () => release?.() };
 }
 
-test('lines of one turn of the event loop go out together, in order', async () => {
+test('line writer: lines of one event loop turn are written together, in order', async () => {
   const { output, taken } = slowReader(1024);
   const writer = lineWriter(output);
 
@@ -26,7 +26,7 @@ test('lines of one turn of the event loop go out together, in order', async () =
   expect(taken).toEqual(['one\ntwo\nthree\n']);
 });
 
-test('a line waits while the reader is behind', async () => {
+test('line writer: a line waits while the reader is behind', async () => {
   const { output, taken, read } = slowReader();
   const writer = lineWriter(output);
   await writer.write(Buffer.from('a line that fills the reader'));
@@ -44,7 +44,7 @@ test('a line waits while the reader is behind', async () => {
   expect(taken).toEqual(['a line that fills the reader\n', 'second\n']);
 });
 
-test('a line of many bytes goes out whole', async () => {
+test('line writer: a very long line is written whole', async () => {
   let taken = '';
   const output = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -60,7 +60,7 @@ test('a line of many bytes goes out whole', async () => {
   expect(taken.endsWith('x\n')).toBe(true);
 });
 
-test('nothing waits for a reader that has gone', async () => {
+test('line writer: nothing waits for a reader that disconnected', async () => {
   const { output } = slowReader();
   const writer = lineWriter(output);
   await writer.write(Buffer.from('a line that fills the reader'));
@@ -73,7 +73,7 @@ test('nothing waits for a reader that has gone', async () => {
   expect(writer.gone.aborted).toBe(true);
 });
 
-test('flush hands over what is held back', async () => {
+test('line writer: flush writes the buffered lines', async () => {
   const { output, taken } = slowReader(1024);
   const writer = lineWriter(output);
   void writer.write(Buffer.from('last words'));

@@ -11,13 +11,13 @@ async function lines(chunks: string[], maxBytes = 100) {
   return all;
 }
 
-test('lines come without their ends, however the bytes are cut; blank ones do not come', async () => {
+test('line reader: lines come without line ends, however the bytes are cut, and blank lines are skipped', async () => {
   const found = await lines(['a', 'b\r', '\n\n  \nc\nd', 'é']);
 
   expect(found.map(String)).toEqual(['ab', 'c', 'dé']);
 });
 
-test('a line over the limit keeps only its ends, and the next line is whole', async () => {
+test('line reader: a line over the limit keeps only its start and end, and the next line is whole', async () => {
   const [long, next] = await lines([`{"id":1,${'x'.repeat(90)}`, `${'y'.repeat(9_000)}}\n{}`]);
 
   expect(long).toMatchObject({ head: expect.any(Buffer), tail: expect.any(Buffer) });
@@ -33,6 +33,6 @@ test.each([
   ['{"method":"m","params":{', '"},"id":3,"jsonrpc":"2.0"}', '3'],
   ['{"jsonrpc":"2.0","method":"notifications/x","params":{', ',"id":3}}', undefined],
   ['{"jsonrpc":"2.0","id":12,"result":{', '}}', undefined],
-])('%s … %s is request %s', (head, tail, id) => {
+])('line reader: %s … %s over the limit is request %s', (head, tail, id) => {
   expect(long(head, tail)).toBe(id);
 });

@@ -10,7 +10,7 @@ test.each([
   [['connect', 'acme'], {}],
   [['acme', '--config', 'f'], { config: 'f' }],
   [['--config=f=g', 'acme'], { config: 'f=g' }],
-])('%j connects to acme', (words, options) => {
+])('command line: %j connects to acme', (words, options) => {
   const asked = parseCommandLine(words);
 
   expect(asked).toMatchObject({
@@ -19,7 +19,7 @@ test.each([
   });
 });
 
-test('connect is also a name', () => {
+test('command line: connect is also a valid connection name', () => {
   expect(parseCommandLine(['connect', 'connect'])).toMatchObject({
     input: { operands: ['connect'] },
   });
@@ -32,11 +32,11 @@ test.each([
   [['a', '--nope']],
   [['a', '--config']],
   [['a', '--config=']],
-])('%j is wrong usage', (words) => {
+])('command line: %j is a usage error', (words) => {
   expect(() => parseCommandLine(words)).toThrow(UsageError);
 });
 
-test('the command line wins over the environment, the environment over the default', () => {
+test('options: the command line wins over the environment, and the environment over the default', () => {
   const env = { LATCHKEY_LOG_LEVEL: 'debug', LATCHKEY_SECRET_STORE: '' };
 
   expect(readOptions({}, env)).toMatchObject({ logLevel: 'debug', secretStore: 'os' });
@@ -48,7 +48,7 @@ test.each([
   [{ 'secret-store': 'paper' }],
   [{ 'secret-store': 'file' }],
   [{ 'max-message-bytes': 'many' }],
-])('%j is wrong usage', (given) => {
+])('options: %j is a usage error', (given) => {
   expect(() => readOptions(given, {})).toThrow(UsageError);
 });
 
@@ -56,7 +56,7 @@ test.each(
   commands
     .filter(({ name, hidden }) => name !== 'connect' && !hidden)
     .map((about) => [about.name, about]),
-)('%s has help of its own, on one screen and with examples', (name, about) => {
+)('help: %s has its own, on one screen and with examples', (name, about) => {
   const text = help(about);
 
   expect(parseCommandLine([name, 'acme', '--help'])).toEqual({ ask: 'help', about });
@@ -64,18 +64,18 @@ test.each(
   expect(text.match(new RegExp(`^  .*latchkey ${name}`, 'gm'))?.length).toBeGreaterThanOrEqual(2);
 });
 
-test('the flag of one command belongs to no other', () => {
+test('command line: an option of one command is refused by the others', () => {
   expect(() => parseCommandLine(['acme', '--json'])).toThrow('--json does not belong to latchkey');
   expect(() => parseCommandLine(['status', '--json=yes'])).toThrow('--json takes no value');
 });
 
-test('help is asked for in four ways, and a server may be called so', () => {
+test('help: requested in four ways, and still a valid connection name', () => {
   for (const words of [['--help'], ['-h'], ['acme', '-h'], ['help']])
     expect(parseCommandLine(words)).toEqual({ ask: 'help', about: undefined });
   expect(parseCommandLine(['connect', 'help'])).toMatchObject({ input: { operands: ['help'] } });
 });
 
-test('help fits a screen and knows every option', () => {
+test('help: fits one screen and names every option', () => {
   expect(help().split('\n').length).toBeLessThan(40);
   for (const name of optionNames) expect(help()).toContain(`--${name}`);
   expect(help()).toContain('examples:');
@@ -83,4 +83,16 @@ test('help fits a screen and knows every option', () => {
     expect(help(commands.find((one) => one.name === 'connect'))).toMatch(
       new RegExp(`--${name} [^]*LATCHKEY_`),
     );
+});
+
+test.each([
+  [['--idle-timeout', '7'], {}],
+  [['--patience=7'], {}],
+  [[], { LATCHKEY_IDLE_TIMEOUT: '7', LATCHKEY_PATIENCE: '8' }],
+  [[], { LATCHKEY_PATIENCE: '7' }],
+])('idle timeout: %j with the environment %j is 7 seconds', (words, env) => {
+  const asked = parseCommandLine(['sales', ...words]);
+  const given = asked.ask === 'run' ? asked.input.options : {};
+
+  expect(readOptions(given, env)).toMatchObject({ idleTimeoutSeconds: 7 });
 });

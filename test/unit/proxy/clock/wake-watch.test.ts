@@ -19,14 +19,14 @@ function machine() {
   };
 }
 
-test('time that passes is no sleep, however long', () => {
+test('wake detection: passing time is not sleep, however long', () => {
   const { watch, runs } = machine();
   runs(100_000);
 
   expect(watch.wokeWithin(60)).toBe(false);
 });
 
-test('a sleep is seen when it is over, and then forgotten', () => {
+test('wake detection: sleep is noticed once it is over, and reported once', () => {
   const { watch, runs, sleeps } = machine();
   runs(1_000);
   sleeps(3_600);
@@ -38,7 +38,7 @@ test('a sleep is seen when it is over, and then forgotten', () => {
   expect(watch.wokeWithin(60)).toBe(false);
 });
 
-test('a clock that is put right by a few seconds is no sleep', () => {
+test('wake detection: a clock correction of a few seconds is not sleep', () => {
   const { watch, sleeps } = machine();
   sleeps(20);
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { helperEnvironment } from '#proxy/config/helper-environment';
 
-test('a program that is not ours gets the environment without any variable of ours', () => {
+test('environment: other programs are started without any of Latchkey’s variables', () => {
   const env = {
     PATH: '/bin',
     HTTPS_PROXY: 'http://proxy.example:3128',

@@ -14,7 +14,7 @@ function hint(manifest: string | undefined): string | undefined {
   return npxHint(launcher, { readText: (path) => texts.get(path) });
 }
 
-test('what npx runs is kept by installing it from the URL that npx was given', () => {
+test('install hint: for npx it names the URL that npx was given', () => {
   expect(hint(JSON.stringify({ dependencies: { latchkey: url } }))).toBe(
     `npx may throw this program away; npm install --global "${url}" keeps it`,
   );
@@ -33,13 +33,13 @@ test.each([
   ['another package', JSON.stringify({ dependencies: { other: url } })],
   ['no JSON', '{'],
   ['no file', undefined],
-])('%s is not repeated as a command to type', (_, manifest) => {
+])('install hint: %s is not repeated as a command to type', (_, manifest) => {
   expect(hint(manifest)).toBe(
     'npx may throw this program away; install it from the file or URL that you started it from',
   );
 });
 
-test('an installed program needs no hint', () => {
+test('install hint: an installed program has none', () => {
   const readText = () => undefined;
   const script = '/usr/lib/node_modules/latchkey/bin/latchkey.js';
 
@@ -52,7 +52,7 @@ test.each([
   ['https://cloud.example.com/download/latchkey-1.0.0-rc.1.tgz', true],
   ['https://cloud.example.com/download/latchkey-server-0.1.0.tgz', false],
   ['https://cloud.example.com/download/other-0.1.0.tgz', false],
-])('an entry by which npx starts %s is one of ours: %s', (source, ours) => {
+])('assistant entry: one by which npx starts %s was created by Latchkey: %s', (source, ours) => {
   const entry = { command: 'npx', args: ['-y', '--prefer-offline', source, 'sales'] };
 
   expect(isLaunch(entry, 'sales')).toBe(ours);

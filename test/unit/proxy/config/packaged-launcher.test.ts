@@ -9,11 +9,11 @@ test.each([
   '/Applications/Latchkey.app/Contents/Resources/latchkey',
   '/opt/Latchkey/resources/latchkey',
   'C:\\Users\\Dana Doe\\AppData\\Local\\Programs\\Latchkey\\resources\\latchkey.exe',
-])('an installed program is started where it is: %s', (program) => {
+])('launcher path: an installed program is started where it is: %s', (program) => {
   expect(entry(program)).toEqual({ command: program, args: ['connect', 'sales'] });
 });
 
-test('out of an AppImage the image itself is started, as its content moves', () => {
+test('launcher path: from an AppImage the image itself is started, because its mount point changes', () => {
   const mounted = '/tmp/.mount_LatchkAbCdEf';
   const image = '/home/dana/Applications/Latchkey-x86_64.AppImage';
 
@@ -23,7 +23,7 @@ test('out of an AppImage the image itself is started, as its content moves', () 
   expect(isLaunch(made, 'sales')).toBe(true);
 });
 
-test('somebody else’s AppImage, which started us, is not taken for ours', () => {
+test('launcher path: an AppImage of another program that started Latchkey is not used', () => {
   const env = { APPIMAGE: '/home/dana/Editor.AppImage', APPDIR: '/tmp/.mount_EditorXyz' };
 
   expect(entry('/opt/Latchkey/resources/latchkey', env).command).toBe(
@@ -38,7 +38,7 @@ test.each([
   ],
   ['/Volumes/Latchkey 0.1.0/Latchkey.app/Contents/Resources/latchkey', /drag Latchkey/],
   ['/tmp/.mount_LatchkAbCdEf/resources/latchkey', /AppImage itself/],
-])('a place that will not last is refused with what to do: %s', (program, remedy) => {
+])('launcher path: a place that is not stable is refused with a remedy: %s', (program, remedy) => {
   expect(() => entry(program)).toThrow(
     expect.objectContaining({ name: 'UsageError', hint: expect.stringMatching(remedy) }),
   );

@@ -7,7 +7,7 @@ const clientSecret = `secret_${'s'.repeat(36)}`;
 const oauth = { clientId: 'client_1', clientSecret, scopes: ['mcp:tools:read'] };
 const url = 'https://cloud.example.com/mcp/acme/sales';
 
-test('an oauth object is understood alone, as a member, in an entry and in a file', () => {
+test('pasted configuration: an oauth object is recognized alone, as a member, in an entry and in a file', () => {
   const texts = [
     JSON.stringify(oauth),
     JSON.stringify({ oauth }),
@@ -27,7 +27,7 @@ test('an oauth object is understood alone, as a member, in an entry and in a fil
   });
 });
 
-test('what was pasted is not repeated, whatever it is', () => {
+test('pasted configuration: errors never repeat the pasted text', () => {
   const told = texts().map((text) => {
     try {
       return JSON.stringify(readPasted(text));
@@ -50,7 +50,7 @@ test('what was pasted is not repeated, whatever it is', () => {
   }
 });
 
-test('a connection is named after its server, and by no name that is taken', () => {
+test('suggested name: a connection is named after its server, with a number if the name is taken', () => {
   expect(suggestedName(url, [])).toBe('sales');
   expect(suggestedName(url, ['sales', 'sales-2'])).toBe('sales-3');
   expect(suggestedName('https://tools.example.com/mcp', [])).toBe('tools');

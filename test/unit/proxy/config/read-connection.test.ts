@@ -39,7 +39,7 @@ async function problemsOf(work: Promise<unknown>) {
   return error instanceof ConfigurationError ? error : new ConfigurationError([]);
 }
 
-test('the entry of the specification is a client with its secret and scopes', async () => {
+test('connection: the entry format of the specification gives a client with its secret and scopes', async () => {
   expect(await inFile({ url, oauth })).toEqual({
     name: 'acme',
     url,
@@ -86,13 +86,13 @@ test.each([
       env: { LATCHKEY_OAUTH: JSON.stringify(oauth) },
     },
   ],
-])('%s means the same', async (_, value) => {
+])('connection: %s means the same', async (_, value) => {
   const { credentials } = await inFile(value);
 
   expect(credentials).toEqual({ ...clientCredentials, scopes: ['a', 'b'] });
 });
 
-test('an apiKey, in the entry or in its env, is a key', async () => {
+test('connection: an apiKey in the entry or in its env is an API key', async () => {
   const key = { kind: 'api_key', apiKeySecret: 'mcp_1' };
 
   expect((await inFile({ url, apiKey: 'mcp_1' })).credentials).toEqual(key);
@@ -119,11 +119,11 @@ test.each([
     { url, oauth: { clientId: 'c', privateKeyFile: '/k.pem' } },
     { kind: 'client_credentials', clientId: 'c', privateKeyFile: '/k.pem' },
   ],
-])('%s decides the grant', async (_, value, credentials) => {
+])('connection: %s decides the grant', async (_, value, credentials) => {
   expect((await inFile(value)).credentials).toEqual(credentials);
 });
 
-test('our own environment wins over the file', async () => {
+test('connection: Latchkey’s environment variables win over the file', async () => {
   const env = { LATCHKEY_CLIENT_SECRET: 'other', LATCHKEY_API_KEY: '' };
 
   const fromEnvironment = await inFile({ url, oauth: { clientId: 'client_1' } }, env);
@@ -133,7 +133,7 @@ test('our own environment wins over the file', async () => {
   expect(withKey.credentials).toMatchObject({ kind: 'api_key' });
 });
 
-test('a URL needs no file and is kept byte for byte', async () => {
+test('connection: a URL needs no file and is kept byte for byte', async () => {
   const target = 'HTTPS://Cloud.example.com/mcp/a%2fb/c?x=1';
 
   expect(await read({}, { target })).toMatchObject({
@@ -142,14 +142,14 @@ test('a URL needs no file and is kept byte for byte', async () => {
   });
 });
 
-test('user-level files are searched, with comments and trailing commas', async () => {
+test('connection: user-level files are searched, with comments and trailing commas', async () => {
   const code = '/h/.config/Code/User/mcp.json';
   const text = `{ // mine\n "servers": { "acme": { "url": "${url}", /* // */ }, }, }`;
 
   expect(await read({ [code]: text })).toMatchObject({ url, source: code });
 });
 
-test('the same name with different URLs names both files; with the same URL the credential decides', async () => {
+test('connection: one name with two URLs is an error naming both files; with one URL the credential decides', async () => {
   const other = { url: `${url}/other` };
   const conflict = { '/h/.claude.json': entry({ url }), '/h/.cursor/mcp.json': entry(other) };
   const same = { '/h/.claude.json': entry({ url }), '/h/.cursor/mcp.json': entry({ url, oauth }) };
@@ -161,7 +161,7 @@ test('the same name with different URLs names both files; with the same URL the 
   expect(await read(same)).toMatchObject({ source: '/h/.cursor/mcp.json' });
 });
 
-test('an entry that only starts latchkey by name refers to another one', async () => {
+test('connection: an entry that only starts latchkey by name refers to another one', async () => {
   const desktop = '/h/.config/Claude/claude_desktop_config.json';
 
   expect(
@@ -172,7 +172,7 @@ test('an entry that only starts latchkey by name refers to another one', async (
   ).toMatchObject({ url });
 });
 
-test('everything that is wrong is reported at once, with file and key, never the value', async () => {
+test('connection: all problems are reported together, with file and key, never the value', async () => {
   const { problems, message } = await problemsOf(
     inFile({ url: 'ftp://x', oauth: { clientId: 5, clientSecret, scopes: 7, grant: 'magic' } }),
   );
@@ -203,7 +203,7 @@ test.each([
   ['a plain metadata URL', { url, oauth: { clientMetadataUrl: 'http://x/c' } }, 'https URL'],
   ['a port out of range', { url, oauth: { redirectPort: 70_000 } }, 'not a port'],
   ['a key with a line break', { url, apiKey: 'mcp_\n1' }, 'not an API key'],
-])('%s is a problem', async (_, value, words) => {
+])('connection: %s is a problem', async (_, value, words) => {
   const { message } = await problemsOf(inFile(value));
 
   expect(message).toContain(words);
@@ -214,7 +214,7 @@ test.each([
   ['is absent', {}, 'does not exist'],
   ['is no JSON', { '/c.json': `{"clientSecret":"${clientSecret}"` }, 'is not JSON'],
   ['knows no such name', { '/c.json': {} }, 'knows no server acme'],
-])('a file that %s is a problem', async (_, files, words) => {
+])('connection: a file that %s is a problem', async (_, files, words) => {
   const { message } = await problemsOf(read(files, { config: '/c.json' }));
 
   expect(message).toContain(words);
@@ -222,7 +222,7 @@ test.each([
   expect(message).not.toContain('secret_');
 });
 
-test('each platform keeps its files elsewhere', () => {
+test('connection: each platform has its own file locations', () => {
   const env = { APPDATA: 'C:\\Users\\u\\AppData\\Roaming' };
 
   expect(userFiles({ platform: 'darwin', home: '/Users/u', env: {} }).slice(0, 2)).toEqual([
@@ -238,7 +238,7 @@ test('each platform keeps its files elsewhere', () => {
 const registry = '/h/.config/latchkey/connections.json';
 const cursor = '/h/.cursor/mcp.json';
 
-test('what was added here is found first, and an assistant may know the same URL', async () => {
+test('connection: one added in Latchkey wins over an assistant’s entry with the same URL', async () => {
   const files = {
     [registry]: entry({ url, account: 'acme' }),
     [cursor]: entry({ url, oauth }),
@@ -253,7 +253,7 @@ test('what was added here is found first, and an assistant may know the same URL
   });
 });
 
-test('a name that means another URL to an assistant is an error that names both files', async () => {
+test('connection: a name with another URL in an assistant’s file is an error that names both files', async () => {
   const files = {
     [registry]: entry({ url, account: 'acme' }),
     [cursor]: entry({ url: `${url}2` }),
@@ -265,7 +265,7 @@ test('a name that means another URL to an assistant is an error that names both 
   expect(message).toContain(cursor);
 });
 
-test('headers take variables of the environment, and leave alone what there is none for', async () => {
+test('connection: headers expand environment variables, and keep unknown ones as they are', async () => {
   const headers = { Authorization: 'Bearer ${TOKEN}', 'X-Team': '${NOBODY}', Accept: 'x/y' };
 
   const connection = await inFile({ url, headers, env: { TOKEN: 'abc' } });
@@ -273,7 +273,7 @@ test('headers take variables of the environment, and leave alone what there is n
   expect(connection.headers).toEqual({ authorization: 'Bearer abc', 'x-team': '${NOBODY}' });
 });
 
-test('denied tools and a transport are carried', async () => {
+test('connection: denied tools and the transport are read', async () => {
   expect(await inFile({ url, denyTools: ['delete*'], transport: 'sse-only' })).toMatchObject({
     denyTools: ['delete*'],
     transport: 'sse-only',
@@ -290,7 +290,7 @@ test.each([
   [{ oauth: { redirectPath: 'x?y' } }, 'redirectPath: is not a path'],
   [{ oauth: { resource: 'x' } }, 'resource: is not an absolute URI'],
   [{ oauth: { authorizeParams: { state: 'x' } } }, 'authorizeParams: does not take state'],
-])('%j is refused', async (wrong, words) => {
+])('connection: %j is refused', async (wrong, words) => {
   const { message } = await problemsOf(inFile({ url, ...wrong }));
 
   expect(message).toContain(words);

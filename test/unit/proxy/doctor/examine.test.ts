@@ -30,7 +30,7 @@ function examining(checks: readonly Check[]) {
   return { clock, done, progress, found };
 }
 
-test('every check is run, whatever fails, and each finding is told as it comes', async () => {
+test('doctor: every check runs, whatever fails, and each finding is reported as it comes', async () => {
   const run = examining([bad, bug, good]);
 
   expect(await run.done).toMatchObject([
@@ -42,7 +42,7 @@ test('every check is run, whatever fails, and each finding is told as it comes',
   expect(run.progress).toEqual([]);
 });
 
-test('a check that takes more than a second is announced, and after half a minute given up', async () => {
+test('doctor: a check that takes over a second is announced, and abandoned after half a minute', async () => {
   const run = examining([stuck, good]);
   await run.clock.advance(1);
   const announced = [...run.progress];

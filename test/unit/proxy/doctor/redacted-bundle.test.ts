@@ -2,7 +2,7 @@ import { strFromU8, unzipSync } from 'fflate';
 import { expect, test } from 'vitest';
 import { redactedBundle } from '#proxy/doctor/redacted-bundle';
 
-test('no known secret and nothing that looks like one is in the bundle, however it is written', () => {
+test('doctor bundle: it contains no known secret and nothing that looks like one, in any spelling', () => {
   const secret = 'p"a ss/w\u00f6rd';
   const zip = redactedBundle(
     {

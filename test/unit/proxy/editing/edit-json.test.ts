@@ -9,14 +9,14 @@ const change = async (text: string | undefined, value: unknown, name = 'acme') =
 const set = async (text: string | undefined, value: unknown = { command: 'x' }, name = 'acme') =>
   change(text, value, name);
 
-test('a file that is not there, or empty, becomes one with the entry alone', async () => {
+test('JSON edit: a missing or empty file becomes one with the entry alone', async () => {
   const made = '{\n  "mcpServers": {\n    "acme": {\n      "command": "x"\n    }\n  }\n}\n';
 
   expect(await set(undefined)).toBe(made);
   expect(await set('\n')).toBe(made);
 });
 
-test('comments, order and a trailing comma stay as they are', async () => {
+test('JSON edit: comments, order and a trailing comma stay as they are', async () => {
   const text = `// mine
 {
   "theme": "dark", /* always */
@@ -41,7 +41,7 @@ test('comments, order and a trailing comma stay as they are', async () => {
 `);
 });
 
-test('tabs, CRLF and a byte order mark stay as they are', async () => {
+test('JSON edit: tabs, CRLF and a byte order mark stay as they are', async () => {
   const text = '\u{FEFF}{\r\n\t"mcpServers": {\r\n\t\t"other": {}\r\n\t}\r\n}\r\n';
 
   expect(await set(text)).toBe(
@@ -56,14 +56,14 @@ test.each([
   '{"mcpServers":{"other":{}}}',
   '{"mcpServers": {}}',
   '\u{FEFF}{\r\n\t"a": 1, // x\r\n\t"mcpServers": {\r\n\t\t"b": [1, 2]\r\n\t}\r\n}\r\n',
-])('%j is the same again once what was set is removed', async (text) => {
+])('JSON edit: %j is unchanged after setting and removing an entry', async (text) => {
   const edited = await set(text);
 
   expect(parseJsonc(edited)).toMatchObject({ mcpServers: { acme: { command: 'x' } } });
   expect(await change(edited, undefined)).toBe(text);
 });
 
-test('what stands in the middle goes, and the comments around it stay', async () => {
+test('JSON edit: an entry in the middle is removed, and the comments around it stay', async () => {
   const text = '{ "mcpServers": {\n  "a": 1, // one\n  "acme": 2, // two\n  "b": 3 // three\n} }';
 
   expect(await change(text, undefined)).toBe(
@@ -71,7 +71,7 @@ test('what stands in the middle goes, and the comments around it stay', async ()
   );
 });
 
-test('a value is replaced in its place, and one that is not there is not removed', async () => {
+test('JSON edit: a value is replaced in its place, and removing an absent one changes nothing', async () => {
   const text = '{\n  "mcpServers": {\n    "acme": { "url": "x" }, // mine\n    "b": 1\n  }\n}\n';
 
   expect(await set(text)).toBe(
@@ -80,7 +80,7 @@ test('a value is replaced in its place, and one that is not there is not removed
   expect(await change(text, undefined, 'c')).toBe(text);
 });
 
-test('a name with dots, quotes or a prototype in it is a name', async () => {
+test('JSON edit: a name with dots, quotes or __proto__ is an ordinary name', async () => {
   for (const name of ['a.b', 'a"b', '__proto__', '日本'])
     expect(Object.entries(JSON.parse(await set('{}', 1, name)).mcpServers)).toEqual([[name, 1]]);
 });
@@ -92,11 +92,11 @@ test.each([
   ['{"mcpServers": []}', 'f.json:1:16: is not an object'],
   ['{"mcpServers": {},\n"mcpServers": {}}', 'f.json:2:1: says "mcpServers" a second time'],
   ['{"mcpServers": {"acme": 1, "acme": 2}}', 'f.json:1:28: says "acme" a second time'],
-])('%j is refused, with the place', async (text, words) => {
+])('JSON edit: %j is refused, with the position', async (text, words) => {
   await expect(set(text)).rejects.toThrow(words);
 });
 
-test('bytes that are no text are refused', async () => {
+test('JSON edit: bytes that are not text are refused', async () => {
   await expect(editJson(Buffer.from([0xff, 0xfe, 0x7b]), 'f.json', [])).rejects.toThrow(
     'f.json: is not UTF-8 text',
   );

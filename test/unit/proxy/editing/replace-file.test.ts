@@ -20,7 +20,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 
 const text = (content: string) => Buffer.from(content);
 
-test('a file is replaced with its permissions, and nothing is left beside it', async () => {
+test('file replacement: the permissions stay, and no temporary file is left', async () => {
   await using folder = await temporaryFolder();
   const path = join(folder.path, 'mcp.json');
   await writeFile(path, 'old');
@@ -33,7 +33,7 @@ test('a file is replaced with its permissions, and nothing is left beside it', a
   expect(await readdir(folder.path)).toEqual(['mcp.json']);
 });
 
-test('what a process that died left beside the file goes with the next writing, what is being written stays', async () => {
+test('file replacement: the next one deletes an old temporary file of a dead process, and no recent one', async () => {
   await using folder = await temporaryFolder();
   const path = join(folder.path, 'mcp.json');
   const left = '.mcp.json.0123456789ab.tmp';
@@ -47,7 +47,7 @@ test('what a process that died left beside the file goes with the next writing, 
   expect((await readdir(folder.path)).sort()).toEqual([foreign, young, 'mcp.json'].sort());
 });
 
-test('a new file is its owner’s alone, in folders that are made', async () => {
+test('file replacement: a new file is readable by its owner only, and its folders are created', async () => {
   await using folder = await temporaryFolder();
   const path = join(folder.path, 'a', 'b', 'mcp.json');
 
@@ -56,7 +56,7 @@ test('a new file is its owner’s alone, in folders that are made', async () => 
   expect((await stat(path)).mode & 0o777).toBe(0o600);
 });
 
-test('behind a symbolic link the file is replaced, and the link stays', async () => {
+test('file replacement: the target of a symbolic link is replaced, and the link stays', async () => {
   await using folder = await temporaryFolder();
   const real = join(folder.path, 'dotfiles', 'mcp.json');
   const path = join(folder.path, 'mcp.json');
@@ -70,7 +70,7 @@ test('behind a symbolic link the file is replaced, and the link stays', async ()
   expect((await lstat(path)).isSymbolicLink()).toBe(true);
 });
 
-test('a link to nowhere, and a folder, are refused', async () => {
+test('file replacement: a broken link and a folder are refused', async () => {
   await using folder = await temporaryFolder();
   const path = join(folder.path, 'mcp.json');
   await symlink(join(folder.path, 'nowhere'), path);
@@ -79,7 +79,7 @@ test('a link to nowhere, and a folder, are refused', async () => {
   await expect(fileSnapshot(folder.path)).rejects.toThrow('is not a file');
 });
 
-test('what somebody else wrote meanwhile is not overwritten', async () => {
+test('file replacement: a file that changed meanwhile is not overwritten', async () => {
   await using folder = await temporaryFolder();
   const path = join(folder.path, 'mcp.json');
   const absent = await fileSnapshot(path);
@@ -92,7 +92,7 @@ test('what somebody else wrote meanwhile is not overwritten', async () => {
   expect(await readdir(folder.path)).toEqual(['mcp.json']);
 });
 
-test('two backups of the same second both stay', async () => {
+test('file backup: two backups in the same second are both kept', async () => {
   await using folder = await temporaryFolder();
   const path = join(folder.path, 'mcp.json');
   expect(await backUpFile(await fileSnapshot(path), 0)).toBeUndefined();
@@ -107,7 +107,7 @@ test('two backups of the same second both stay', async () => {
   ]);
 });
 
-test('a backup is its owner’s alone, whoever may read the file', async () => {
+test('file backup: readable by its owner only, whoever may read the file', async () => {
   await using folder = await temporaryFolder();
   const path = join(folder.path, 'mcp.json');
   await writeFile(path, '{"env":{"KEY":"secret"}}');
@@ -121,7 +121,7 @@ test('a backup is its owner’s alone, whoever may read the file', async () => {
   expect(modes).toEqual([0o600, 0o400]);
 });
 
-test('killed in the middle of writing, it leaves the old file or the new one', async () => {
+test('file replacement: killed while it writes, it leaves the old file or the new one', async () => {
   await using folder = await temporaryFolder();
   const path = join(folder.path, 'mcp.json');
   const contents = ['a', 'b'].map((letter) => letter.repeat(3_000_000));

@@ -46,7 +46,7 @@ function following(listed: string[]) {
 
 const toolsChanged = 'notifications/tools/list_changed';
 
-test('the lists that may change are subscribed to, and what is said of them is delivered', async () => {
+test('change stream: it subscribes to the lists that may change, and delivers their notifications', async () => {
   const { stream, heard, acknowledge, over, followed } = following(['tools', 'prompts']);
   await acknowledge(0);
   await stream(0).say({ method: toolsChanged });
@@ -58,11 +58,11 @@ test('the lists that may change are subscribed to, and what is said of them is d
   expect(stream(0).ended()).toBe(true);
 });
 
-test('where nothing changes nothing is subscribed to', () => {
+test('change stream: none is opened where nothing can change', () => {
   expect(following([]).streams).toEqual([]);
 });
 
-test('another resource joins in a stream of its own, and the one before ends once that stands', async () => {
+test('change stream: a new resource gets a new stream, and the old one ends once that is acknowledged', async () => {
   const { stream, changes, acknowledge } = following(['tools']);
   await acknowledge(0);
 
@@ -75,7 +75,7 @@ test('another resource joins in a stream of its own, and the one before ends onc
   expect([before, stream(0).ended(), stream(1).ended()]).toEqual([false, true, false]);
 });
 
-test('a resource that the server does not watch is not asked for again', async () => {
+test('change stream: a resource that the server does not acknowledge is not requested again', async () => {
   const { stream, changes, acknowledge } = following(['tools']);
   await acknowledge(0);
 
@@ -88,7 +88,7 @@ test('a resource that the server does not watch is not asked for again', async (
   expect(stream(2).filter).toMatchObject({ resourceSubscriptions: ['memo://b'] });
 });
 
-test('the last resource that is no longer watched ends the stream', async () => {
+test('change stream: it ends with the last subscription', async () => {
   const { stream, streams, changes, acknowledge } = following([]);
   const subscribed = changes.subscribe('memo://a');
   await acknowledge(0);
@@ -100,7 +100,7 @@ test('the last resource that is no longer watched ends the stream', async () => 
   expect(streams).toHaveLength(1);
 });
 
-test('a stream that broke off is opened again, and everything is told as changed', async () => {
+test('change stream: after an interruption it is reopened, and everything counts as changed', async () => {
   const { stream, clock, changes, heard, acknowledge } = following(['tools']);
   void changes.subscribe('memo://a');
   await acknowledge(1);
@@ -113,7 +113,7 @@ test('a stream that broke off is opened again, and everything is told as changed
   expect(heard()).toEqual([toolsChanged, 'memo://a']);
 });
 
-test('a server that cannot be reached is tried less and less often', async () => {
+test('change stream: an unreachable server is retried with growing pauses', async () => {
   const { stream, streams, clock } = following(['tools']);
   const counts: number[] = [];
   stream(0).end();
@@ -126,7 +126,7 @@ test('a server that cannot be reached is tried less and less often', async () =>
   expect(counts).toEqual([2, 2, 3, 4]);
 });
 
-test('a server that refuses or has nothing to tell is left alone', async () => {
+test('change stream: a server that refuses or acknowledges nothing is not retried', async () => {
   const refusing = following(['tools']);
   refusing.stream(0).end({ id: 'latchkey-listens-1', error: { code: -32601, message: 'no' } });
   const silent = following(['tools']);

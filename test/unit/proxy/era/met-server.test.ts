@@ -63,7 +63,7 @@ async function shakenHands({ http, sse, kind, transport = 'http-first' }: Case) 
 
 const answer = { id: 0, result: { protocolVersion: '2025-06-18' } };
 
-test('a server of the older era takes one request, and nothing is loaded or remembered for it', async () => {
+test('era detection: a legacy server takes one request, and nothing is loaded or stored for it', async () => {
   const met = await shakenHands({ http: legacy });
 
   expect(met).toMatchObject({ methods: ['initialize'], loaded: [], said: [answer] });
@@ -84,7 +84,7 @@ test.each([
         : modern(asked, ...rest),
   ],
 ] satisfies [string, Script][])(
-  'a server that answers initialize with %s is asked what it is, and remembered',
+  'era detection: a server that answers initialize with %s is discovered as modern and remembered',
   async (_, http) => {
     const met = await shakenHands({ http });
 
@@ -94,20 +94,20 @@ test.each([
   },
 );
 
-test('a modern server that was met before takes one request', async () => {
+test('era detection: a remembered modern server takes one request', async () => {
   const met = await shakenHands({ http: modern, kind: 'modern' });
 
   expect(met).toMatchObject({ methods: ['server/discover'], said: [answer] });
 });
 
-test('a server that went back to the older era is forgotten', async () => {
+test('era detection: a server that went back to legacy is forgotten', async () => {
   const met = await shakenHands({ http: legacy, kind: 'modern' });
 
   expect(met).toMatchObject({ methods: ['server/discover', 'initialize'], said: [answer] });
   expect(met.remembered()).toBeUndefined();
 });
 
-test('a server that knows neither era nor stream is told by its first refusal', async () => {
+test('era detection: a server of no known era is reported with its first refusal', async () => {
   const error = { code: -32600, message: 'no such thing' };
   const telling = await shakenHands({ http: ({ id }) => [{ id, error }] });
   const failing = await shakenHands({ http: notFound });
@@ -121,17 +121,20 @@ test.each([
   ['unreachable', undefined],
   ['unauthorized', 401],
   ['status', 500],
-] as const)('a server that is %s is not tried in other ways', async (code, status) => {
-  const met = await shakenHands({
-    http() {
-      throw new UpstreamError(code, 'no', { ...(status !== undefined && { status }) });
-    },
-  });
+] as const)(
+  'era detection: a server that is %s is not tried with other transports',
+  async (code, status) => {
+    const met = await shakenHands({
+      http() {
+        throw new UpstreamError(code, 'no', { ...(status !== undefined && { status }) });
+      },
+    });
 
-  expect(met).toMatchObject({ methods: ['initialize'], loaded: [], failure: { code } });
-});
+    expect(met).toMatchObject({ methods: ['initialize'], loaded: [], failure: { code } });
+  },
+);
 
-test('a server of 2024-11-05 is found by its stream, remembered, and used from then on', async () => {
+test('era detection: a 2024-11-05 server is found by its SSE stream, remembered and then used that way', async () => {
   const met = await shakenHands({ http: notFound, sse: legacy });
   await met.server.send(asMessage({ id: 1, method: 'tools/list' }), listener().deliver, signal);
   const again = await shakenHands({ http: notFound, sse: legacy, kind: 'sse' });
@@ -142,7 +145,7 @@ test('a server of 2024-11-05 is found by its stream, remembered, and used from t
   expect(again).toMatchObject({ methods: [], said: [answer] });
 });
 
-test('a server that was known by its stream and lost it is met anew', async () => {
+test('era detection: a remembered HTTP+SSE server without its stream is detected again', async () => {
   const met = await shakenHands({ http: legacy, kind: 'sse' });
 
   expect(met).toMatchObject({ methods: ['initialize'], said: [answer] });
@@ -154,7 +157,7 @@ test.each([
   ['sse-only', legacy, ['initialize'], ['sse'], undefined],
   ['sse-first', notFound, ['initialize'], ['sse'], undefined],
 ] satisfies [TransportChoice, Script, string[], string[], number | undefined][])(
-  'with %s only those ways are tried that the person chose',
+  'transport: %s tries only the chosen transports',
   async (transport, http, streamed, loaded, status) => {
     const met = await shakenHands({ http, sse: legacy, transport });
 
@@ -164,7 +167,7 @@ test.each([
   },
 );
 
-test('a stream is not asked for again where the person wants it first and it is not there', async () => {
+test('transport: with sse-first a missing SSE stream is not requested a second time', async () => {
   const met = await shakenHands({ http: legacy, transport: 'sse-first' });
 
   expect(met).toMatchObject({ methods: ['initialize'], loaded: ['sse'], said: [answer] });

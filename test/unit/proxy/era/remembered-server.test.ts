@@ -6,7 +6,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 
 const url = 'https://acme.example/mcp/acme/sales?key=1';
 
-test('what a server turned out to be is remembered for its URL alone, readable by nobody else', async () => {
+test('remembered server: stored for its URL alone, in a file of its owner alone', async () => {
   await using folder = await temporaryFolder('servers');
   const directory = join(folder.path, 'servers');
   await rememberedServer(directory, url).remember('modern');
@@ -18,7 +18,7 @@ test('what a server turned out to be is remembered for its URL alone, readable b
   expect((await stat(join(directory, file))).mode & 0o777).toBe(0o600);
 });
 
-test('what is forgotten is gone', async () => {
+test('remembered server: a forgotten one is gone', async () => {
   await using folder = await temporaryFolder('servers');
   const server = rememberedServer(folder.path, url);
   await server.remember('sse');
@@ -28,7 +28,7 @@ test('what is forgotten is gone', async () => {
   expect(await readdir(folder.path)).toEqual([]);
 });
 
-test('a directory that cannot be written costs nothing but the memory', async () => {
+test('remembered server: a directory that cannot be written loses only the memory', async () => {
   await using folder = await temporaryFolder('servers');
   const blocked = join(folder.path, 'file');
   await mkdir(blocked);

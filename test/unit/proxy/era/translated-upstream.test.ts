@@ -57,7 +57,7 @@ const needing = (inputRequests: object, requestState?: string): Record<string, u
 const form = { method: 'elicitation/create', params: { message: 'Sure?', requestedSchema: {} } };
 const sampling = { method: 'sampling/createMessage', params: { messages: [], maxTokens: 1 } };
 
-test('initialize is answered with the revision that was asked for and what the server says of itself', async () => {
+test('legacy to modern: initialize is answered with the requested revision and the server’s description', async () => {
   const { answer } = await met();
 
   expect(JSON.parse(String(answer?.bytes))).toEqual({
@@ -80,7 +80,7 @@ test.each([
   ['says that it does not know the method', { error: { code: -32601 } }],
   ['speaks other revisions', { result: { supportedVersions: ['2099-01-01'] } }],
   ['refuses our revision', { error: { code: -32022, data: { supported: ['2099-01-01'] } } }],
-])('a server that %s is not met', async (_, answer) => {
+])('legacy to modern: a server that %s is not treated as modern', async (_, answer) => {
   const upstream = scriptedUpstream(({ id }) => [{ id, ...answer }]);
   const translated = translatedUpstream({ upstream, clock: fakeClock(), log });
 
@@ -88,7 +88,7 @@ test.each([
   expect(upstream.asked).toHaveLength(1);
 });
 
-test('a server that refuses the revision it announces is asked once more', async () => {
+test('legacy to modern: a server that refuses a revision it announced is asked once more', async () => {
   const refusal = { code: -32022, data: { supported: ['2026-07-28'] } };
   const upstream = scriptedUpstream(({ id }) =>
     upstream.asked.length === 1 ? [{ id, error: refusal }] : [{ id, result: discovered }],
@@ -98,7 +98,7 @@ test('a server that refuses the revision it announces is asked once more', async
   expect(await translated.meet(asMessage(initialize), signal)).toBeDefined();
 });
 
-test('every request says what the handshake said, and keeps its other bytes', async () => {
+test('legacy to modern: each request carries the handshake’s data and keeps its other bytes', async () => {
   const { upstream, ask } = await met(({ id }) => [{ id, result: {} }]);
 
   await ask(
@@ -119,7 +119,7 @@ test('every request says what the handshake said, and keeps its other bytes', as
   });
 });
 
-test('an answer loses what came with the modern era, and keeps its other bytes', async () => {
+test('modern to legacy: an answer loses modern members and keeps its other bytes', async () => {
   const { assistant, ask } = await met(() => [
     '{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":5,"cacheScope":"private","content":[],"structuredContent":{"n":12345678901234567890}}}',
   ]);
@@ -131,7 +131,7 @@ test('an answer loses what came with the modern era, and keeps its other bytes',
   ]);
 });
 
-test('schemas and structured content that are no objects are left out', async () => {
+test('modern to legacy: schemas and structured content that are not objects are left out', async () => {
   const object = { name: 'a', inputSchema: {}, outputSchema: { type: 'object' } };
   const list = { name: 'b', inputSchema: {}, outputSchema: { type: 'array' } };
   const { assistant, ask } = await met(({ id, method }) => [
@@ -145,7 +145,7 @@ test('schemas and structured content that are no objects are left out', async ()
   expect(assistant.said[1]?.result).toEqual({});
 });
 
-test('an error goes through as it is', async () => {
+test('modern to legacy: an error passes unchanged', async () => {
   const error = { code: -32021, message: 'needs sampling', data: { required: ['sampling'] } };
   const { assistant, ask } = await met(({ id }) => [{ id, error }]);
 
@@ -154,7 +154,7 @@ test('an error goes through as it is', async () => {
   expect(assistant.said).toMatchObject([{ id: 1, error }]);
 });
 
-test('what the server needs is asked of the assistant and given back under another id', async () => {
+test('modern to legacy: required input is requested from the assistant and returned under another id', async () => {
   const state = 'opaque "state" \\ é';
   const { upstream, assistant, ask } = await met(({ id, params }) =>
     params?.['inputResponses'] === undefined
@@ -192,7 +192,7 @@ test('what the server needs is asked of the assistant and given back under anoth
   expect(upstream.asked[1]?.id).not.toBe('call');
 });
 
-test('a page that the person is sent to gets the id that older assistants expect', async () => {
+test('modern to legacy: URL elicitation gets the id that legacy assistants expect', async () => {
   const params = { mode: 'url', url: 'https://acme.example/pay', message: 'Pay' };
   const { assistant, ask } = await met(({ id }) => [
     { id, result: needing({ pay: { method: 'elicitation/create', params } }) },
@@ -204,7 +204,7 @@ test('a page that the person is sent to gets the id that older assistants expect
   expect(assistant.said[0]?.params).toEqual({ ...params, elicitationId: expect.any(String) });
 });
 
-test('an assistant that does not answer fails the call, and the other questions are withdrawn', async () => {
+test('modern to legacy: an assistant that does not answer fails the call, and other requests are withdrawn', async () => {
   const { upstream, assistant, ask } = await met(({ id }) => [
     { id, result: needing({ sure: form, thought: sampling }) },
   ]);
@@ -230,7 +230,7 @@ test('an assistant that does not answer fails the call, and the other questions 
   expect(upstream.asked).toHaveLength(1);
 });
 
-test('an assistant is not asked for what it does not offer', async () => {
+test('modern to legacy: the assistant is not asked for anything that it does not support', async () => {
   const request = { method: 'tools/call', params: {} };
   const { assistant, ask } = await met(({ id }) => [{ id, result: needing({ odd: request }) }]);
 
@@ -239,7 +239,7 @@ test('an assistant is not asked for what it does not offer', async () => {
   expect(assistant.said).toMatchObject([{ id: 1, error: { code: -32603 } }]);
 });
 
-test('a call cancelled while the assistant is asked withdraws the question and ends', async () => {
+test('modern to legacy: a call cancelled while the assistant is asked withdraws the request and ends', async () => {
   const { upstream, assistant, ask } = await met(({ id }) => [
     { id, result: needing({ sure: form }) },
   ]);
@@ -257,7 +257,7 @@ test('a call cancelled while the assistant is asked withdraws the question and e
   expect(upstream.asked).toHaveLength(1);
 });
 
-test('a server that only wants to be asked again is asked again, after a pause', async () => {
+test('modern to legacy: a server that only needs another try is asked again, after a pause', async () => {
   const { upstream, clock, assistant, ask } = await met(({ id, params }) => [
     { id, result: params?.['requestState'] === 's' ? { content: [] } : needing({}, 's') },
   ]);
@@ -273,7 +273,7 @@ test('a server that only wants to be asked again is asked again, after a pause',
   expect(assistant.said).toMatchObject([{ id: 1, result: { content: [] } }]);
 });
 
-test('a server that never has enough is asked eleven times', async () => {
+test('modern to legacy: a server that keeps requiring input is asked eleven times', async () => {
   const { upstream, clock, assistant, ask } = await met(({ id }) => [
     { id, result: needing({}, 'more') },
   ]);
@@ -286,7 +286,7 @@ test('a server that never has enough is asked eleven times', async () => {
   expect(assistant.said).toMatchObject([{ id: 1, error: { code: -32603 } }]);
 });
 
-test('ping and the log level need no server; the level goes along from then on', async () => {
+test('legacy to modern: ping and the log level are answered locally; the level goes with later requests', async () => {
   const { upstream, assistant, ask } = await met(({ id }) => [{ id, result: {} }]);
 
   await ask({ id: 1, method: 'ping' });
@@ -304,7 +304,7 @@ test('ping and the log level need no server; the level goes along from then on',
   expect(upstream.asked[0]?.params?.['_meta']).toMatchObject({ [`${prefix}logLevel`]: 'warning' });
 });
 
-test('what only the older era says is not sent on', async () => {
+test('legacy to modern: notifications that only legacy servers know are not sent on', async () => {
   const { upstream, ask } = await met();
 
   for (const method of ['initialized', 'cancelled', 'progress', 'roots/list_changed'])
@@ -314,7 +314,7 @@ test('what only the older era says is not sent on', async () => {
   expect(upstream.asked.map(({ method }) => method)).toEqual(['notifications/acme/ready']);
 });
 
-test('a message of the modern era goes through untouched', async () => {
+test('legacy to modern: a message that is already modern passes unchanged', async () => {
   const { upstream, ask } = await met();
   const text = `{"id":1,"method":"tools/list","params":{"_meta":{"${prefix}protocolVersion":"2026-07-28"}}}`;
 
@@ -326,23 +326,26 @@ test('a message of the modern era goes through untouched', async () => {
 test.each([
   [true, { result: {} }],
   [false, { error: { code: -32601 } }],
-])('a subscription that the server honours (%s) is answered', async (honoured, answer) => {
-  const { translated, assistant, ask } = await met(async ({ params }, aborted, say) => {
-    const { resourceSubscriptions, ...lists } = Object(params?.['notifications']);
-    const notifications = honoured ? { ...lists, resourceSubscriptions } : lists;
-    await say({
-      method: 'notifications/subscriptions/acknowledged',
-      params: { notifications },
+])(
+  'legacy to modern: a subscription that the server honours (%s) is answered',
+  async (honoured, answer) => {
+    const { translated, assistant, ask } = await met(async ({ params }, aborted, say) => {
+      const { resourceSubscriptions, ...lists } = Object(params?.['notifications']);
+      const notifications = honoured ? { ...lists, resourceSubscriptions } : lists;
+      await say({
+        method: 'notifications/subscriptions/acknowledged',
+        params: { notifications },
+      });
+      await new Promise((resolve) => aborted.addEventListener('abort', resolve));
+      return [];
     });
-    await new Promise((resolve) => aborted.addEventListener('abort', resolve));
-    return [];
-  });
-  const over = new AbortController();
-  const following = translated.listen(assistant.deliver, over.signal);
+    const over = new AbortController();
+    const following = translated.listen(assistant.deliver, over.signal);
 
-  await ask({ id: 5, method: 'resources/subscribe', params: { uri: 'memo://a' } });
-  over.abort();
-  await following;
+    await ask({ id: 5, method: 'resources/subscribe', params: { uri: 'memo://a' } });
+    over.abort();
+    await following;
 
-  expect(assistant.said).toMatchObject([{ id: 5, ...answer }]);
-});
+    expect(assistant.said).toMatchObject([{ id: 5, ...answer }]);
+  },
+);

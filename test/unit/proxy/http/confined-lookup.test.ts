@@ -27,7 +27,7 @@ async function dialled(within: Network, addresses: string[]): Promise<LookupAddr
   });
 }
 
-test('of a name’s addresses those further inside are never dialled', async () => {
+test('confined request: addresses further inside than its server are never connected to', async () => {
   const mixed = ['127.0.0.1', '1.1.1.1', '10.0.0.1', '::1', '2606:4700::1111'];
   const addresses = async (within: Network) =>
     (await dialled(within, mixed)).map(({ address }) => address);
@@ -42,13 +42,13 @@ test.each<[Network, string[], string]>([
   ['public', ['10.0.0.1', '::1'], 'name.example is on a private network'],
   ['private', ['::1'], 'name.example is on this machine'],
 ])(
-  'for a server in a %s network a name at %j is an error that says so',
+  'confined request: for a server in a %s network a name at %j is an error that says so',
   async (within, at, why) => {
     await expect(dialled(within, at)).rejects.toMatchObject({ code: 'network', message: why });
   },
 );
 
-test('the address that was checked is the one that is dialled', async () => {
+test('confined request: the address that was checked is the one that is connected to', async () => {
   await using server = await countedServer((_, response) => response.end('inside'));
   const { port } = new URL(server.origin);
   const lookup = confinedLookup('loopback', names(['127.0.0.1'], ['192.0.2.1']));
@@ -66,7 +66,7 @@ test.each([
   ['this machine’s name', 'http://localhost'],
   ['a name that resolves to this machine', 'http://name.example'],
   ['a name that resolves to it from the second time on', 'http://rebinding.example'],
-])('a confined request to %s reaches nobody', async (_, origin) => {
+])('confined request: %s is not connected to', async (_, origin) => {
   await using server = await countedServer((__, response) => response.end('inside'));
   const { port } = new URL(server.origin);
   const client = httpClient(
@@ -85,7 +85,7 @@ test.each([
   expect(server.lines()).toEqual([]);
 });
 
-test('a connection of an unconfined request is not used for a confined one', async () => {
+test('confined request: it never reuses a connection of an unconfined one', async () => {
   await using server = await countedServer((_, response) => response.end('inside'));
   const client = httpClient(() => ({ env: {} }));
   const url = new URL(server.origin);

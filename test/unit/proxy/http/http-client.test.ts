@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { httpClient } from '#proxy/http/http-client';
 import { countedServer } from '#support/counted-server';
 
-test('after the machine has slept, a request goes over a new connection, as old ones may be dead', async () => {
+test('HTTP client: after sleep it opens a new connection, because old ones may be dead', async () => {
   const sockets: Socket[] = [];
   await using server = await countedServer((request, response) => {
     sockets.push(request.socket);

@@ -54,13 +54,13 @@ test.each<[Network | undefined, readonly string[]]>([
     ],
   ],
   [undefined, ['example.com', 'localhost.example.com', 'notlocalhost', '127.0.0.1.nip.io']],
-])('what a URL says by itself: %s', (network, hosts) => {
+])('network of a URL: %s', (network, hosts) => {
   const told = hosts.map((host) => [host, networkOfHost(new URL(`http://${host}`).hostname)]);
 
   expect(told).toEqual(hosts.map((host) => [host, network]));
 });
 
-test('the inner network may name the outer one, and never the other way round', () => {
+test('network of a URL: an inner network may name an outer one, and never the other way round', () => {
   const all: Network[] = ['public', 'private', 'loopback'];
 
   expect(all.map((from) => all.map((to) => mayName(from, to)))).toEqual([

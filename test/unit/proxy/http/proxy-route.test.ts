@@ -6,7 +6,7 @@ const by = (url: string, more: Record<string, string> = {}, proxy?: string) =>
   proxyRoute(new URL(url), { env: { ...env, ...more }, ...(proxy !== undefined && { proxy }) })
     ?.origin;
 
-test('https and http have proxies of their own, and small letters win', () => {
+test('HTTP proxy: https and http have their own variables, and lower case wins', () => {
   expect(by('https://a.example/')).toBe('http://secure.example:3128');
   expect(by('http://a.example/')).toBe('http://plain.example:8080');
   expect(by('https://a.example/', { https_proxy: 'https://small.example:1' })).toBe(
@@ -14,21 +14,21 @@ test('https and http have proxies of their own, and small letters win', () => {
   );
 });
 
-test('ALL_PROXY is for what has no variable of its own', () => {
+test('HTTP proxy: ALL_PROXY applies where no other variable is set', () => {
   const all = { ALL_PROXY: 'http://all.example:1' };
 
   expect(by('https://a.example/', { HTTPS_PROXY: '', ...all })).toBe('http://all.example:1');
   expect(by('https://a.example/', all)).toBe('http://secure.example:3128');
 });
 
-test('this machine is reached directly unless a proxy was asked for', () => {
+test('HTTP proxy: loopback is reached directly unless a proxy was configured for it', () => {
   for (const host of ['localhost:1', '127.0.0.1:1', '[::1]:1']) {
     expect(by(`http://${host}/`)).toBeUndefined();
     expect(by(`http://${host}/`, {}, 'http://asked.example:1')).toBe('http://asked.example:1');
   }
 });
 
-test('none means none', () => {
+test('HTTP proxy: none disables it', () => {
   expect(by('https://a.example/', {}, 'none')).toBeUndefined();
 });
 
@@ -54,11 +54,11 @@ test.each([
   ['fd00::/8', 'https://[fd12::1]/', true],
   ['[fd12::1]:443', 'https://[fd12::1]/', true],
   ['2.3', 'https://10.1.2.3/', false],
-])('NO_PROXY=%s and %s: direct is %s', (list, url, direct) => {
+])('HTTP proxy: with NO_PROXY=%s, %s is direct: %s', (list, url, direct) => {
   expect(by(url, { NO_PROXY: list }) === undefined).toBe(direct);
 });
 
-test('a proxy that speaks SOCKS is refused with what to name instead', () => {
+test('HTTP proxy: a SOCKS proxy is refused with a remedy', () => {
   expect(() =>
     by('https://a.example/', { HTTPS_PROXY: 'socks5://user:hidden@s.example:1' }),
   ).toThrow(

@@ -9,7 +9,7 @@ function response(): PassThrough & IncomingMessage {
   return new PassThrough() as unknown as PassThrough & IncomingMessage;
 }
 
-test('a body in parts is one buffer', async () => {
+test('body: parts become one buffer', async () => {
   const body = response();
   const read = readBody(body, 100);
 
@@ -19,7 +19,7 @@ test('a body in parts is one buffer', async () => {
   expect(String(await read)).toBe('one two');
 });
 
-test('a body that is too long is nothing, and the rest is dropped', async () => {
+test('body: one over the limit is undefined, and the rest is discarded', async () => {
   const body = response();
   const read = readBody(body, 4);
 
@@ -29,7 +29,7 @@ test('a body that is too long is nothing, and the rest is dropped', async () => 
   expect(body.destroyed).toBe(true);
 });
 
-test('a body that breaks off is an error, also when it broke before', async () => {
+test('body: an interrupted one is an error, even if it was interrupted before the read', async () => {
   const midway = response();
   const read = readBody(midway, 100);
   midway.write('half');

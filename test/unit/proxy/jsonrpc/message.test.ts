@@ -5,7 +5,7 @@ import { modernVersion } from '#proxy/jsonrpc/modern-version';
 
 const read = (text: string) => readMessage(Buffer.from(text));
 
-test('a message keeps its own bytes, large integers and unknown members included', () => {
+test('message: it keeps its own bytes, with large integers and unknown members', () => {
   const text = '{"jsonrpc":"2.0","id":9007199254740993,"method":"x","params":{"n":1e400},"y":1.0}';
 
   const message = read(text);
@@ -14,7 +14,7 @@ test('a message keeps its own bytes, large integers and unknown members included
   expect(message).toMatchObject({ kind: 'request', id: '9007199254740993', method: 'x' });
 });
 
-test('line breaks between values become spaces, those in strings stay escaped', () => {
+test('message: line breaks between values become spaces, those in strings stay escaped', () => {
   const message = read('{\r\n  "method": "a\\nb",\n  "id": "1"\n}');
 
   expect(message.bytes.toString()).toBe('{    "method": "a\\nb",   "id": "1" }');
@@ -26,7 +26,7 @@ test.each([
   ['{"method":"m"}', 'notification'],
   ['{"id":1,"result":null}', 'response'],
   ['{"id":null,"error":{"code":1,"message":""}}', 'response'],
-])('%s is a %s', (text, kind) => {
+])('message: %s is a %s', (text, kind) => {
   expect(read(text).kind).toBe(kind);
 });
 
@@ -47,7 +47,7 @@ test.each([
   '{"a" 1}',
   '{"method":"a","method":"b"}',
   `{"method":"m","params":${'['.repeat(9999)}`,
-])('%s is not JSON', (text) => {
+])('message: %s is not JSON', (text) => {
   expect(() => read(text)).toThrow(expect.objectContaining({ code: -32700 }));
 });
 
@@ -60,17 +60,17 @@ test.each([
   '{"id":{},"method":"m"}',
   '{"id":1,"result":1,"error":{}}',
   '{"method":5,"id":1}',
-])('%s is JSON but no message', (text) => {
+])('message: %s is JSON but not a message', (text) => {
   expect(() => read(text)).toThrow(expect.objectContaining({ code: -32600 }));
 });
 
-test('bytes that are not UTF-8 are refused', () => {
+test('message: bytes that are not UTF-8 are refused', () => {
   const bytes = Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]);
 
   expect(() => readMessage(bytes)).toThrow(expect.objectContaining({ code: -32700 }));
 });
 
-test('members deep inside are read by path, strings only when they are strings', () => {
+test('message: nested members are read by path, and strings only if they are strings', () => {
   const message = read(
     '{"method":"m","params":{"\\u0061":{"b":"é\\u00e9"},"n":12345678901234567890}}',
   );
@@ -81,13 +81,13 @@ test('members deep inside are read by path, strings only when they are strings',
   expect(textAt(message, 'params', 'x', 'y')).toBeUndefined();
 });
 
-test('ids that name the same request have the same key', () => {
+test('message: ids that name the same request have the same key', () => {
   expect(new Set(['1', '1.0', '1e0'].map(idKey)).size).toBe(1);
   expect(new Set(['"a"', '"\\u0061"'].map(idKey)).size).toBe(1);
   expect(idKey('1')).not.toBe(idKey('"1"'));
 });
 
-test('an answer goes out under the id that was asked, digit by digit', () => {
+test('message: an answer carries the id of the request, digit by digit', () => {
   const answer = read('{"jsonrpc":"2.0","id":9007199254740992,"result":{"big":9007199254740993}}');
 
   expect(answerTo('9007199254740993', answer).bytes.toString()).toBe(
@@ -95,7 +95,7 @@ test('an answer goes out under the id that was asked, digit by digit', () => {
   );
 });
 
-test('a failure becomes a JSON-RPC error', () => {
+test('message: a failure becomes a JSON-RPC error', () => {
   const answer = errorAnswer('"x"', { code: -32603, message: 'no', data: { status: 502 } });
 
   expect(JSON.parse(answer.bytes.toString())).toEqual({
@@ -105,7 +105,7 @@ test('a failure becomes a JSON-RPC error', () => {
   });
 });
 
-test('only a version in _meta makes a message modern', () => {
+test('message: only a version in _meta makes it modern', () => {
   const key = 'io.modelcontextprotocol/protocolVersion';
 
   expect(modernVersion(read(`{"method":"m","params":{"_meta":{"${key}":"2026-07-28"}}}`))).toBe(
@@ -114,7 +114,7 @@ test('only a version in _meta makes a message modern', () => {
   expect(modernVersion(read(`{"method":"m","params":{"text":"${key}"}}`))).toBeUndefined();
 });
 
-test('a member is read inside a message that is spaced out', () => {
+test('message: a member is found whatever the white space around it', () => {
   const spaced = read('{ "id": 1, "method": "m", "params": { "name": "x" } }');
 
   expect(stringAt(spaced, 'params', 'name')).toBe('x');

@@ -7,7 +7,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 const url = 'https://cloud.example.com/mcp/acme/sales';
 const bytes = (text: string) => Buffer.from(text);
 
-test('an answer is read as it was kept, by the account it was kept for alone', async () => {
+test('offline cache file: an answer is read back as stored, for its own account only', async () => {
   await using folder = await temporaryFolder();
   const mine = fileAnswers(folder.path, { url, account: 'mine' });
   await mine.keep('tools', bytes('{"a":1}'));
@@ -21,7 +21,7 @@ test('an answer is read as it was kept, by the account it was kept for alone', a
   ).toBeUndefined();
 });
 
-test('files are of this user alone, and neither they nor their names tell the account', async () => {
+test('offline cache file: readable by its owner only, and it reveals nothing of the account', async () => {
   await using folder = await temporaryFolder();
   const answers = fileAnswers(folder.path, { url, account: 'mcp_key' });
   await answers.keep('tools', bytes('{}'));
@@ -42,7 +42,7 @@ test.each([
   ['a signed token behind a tab', JSON.stringify({ text: '\teyJhbGciOiJFZERTQSJ9.e30.c2ln' })],
   ['a signed token', '{"text":"eyJhbGciOiJFZERTQSJ9.e30.c2ln"}'],
   ['more than four megabytes', `"${'x'.repeat(4 * 1024 * 1024)}"`],
-])('%s is not kept', async (_, text) => {
+])('offline cache file: %s is not stored', async (_, text) => {
   await using folder = await temporaryFolder();
   const answers = fileAnswers(folder.path, { url, account: 'mine' });
   await answers.keep('tools', bytes(text));
@@ -50,7 +50,7 @@ test.each([
   expect(await answers.read('tools')).toBeUndefined();
 });
 
-test('of more than 64 answers the oldest go, and so does what was never finished', async () => {
+test('offline cache file: beyond 64 answers the oldest are deleted, and so are unfinished writes', async () => {
   await using folder = await temporaryFolder();
   const answers = fileAnswers(folder.path, { url, account: 'mine' });
   await answers.keep('oldest', bytes('{}'));
@@ -67,7 +67,7 @@ test('of more than 64 answers the oldest go, and so does what was never finished
   expect(readdirSync(inside)).toHaveLength(64);
 });
 
-test('a folder that cannot be written is no error', async () => {
+test('offline cache file: a folder that cannot be written is not an error', async () => {
   await using folder = await temporaryFolder();
   const file = join(folder.path, 'file');
   writeFileSync(file, '');
@@ -77,7 +77,7 @@ test('a folder that cannot be written is no error', async () => {
   expect(await answers.read('tools')).toBeUndefined();
 });
 
-test('what is forgotten is gone', async () => {
+test('offline cache file: a forgotten answer is gone', async () => {
   await using folder = await temporaryFolder();
   const answers = fileAnswers(folder.path, { url, account: 'mine' });
   await answers.keep('tools', bytes('{}'));

@@ -169,7 +169,7 @@ function testDoor() {
 
 const text = ({ result }: Said) => JSON.stringify(result);
 
-test('a server that answers is asked first, each time', async () => {
+test('offline cache: a reachable server is asked first, every time', async () => {
   const run = await seen();
   const answer = await run.start();
   await run.request('tools/list');
@@ -178,7 +178,7 @@ test('a server that answers is asked first, each time', async () => {
   expect(run.asked).toEqual(['initialize', 'notifications/initialized', 'tools/list']);
 });
 
-test('a server that is away is answered for at once, and promises to tell of changes', async () => {
+test('offline cache: an unreachable server is answered for immediately, with listChanged announced', async () => {
   const run = await seen();
   run.server.script = away;
 
@@ -193,7 +193,7 @@ test('a server that is away is answered for at once, and promises to tell of cha
   expect(run.asked).toEqual(['initialize']);
 });
 
-test('it is tried ever more rarely; once it is back it has the handshake, and lists are announced', async () => {
+test('offline cache: an unreachable server is retried less and less often; then its changes are announced', async () => {
   const run = await seen();
   run.server.script = away;
   await run.start();
@@ -212,7 +212,7 @@ test('it is tried ever more rarely; once it is back it has the handshake, and li
   expect(run.standings.map(({ state }) => state)).toEqual(['offline', 'online']);
 });
 
-test('a call meanwhile tries at once, and fails with since when', async () => {
+test('offline cache: a call meanwhile retries immediately, and fails with the time since when', async () => {
   const run = await seen();
   run.server.script = away;
   await run.start();
@@ -232,7 +232,7 @@ test('a call meanwhile tries at once, and fails with since when', async () => {
   ]);
 });
 
-test('a server that says nothing has two seconds when it is known, and eight when it is not', async () => {
+test('offline cache: a silent server gets two seconds if it is cached, and eight if it is not', async () => {
   const known = await seen();
   known.server.script = silent;
   const kept = known.start();
@@ -251,7 +251,7 @@ test('a server that says nothing has two seconds when it is known, and eight whe
   expect(made?.result).toMatchObject({ serverInfo: { name: 'acme' } });
 });
 
-test('a slow list is kept, and only a different one that comes late is announced', async () => {
+test('offline cache: a slow list is answered from the cache; its late version is announced if it differs', async () => {
   const run = await seen();
   await run.start();
   for (const late of [tools, { tools: [] }]) {
@@ -268,7 +268,7 @@ test('a slow list is kept, and only a different one that comes late is announced
   expect(run.told()).toEqual(['notifications/tools/list_changed']);
 });
 
-test('a list that fails in the middle of a session is kept until the server answers again', async () => {
+test('offline cache: a list that fails during a session is answered from the cache until the server is back', async () => {
   const run = await seen();
   await run.start();
   run.server.script = away;
@@ -284,7 +284,7 @@ test('a list that fails in the middle of a session is kept until the server answ
   expect(run.told()).toEqual(['notifications/tools/list_changed']);
 });
 
-test('a server behind which something is down is answered for like one that is away', async () => {
+test('offline cache: a server whose own upstream is down is answered for like an unreachable one', async () => {
   const run = await seen();
   run.server.script = () => new Map([['error', { code: -32000, message: 'agent offline' }]]);
 
@@ -294,21 +294,21 @@ test('a server behind which something is down is answered for like one that is a
   await expect(run.request('tools/call')).rejects.toMatchObject({ message: 'agent offline' });
 });
 
-test('what the server refuses is refused, whatever was kept', async () => {
+test('offline cache: an error of the server is passed on, whatever is cached', async () => {
   const run = await seen();
   run.server.script = () => new Map([['error', { code: -32602, message: 'no such version' }]]);
 
   expect((await run.start()).error?.code).toBe(-32602);
 });
 
-test('server/discover at a server that was never seen fails as it did', async () => {
+test('offline cache: server/discover of an unknown server fails with the original error', async () => {
   const run = machine();
   run.server.script = away;
 
   await expect(run.request('server/discover')).rejects.toBeInstanceOf(UpstreamError);
 });
 
-test('lists that a server turns out not to have are empty', async () => {
+test('offline cache: lists that the server turns out not to support are empty', async () => {
   const run = machine();
   run.server.script = away;
   await run.start();
@@ -322,7 +322,7 @@ test('lists that a server turns out not to have are empty', async () => {
   expect(run.asked).toContain('prompts/list');
 });
 
-test('nobody is signed in: the tool is offered beside those that are known, until somebody is', async () => {
+test('signed out: a sign_in tool is listed beside the cached tools until sign-in completes', async () => {
   const { door, finish } = testDoor();
   const run = await seen(door);
   run.server.script = signedOut;
@@ -353,7 +353,7 @@ test('nobody is signed in: the tool is offered beside those that are known, unti
   ]);
 });
 
-test('while nobody is signed in no server is asked for it, until another process was', async () => {
+test('signed out: the server is not contacted until another process has signed in', async () => {
   const { door, state } = testDoor();
   const run = machine(memoryAnswers(), door);
   run.server.script = signedOut;
@@ -373,7 +373,7 @@ test('while nobody is signed in no server is asked for it, until another process
   expect(run.told()).toEqual(['notifications/tools/list_changed']);
 });
 
-test('a sign-in that ends in the middle of a session is announced, as there is a tool for it', async () => {
+test('signed out: losing the sign-in during a session announces changed tools, with sign_in among them', async () => {
   const { door } = testDoor();
   const run = machine(memoryAnswers(), door);
   await run.start();

@@ -8,7 +8,7 @@ const initialize = (protocolVersion: string, capabilities: object) =>
 const list = (params?: object) => message({ method: 'tools/list', params });
 const plain = initialize('2025-11-25', {});
 
-test('a question is the same however often it is asked', () => {
+test('cache key: a repeated request has the same one', () => {
   const again = list({ _meta: { progressToken: 7 } });
 
   expect(question(again, plain)).toBe(question(list({}), plain));
@@ -25,6 +25,6 @@ test.each([
     list({ _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' } }),
     plain,
   ],
-])('%s is another question', (_, request, shaken) => {
+])('cache key: %s has a different one', (_, request, shaken) => {
   expect(question(request, shaken)).not.toBe(question(list(), plain));
 });

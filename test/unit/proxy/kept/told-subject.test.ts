@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { signInTool } from '#proxy/kept/sign-in-tool';
 import { toldSubject } from '#proxy/kept/told-subject';
 
-test('the tool that signs in tells the assistant where, without the key in the address', () => {
+test('sign-in tool: it names the server to the assistant without the key in its URL', () => {
   const url = 'https://mcp.example.com/mcp?key=hunter22';
   const told = JSON.stringify([
     signInTool.described(toldSubject({ name: 'acme', url })),

@@ -17,13 +17,13 @@ function machine(changes: Partial<SessionBusMachine> & { files?: Record<string, 
   };
 }
 
-test('the address in the own environment is taken', () => {
+test('session bus: the address of the process’s environment is used', () => {
   const env = { DBUS_SESSION_BUS_ADDRESS: address };
 
   expect(sessionBusAddress(machine({ env, files: { '/run/user/1000/bus': '' } }))).toBe(address);
 });
 
-test('an ancestor that has the address lends it, past one with an odd name and past one unreadable', () => {
+test('session bus: else the address of an ancestor, past one with an odd name and one unreadable', () => {
   const files = {
     '/proc/20/environ': 'PATH=/bin\0HOME=/home/dana\0',
     '/proc/20/stat': '20 (a) 1 b) S 15 20 20 0',
@@ -35,7 +35,7 @@ test('an ancestor that has the address lends it, past one with an odd name and p
   expect(sessionBusAddress(machine({ files }))).toBe(address);
 });
 
-test('without such an ancestor it is the bus of the runtime directory, then the one of the user', () => {
+test('session bus: else the bus in the runtime directory, then the one of the user', () => {
   const files = { '/run/user/1000/bus': '', '/proc/20/stat': '20 (init) S 1 20' };
   const env = { XDG_RUNTIME_DIR: '/tmp/run' };
 
@@ -46,7 +46,7 @@ test('without such an ancestor it is the bus of the runtime directory, then the 
   expect(sessionBusAddress(machine())).toBeUndefined();
 });
 
-test('a circle of parents ends the search', () => {
+test('session bus: a loop of parent processes ends the search', () => {
   expect(
     sessionBusAddress(machine({ files: { '/proc/20/stat': '20 (x) S 20 20' } })),
   ).toBeUndefined();

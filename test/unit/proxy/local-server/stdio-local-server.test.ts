@@ -43,7 +43,7 @@ function serverOfFakes({ maxSessionsPerCaller = 32 } = {}) {
 
 const content = (text: string) => ({ content: [{ type: 'text', text }] });
 
-test('two sessions of one caller have a child each, and so have two callers', async () => {
+test('stdio server: each session of a caller has its own child process', async () => {
   const { server, children } = serverOfFakes();
 
   await localCaller(server).initialize();
@@ -53,7 +53,7 @@ test('two sessions of one caller have a child each, and so have two callers', as
   expect(children).toHaveLength(3);
 });
 
-test('requests under the same id share a child without a clash, and keep their spelling', async () => {
+test('stdio server: requests with equal ids share a child without a clash, and keep their ids', async () => {
   const { server, child } = serverOfFakes();
   const dana = localCaller(server);
   await dana.initialize();
@@ -85,7 +85,7 @@ test('requests under the same id share a child without a clash, and keep their s
   expect(texts[1]).toContain('"of":2');
 });
 
-test('a child that dies answers everything open with one error, and the next session has another', async () => {
+test('stdio server: when its child dies open requests fail once, and the next session gets a new child', async () => {
   const { server, child, children } = serverOfFakes();
   const dana = localCaller(server);
   await dana.initialize();
@@ -108,7 +108,7 @@ test('a child that dies answers everything open with one error, and the next ses
   expect(children).toHaveLength(2);
 });
 
-test('garbage, answers to nothing and lines that are too long do no harm', async () => {
+test('stdio server: garbage, unexpected answers and oversized lines are ignored', async () => {
   const { server, child, logged } = serverOfFakes();
   const dana = localCaller(server);
   await dana.initialize();
@@ -123,7 +123,7 @@ test('garbage, answers to nothing and lines that are too long do no harm', async
   expect(logged.filter((line) => line.includes('no message'))).toHaveLength(4);
 });
 
-test('whoever goes away cancels at the child; a cancelled id is the child’s own', async () => {
+test('stdio server: a disconnect cancels the call at the child, under the child’s own id', async () => {
   const { server, child } = serverOfFakes();
   const dana = localCaller(server);
   await dana.initialize();
@@ -144,7 +144,7 @@ test('whoever goes away cancels at the child; a cancelled id is the child’s ow
   ]);
 });
 
-test('what a child says unasked goes to who listens, and waits for them', async () => {
+test('stdio server: notifications go to the caller’s GET stream, and wait for it', async () => {
   const { server, child, clock } = serverOfFakes();
   const dana = localCaller(server);
   await dana.initialize();
@@ -167,7 +167,7 @@ test('what a child says unasked goes to who listens, and waits for them', async 
   ]);
 });
 
-test('an idle session ends with its child, a busy one does not', async () => {
+test('stdio server: an idle session ends together with its child, and a busy one does not', async () => {
   const { server, child, clock } = serverOfFakes();
   const idle = localCaller(server);
   const busy = localCaller(server);
@@ -185,7 +185,7 @@ test('an idle session ends with its child, a busy one does not', async () => {
   await answer;
 });
 
-test('a caller with too many sessions loses the least recently used one, nobody else does', async () => {
+test('stdio server: too many sessions end the least recently used one of that caller, and of no other', async () => {
   const { server, child, clock } = serverOfFakes({ maxSessionsPerCaller: 2 });
   await localCaller(server, 'eve').initialize();
   for (let at = 0; at < 3; at += 1) {
@@ -196,7 +196,7 @@ test('a caller with too many sessions loses the least recently used one, nobody 
   expect([0, 1, 2, 3].map((at) => child(at).isEnded)).toEqual([false, true, false, false]);
 });
 
-test('requests of the modern era share one child a caller, and progress finds its way', async () => {
+test('stdio server: modern requests of a caller share one child, and progress is matched to them', async () => {
   const { server, child, children, clock } = serverOfFakes();
   const dana = localCaller(server);
   const eve = localCaller(server, 'eve');
@@ -224,7 +224,7 @@ test('requests of the modern era share one child a caller, and progress finds it
   expect(children).toHaveLength(2);
 });
 
-test('who leaves has no child any more, with a session or without, and others keep theirs', async () => {
+test('stdio server: leaving ends the caller’s children, with or without a session, and no one else’s', async () => {
   const { server, children } = serverOfFakes();
   const [dana, eve] = [localCaller(server), localCaller(server, 'eve')];
   for (const somebody of [dana, eve]) {
@@ -244,7 +244,7 @@ test('who leaves has no child any more, with a session or without, and others ke
   expect(again.result).toBeDefined();
 });
 
-test('a subscription is named as its asker named it', async () => {
+test('stdio server: a subscription keeps the id that its caller gave it', async () => {
   const { server, child } = serverOfFakes();
   const dana = localCaller(server);
   const key = 'io.modelcontextprotocol/subscriptionId';
@@ -260,7 +260,7 @@ test('a subscription is named as its asker named it', async () => {
   child(0).dies();
 });
 
-test('a child of the older era refuses the modern one once, and is asked no more', async () => {
+test('stdio server: a legacy child refuses a modern request once, and is not asked again', async () => {
   const clock = fakeClock();
   let started = 0;
   const server = stdioLocalServer({
@@ -293,7 +293,7 @@ test('a child of the older era refuses the modern one once, and is asked no more
   expect(started).toBe(1);
 });
 
-test('a question that the child refuses for its own sake says nothing of the child’s era', async () => {
+test('stdio server: an error for one invalid request does not make its child legacy', async () => {
   const clock = fakeClock();
   const child = fakeChild();
   const server = stdioLocalServer({
@@ -321,7 +321,7 @@ test('a question that the child refuses for its own sake says nothing of the chi
   child.dies();
 });
 
-test('without a session only initialize and the modern era are served', async () => {
+test('stdio server: without a session only initialize and modern requests are served', async () => {
   const { server } = serverOfFakes();
   const dana = localCaller(server);
   const raw = (body: string) =>

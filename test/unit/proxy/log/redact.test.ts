@@ -10,7 +10,7 @@ test.each([
   `rt_${'e'.repeat(36)}`,
   `pat_${'f'.repeat(36)}`,
   'eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl',
-])('%s never gets into a log line', (secret) => {
+])('log: %s never appears in a line', (secret) => {
   const lines: string[] = [];
   const log = jsonLinesLog('debug', (line) => lines.push(line));
 
@@ -25,23 +25,23 @@ test.each([
   '"access_token":"hunter22hunter"',
   'refresh_token=hunter22hunter&x=y',
   "client_assertion: 'hunter22hunter'",
-])('the value of %s is masked, whatever its shape', (text) => {
+])('log: the value of %s is masked, whatever its shape', (text) => {
   expect(redact(text)).not.toContain('hunter22');
 });
 
-test('a known secret of any shape is removed, ordinary words are not', () => {
+test('log: a known secret of any shape is removed, and ordinary words stay', () => {
   expect(redact('the tool mcp_tools said hunter22', ['hunter22'])).toBe(
     'the tool mcp_tools said …',
   );
 });
 
-test('a secret behind an escaped line feed is one, too', () => {
+test('log: a secret after an escaped line feed is masked, too', () => {
   const echoed = JSON.stringify(`said\nmcp_${'c'.repeat(36)}\neyJhbGciOiJFZERTQSJ9.e30.c2ln`);
 
   expect(redact(echoed)).toBe(JSON.stringify('said\nmcp_…\neyJ…'));
 });
 
-test('lines below the level are not written', () => {
+test('log: lines below the configured level are not written', () => {
   const lines: string[] = [];
   const log = jsonLinesLog('warn', (line) => lines.push(line));
 

@@ -34,12 +34,12 @@ test.each<[string, Desktop, ReturnType<typeof browserCommand>]>([
     { command: 'firefox', args: ['--new-tab', href] },
   ],
   ['BROWSER that would run the URL', { platform: 'linux', env: { BROWSER: '%s' } }, undefined],
-])('%s has its own way of opening a page', (_, machine, command) => {
+])('browser: %s has its own command to open a page', (_, machine, command) => {
   expect(browserCommand(url, machine)).toEqual(command);
 });
 
 test.each(['file:///etc/passwd', 'javascript:alert(1)', 'vscode://x', 'data:text/html,x'])(
-  '%s is never opened',
+  'browser: %s is never opened',
   (address) => {
     const machine: Desktop = { platform: 'darwin', env: { BROWSER: 'x' } };
 

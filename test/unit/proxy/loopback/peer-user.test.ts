@@ -30,7 +30,7 @@ test.each<[string, Record<string, string>, string]>([
   ['our own end of it', { '/proc/net/tcp': row(1001, '1F90', '9C40') }, 'unknown'],
   ['one of another port', { '/proc/net/tcp': row(1001, '9C41') }, 'unknown'],
   ['a machine without the table', {}, 'unknown'],
-])('%s connection', (_, files, user) => {
+])('peer user of a connection: %s', (_, files, user) => {
   const read = (path: string) => {
     const text = files[path];
     if (text === undefined) throw new Error('ENOENT');
@@ -40,7 +40,7 @@ test.each<[string, Record<string, string>, string]>([
   expect(peerUser(connection, read, 1000)).toBe(user);
 });
 
-test('a connection of this process is ours, on Linux', async () => {
+test('peer user of a connection: on Linux one of this process is its own user’s', async () => {
   const { promise, resolve } = Promise.withResolvers<Socket>();
   const server = createServer(resolve);
   const port = await listen(server);

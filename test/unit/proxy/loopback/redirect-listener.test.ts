@@ -25,7 +25,7 @@ const waiting = (listener: RedirectListener, timeoutMs = 60_000) => {
   return redirect;
 };
 
-test('the redirect with our state is handed over, and the browser gets the page afterwards', async () => {
+test('redirect listener: the redirect with our state is accepted, and the browser gets the page afterwards', async () => {
   await using listener = await opened();
   const redirect = waiting(listener);
   const browser = fetch(`${listener.redirectUri}?state=right&code=c`);
@@ -48,7 +48,7 @@ test('the redirect with our state is handed over, and the browser gets the page 
   });
 });
 
-test('what comes before we ask, with another state, or a second time changes nothing', async () => {
+test('redirect listener: an early redirect, one with another state and a second one change nothing', async () => {
   await using listener = await opened();
   const early = await fetch(`${listener.redirectUri}?state=right`);
   const redirect = waiting(listener);
@@ -68,20 +68,23 @@ test.each([
   ['another path', '/other?state=right', {}, 404],
   ['another method', '/callback?state=right', { method: 'POST' }, 405],
   ['another host’s name', '/callback?state=right', { host: 'evil.example' }, 404],
-])('%s is turned away', async (_, target, { method = 'GET', host = '' }: Turned, status) => {
-  await using listener = await opened();
-  void waiting(listener);
-  const { port, host: own } = new URL(listener.redirectUri);
-  const text = `${method} ${target} HTTP/1.1\r\nhost: ${host || own}\r\nconnection: close\r\n\r\n`;
+])(
+  'redirect listener: %s is refused',
+  async (_, target, { method = 'GET', host = '' }: Turned, status) => {
+    await using listener = await opened();
+    void waiting(listener);
+    const { port, host: own } = new URL(listener.redirectUri);
+    const text = `${method} ${target} HTTP/1.1\r\nhost: ${host || own}\r\nconnection: close\r\n\r\n`;
 
-  const { statuses } = await rawHttp(Number(port), text);
+    const { statuses } = await rawHttp(Number(port), text);
 
-  expect(statuses).toEqual([status]);
-});
+    expect(statuses).toEqual([status]);
+  },
+);
 
 type Turned = { method?: string; host?: string };
 
-test('nobody who comes in time is told so', async () => {
+test('redirect listener: a sign-in that does not come in time is a timeout error', async () => {
   await using listener = await opened();
 
   await expect(waiting(listener, 5)).rejects.toMatchObject({
@@ -90,7 +93,7 @@ test('nobody who comes in time is told so', async () => {
   });
 });
 
-test('a taken port is tried again, and free at once after closing', async () => {
+test('redirect listener: a port in use is retried, and it is free immediately after closing', async () => {
   const holder = createServer();
   const port = await listen(holder);
   let sleeps = 0;
@@ -107,7 +110,7 @@ test('a taken port is tried again, and free at once after closing', async () => 
   expect(sleeps).toBe(1);
 });
 
-test('a port that stays taken is an error', async () => {
+test('redirect listener: a port that stays in use is an error', async () => {
   const port = await freePort();
   await using holder = await opened({ port });
 
@@ -118,7 +121,7 @@ test('a port that stays taken is an error', async () => {
 const asking = new URL('https://as.example/consent?state=right&code_challenge=c');
 const ourUser = () => 'same' as const;
 
-test('a link leads the first browser to the page, by a redirect that nothing keeps', async () => {
+test('sign-in link: it leads the first browser to the page, by a redirect that is not stored', async () => {
   await using listener = await opened();
   void waiting(listener);
   const link = listener.linkTo(asking);
@@ -135,7 +138,7 @@ test('a link leads the first browser to the page, by a redirect that nothing kee
   });
 });
 
-test('the browser that followed a link finishes, also after it followed two or reloaded one', async () => {
+test('sign-in link: the browser that followed it finishes, even after reloading or following two', async () => {
   await using listener = await opened({ userOf: ourUser });
   const redirect = waiting(listener);
   const browser = cookieBrowser();
@@ -150,7 +153,7 @@ test('the browser that followed a link finishes, also after it followed two or r
   expect((await back).status).toBe(200);
 });
 
-test('a second browser at a link is told so, and nobody finishes this sign-in', async () => {
+test('sign-in link: a second browser is told that it was used, and the sign-in ends', async () => {
   await using listener = await opened({ userOf: ourUser });
   const redirect = waiting(listener);
   const link = listener.linkTo(asking);
@@ -165,7 +168,7 @@ test('a second browser at a link is told so, and nobody finishes this sign-in', 
   await expect(redirect).rejects.toMatchObject({ name: 'LoopbackError', code: 'other_browser' });
 });
 
-test('where we cannot tell whose browser it is, a quick redirect waits for a second visit', async () => {
+test('sign-in link: where the browser’s user is unknown, a quick redirect waits for a second visit', async () => {
   const settled = Promise.withResolvers<void>();
   const listener = await redirectListener({ userOf: () => 'unknown' }, () => settled.promise);
   const redirect = waiting(listener);
@@ -182,7 +185,7 @@ test('where we cannot tell whose browser it is, a quick redirect waits for a sec
   expect(await finishing).toBe('gone');
 });
 
-test('a redirect of a browser that followed no link is refused once another did', async () => {
+test('sign-in link: a redirect of a browser that did not follow it is refused once another did', async () => {
   await using listener = await opened({ userOf: ourUser });
   const redirect = waiting(listener);
   await cookieBrowser().step(listener.linkTo(asking));
@@ -194,7 +197,7 @@ test('a redirect of a browser that followed no link is refused once another did'
   await expect(redirect).rejects.toMatchObject({ code: 'other_browser' });
 });
 
-test('while nobody has followed a link, a browser that was given the page itself finishes', async () => {
+test('sign-in link: while unused, a browser that opened the page directly can finish', async () => {
   await using listener = await opened({ userOf: () => 'other' });
   const redirect = waiting(listener);
   listener.linkTo(asking);
@@ -207,7 +210,7 @@ test('while nobody has followed a link, a browser that was given the page itself
   expect(query.get('code')).toBe('c');
 });
 
-test('another user of the machine neither spends a link nor finishes with it', async () => {
+test('sign-in link: another user of the computer can neither use it nor finish with it', async () => {
   let user: PeerUser = 'other';
   await using listener = await opened({ userOf: () => user });
   const redirect = waiting(listener);
@@ -230,7 +233,7 @@ test('another user of the machine neither spends a link nor finishes with it', a
   expect(query.get('code')).toBe('c');
 });
 
-test('a link is spent by a GET to this machine’s own name, and by nothing else', async () => {
+test('sign-in link: only a GET to the loopback host uses it up', async () => {
   await using listener = await opened({ userOf: ourUser });
   void waiting(listener);
   const link = listener.linkTo(asking);

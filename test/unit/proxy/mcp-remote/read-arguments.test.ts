@@ -20,7 +20,7 @@ function read(...words: string[]) {
   );
 }
 
-test('headers come from arguments and files, with variables of the environment', () => {
+test('mcp-remote arguments: headers from arguments and files, with environment variables', () => {
   const { headers, warnings, secretHeaders } = read(
     '--header',
     'Authorization:Bearer ${TOKEN}',
@@ -37,7 +37,7 @@ test('headers come from arguments and files, with variables of the environment',
   });
 });
 
-test('a client, where it was told to come back to, and what it asks for', () => {
+test('mcp-remote arguments: client, redirect address and scopes', () => {
   const { oauth } = read(
     '9696',
     '--static-oauth-client-info',
@@ -67,7 +67,7 @@ test('a client, where it was told to come back to, and what it asks for', () => 
   });
 });
 
-test('a client that was registered before comes back to the port that mcp-remote derives', () => {
+test('mcp-remote arguments: a client registered earlier redirects to the port that mcp-remote derives', () => {
   const { oauth, hash } = read('--static-oauth-client-info', '{"client_id":"c"}');
 
   expect(oauth).toMatchObject({
@@ -77,7 +77,7 @@ test('a client that was registered before comes back to the port that mcp-remote
   });
 });
 
-test('the machine signs in by client credentials', () => {
+test('mcp-remote arguments: client credentials', () => {
   const info = ['--static-oauth-client-info', '{"client_id":"c","client_secret":"${SECRET}"}'];
 
   expect(read(...info, '--client-credentials')).toMatchObject({
@@ -86,7 +86,7 @@ test('the machine signs in by client credentials', () => {
   });
 });
 
-test('tools, transport and log level are carried, and no resource is one too', () => {
+test('mcp-remote arguments: tools, transport, log level and the absence of a resource', () => {
   expect(
     read('--ignore-tool', 'delete*', '--ignore-tool', 'x', '--transport', 'sse-only', '--debug'),
   ).toMatchObject({ denyTools: ['delete*', 'x'], transport: 'sse-only', logLevel: 'debug' });
@@ -97,14 +97,14 @@ test('tools, transport and log level are carried, and no resource is one too', (
 test.each([
   [['--header', 'Authorization: Bearer s3cret']],
   [['--static-oauth-client-info', '{"client_id":"c","client_secret":"s3cret"}']],
-])('%j draws a warning that names import, and not the secret', (words) => {
+])('mcp-remote arguments: %j draws a warning that names import, and not the secret', (words) => {
   const text = read(...words).warnings.join('\n');
 
   expect(text).toContain('latchkey import');
   expect(text).not.toContain('s3cret');
 });
 
-test('what has no meaning here is said once, all of it', () => {
+test('mcp-remote arguments: all options without meaning here are named in one warning', () => {
   const { warnings } = read('--keep-alive', '--auth-timeout', '60', '--enable-proxy');
 
   expect(warnings).toHaveLength(1);
@@ -116,16 +116,16 @@ test.each([
   [['--header-file', '/none'], 'is not a file that exists'],
   [['--static-oauth-client-info', '{s3cret'], 'is not a JSON object'],
   [['--authorize-param', 's3cret'], 'is not KEY=VALUE'],
-])('%j is wrong usage, said without its value', (words, problem) => {
+])('mcp-remote arguments: %j is a usage error that does not repeat its value', (words, problem) => {
   expect(() => read(...words)).toThrow(problem);
   expect(() => read(...words)).not.toThrow('s3cret');
 });
 
-test('a word behind the URL that is no port is a second server', () => {
+test('mcp-remote arguments: a word after the URL that is not a port is refused as a second server', () => {
   expect(() => read('other')).toThrow('one server at a time');
 });
 
-test('a connection has the name that mcp-remote gives it', () => {
+test('mcp-remote arguments: a connection has the hash that mcp-remote gives it', () => {
   // Taken from mcp-remote 0.15.1.
   expect(serverHash({ url: 'https://a.example/mcp' })).toBe('aa5b24b0ba3994ba0c496692c23aa9e7');
   expect(derivedPort('0010aaaa')).toBe(3351);

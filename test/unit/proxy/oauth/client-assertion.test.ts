@@ -10,20 +10,28 @@ test.each<[string, string, { publicKey: KeyObject; privateKey: KeyObject }]>([
   ['Ed25519', 'EdDSA', generateKeyPairSync('ed25519')],
   ['P-256', 'ES256', generateKeyPairSync('ec', { namedCurve: 'P-256' })],
   ['RSA', 'RS256', generateKeyPairSync('rsa', { modulusLength: 2048 })],
-])('a key of kind %s signs %s, for the issuer alone', async (_, alg, { publicKey, privateKey }) => {
-  const assertion = clientAssertion({ clientId: 'c', key: privateKey }, issuer, now);
+])(
+  'client assertion: a key of kind %s signs %s, for the issuer alone',
+  async (_, alg, { publicKey, privateKey }) => {
+    const assertion = clientAssertion({ clientId: 'c', key: privateKey }, issuer, now);
 
-  const { payload, protectedHeader } = await jwtVerify(assertion, publicKey, {
-    issuer: 'c',
-    subject: 'c',
-    audience: issuer,
-    currentDate: new Date(now * 1000),
-  });
-  expect(protectedHeader.alg).toBe(alg);
-  expect(payload).toMatchObject({ aud: issuer, iat: now, exp: now + 60, jti: expect.any(String) });
-});
+    const { payload, protectedHeader } = await jwtVerify(assertion, publicKey, {
+      issuer: 'c',
+      subject: 'c',
+      audience: issuer,
+      currentDate: new Date(now * 1000),
+    });
+    expect(protectedHeader.alg).toBe(alg);
+    expect(payload).toMatchObject({
+      aud: issuer,
+      iat: now,
+      exp: now + 60,
+      jti: expect.any(String),
+    });
+  },
+);
 
-test('a key of another kind is refused', () => {
+test('client assertion: a key of another kind is refused', () => {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-384' });
 
   expect(() => clientAssertion({ clientId: 'c', key: privateKey }, issuer, now)).toThrow(

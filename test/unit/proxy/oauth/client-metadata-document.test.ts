@@ -27,13 +27,13 @@ async function found(page: Page, announced = true) {
   return { document, asked: asked() };
 }
 
-test('the server’s own document about us names the client and where to redirect', async () => {
+test('client metadata document: the server’s own one names the client and where to redirect', async () => {
   const { document } = await found({ json: { client_id: clientId, redirect_uris } });
 
   expect(document).toEqual({ clientId, redirectHost: '127.0.0.1', redirectPath: '/callback' });
 });
 
-test('a server that takes no such URL is not asked', async () => {
+test('client metadata document: a server that accepts none is not asked for it', async () => {
   const { document, asked } = await found({ json: { client_id: clientId, redirect_uris } }, false);
 
   expect(document).toBeUndefined();
@@ -46,6 +46,6 @@ test.each<[string, Page]>([
   ['calls itself something else', { json: { client_id: `${issuer}/other`, redirect_uris } }],
   ['redirects elsewhere', { json: { client_id: clientId, redirect_uris: ['https://x/cb'] } }],
   ['has no list', { json: { client_id: clientId, redirect_uris: 'http://127.0.0.1/callback' } }],
-])('a document that %s is passed over', async (_, page) => {
+])('client metadata document: one that %s is ignored', async (_, page) => {
   expect((await found(page)).document).toBeUndefined();
 });

@@ -30,7 +30,7 @@ async function fetched(pages: Record<string, Page>, overrides: Overrides = {}) {
   return { result, requests, asked };
 }
 
-test('the way leads from the resource over its server to a token for exactly this resource', async () => {
+test('client token: discovery leads from the resource to its authorization server and a token for it', async () => {
   const { result, requests, asked } = await fetched(published);
 
   expect(await result).toEqual({
@@ -51,7 +51,7 @@ test('the way leads from the resource over its server to a token for exactly thi
   expect(requests.at(-1)?.headers['authorization']).toBe(`Basic ${basic}`);
 });
 
-test('the challenge of the 401 says where the metadata is', async () => {
+test('client token: the challenge of a 401 says where the metadata is', async () => {
   const there = 'https://mcp.example.com/elsewhere';
   const { result, asked } = await fetched(
     { ...published, [there]: published[resourceMetadata] ?? {} },
@@ -62,7 +62,7 @@ test('the challenge of the 401 says where the metadata is', async () => {
   expect(asked()[0]).toBe(there);
 });
 
-test('the root form and both forms of server metadata are tried in turn', async () => {
+test('client token: the root form and both forms of server metadata are tried in turn', async () => {
   const openid = 'https://as.example.com/tenant/.well-known/openid-configuration';
   const { result, asked } = await fetched({
     ...published,
@@ -86,7 +86,7 @@ test('the root form and both forms of server metadata are tried in turn', async 
   ]);
 });
 
-test('a secret goes into the body where the server wants it there', async () => {
+test('client token: the secret goes into the body where the server requires it there', async () => {
   const { result, requests } = await fetched({
     ...published,
     [serverMetadata]: {
@@ -103,7 +103,7 @@ test('a secret goes into the body where the server wants it there', async () => 
   expect(requests.at(-1)?.headers['authorization']).toBeUndefined();
 });
 
-test('a resource that never published metadata has its tokens at /api/oauth/token', async () => {
+test('client token: a resource without metadata has its token endpoint at /api/oauth/token', async () => {
   const own = 'https://mcp.example.com/api/oauth/token';
   const pages = { [own]: published[token] ?? {} };
 
@@ -168,13 +168,13 @@ test.each<[string, string, Record<string, Page>, Overrides?]>([
     {},
     { challenge: 'Bearer resource_metadata="http://mcp.example.com/x"' },
   ],
-])('%s is refused', async (_, code, pages, overrides) => {
+])('client token: %s is refused', async (_, code, pages, overrides) => {
   const { result } = await fetched({ ...published, ...pages }, overrides);
 
   await expect(result).rejects.toMatchObject({ name: 'OAuthError', code });
 });
 
-test('a refusal tells endpoint, status and reason, without what was sent', async () => {
+test('client token: an error names endpoint, status and reason, without what was sent', async () => {
   const json = { error: 'invalid_client', error_description: `not ${clientSecret}\u001b[31m` };
   const { result } = await fetched({ ...published, [token]: { status: 401, json } });
 
@@ -207,13 +207,13 @@ test.each([
   ['on this machine', 'http://localhost:8787/mcp', 'https://10.0.0.6/token'],
   ['in a private network', 'https://10.0.0.5/mcp', 'https://192.168.1.6/token'],
   ['in a private network', 'https://10.0.0.5/mcp', 'https://login.example.com/token'],
-])('a server %s (%s) may name a token endpoint at %s', async (_, place, endpoint) => {
+])('client token: a server %s (%s) may name a token endpoint at %s', async (_, place, endpoint) => {
   const { result } = await fetched(guarded(place, endpoint), { url: place });
 
   expect(await result).toMatchObject({ accessToken: 'at' });
 });
 
-test('a server in a private network may not name this machine', async () => {
+test('client token: a server in a private network may not name loopback', async () => {
   const place = 'https://10.0.0.5/mcp';
   const endpoint = 'https://127.0.0.1/token';
   const { result, asked } = await fetched(guarded(place, endpoint), { url: place });
@@ -227,7 +227,7 @@ test('a server in a private network may not name this machine', async () => {
   expect(asked()).not.toContain(endpoint);
 });
 
-test('what an issuer that the user chose names is in its own network, or further outside', async () => {
+test('client token: an issuer chosen by the user may name its own network or one further outside', async () => {
   const inside = 'https://10.0.0.6';
   const pages = (endpoint: string): Record<string, Page> => ({
     ...published,

@@ -6,7 +6,7 @@ const iss = encodeURIComponent(issuer);
 const read = (query: string, sendsIssuer = true) =>
   readRedirect(new URLSearchParams(query), 'right', { issuer, sendsIssuer });
 
-test('the code is taken from a redirect with our state and issuer', () => {
+test('authorization response: the code is taken from a redirect with our state and issuer', () => {
   expect(read(`code=c&state=right&iss=${iss}`)).toBe('c');
   expect(read('code=c&state=right', false)).toBe('c');
 });
@@ -21,15 +21,15 @@ test.each([
   ['the issuer with a slash', `code=c&state=right&iss=${iss}%2F`],
   ['the issuer in capitals', 'code=c&state=right&iss=https%3A%2F%2FAS.example.com'],
   ['no code', `state=right&iss=${iss}`],
-])('%s is refused', (_, query) => {
+])('authorization response: %s is refused', (_, query) => {
   expect(() => read(query)).toThrow(expect.objectContaining({ code: 'redirect' }));
 });
 
-test('an issuer that was not announced still has to be the right one', () => {
+test('authorization response: an issuer must match even if the server did not announce it', () => {
   expect(() => read('code=c&state=right&iss=https%3A%2F%2Fevil.example', false)).toThrow(/evil/);
 });
 
-test('a refusal is told only when it is the answer to our question', () => {
+test('authorization response: an error is reported only if it carries our state', () => {
   const error = 'error=access_denied&error_description=%1b%5b31mno';
 
   expect(() => read(`${error}&state=wrong&iss=${iss}`)).toThrow(/state/);

@@ -41,7 +41,7 @@ function observed() {
   return { clock, story, ask };
 }
 
-test('a proxy is connecting until its server has answered', async () => {
+test('proxy status: connecting until the server has answered', async () => {
   const { story, ask, clock } = observed();
   const before = story.told();
   await clock.advance(5);
@@ -57,7 +57,7 @@ test('a proxy is connecting until its server has answered', async () => {
   });
 });
 
-test('a tool that failed, a refusal and a broken connection are told apart', async () => {
+test('proxy status: a failed tool, a refusal and a broken connection are distinguished', async () => {
   const { story, ask } = observed();
   const call = { id: 1, method: 'tools/call', params: { name: 'x' } };
   await ask(call, { result: { isError: true, content: [] } });
@@ -74,14 +74,14 @@ test('a tool that failed, a refusal and a broken connection are told apart', asy
   expect(story.told()).toMatchObject({ state: 'ready', lastCall: { outcome: 'ok' } });
 });
 
-test('a call that the assistant took back is no trouble', async () => {
+test('proxy status: a call that the assistant cancelled is not an error', async () => {
   const { story, ask } = observed();
   await ask({ id: 1, method: 'tools/list' }, new Error('aborted'), AbortSignal.abort());
 
   expect(story.told()).toMatchObject({ state: 'connecting' });
 });
 
-test('an answer in the place of a server that is away does not make it ready', async () => {
+test('proxy status: an answer from the offline cache does not make it ready', async () => {
   const { story, ask } = observed();
   story.changed({ state: 'offline', sinceAt: 1_700_000_000, reason: 'nobody there' });
   await ask(initialize, { result: {} });
@@ -92,7 +92,7 @@ test('an answer in the place of a server that is away does not make it ready', a
   expect(story.told()).toMatchObject({ state: 'ready' });
 });
 
-test('an assistant of the modern era names itself in each request', async () => {
+test('proxy status: a modern assistant is known by the name in its requests', async () => {
   const { story, ask } = observed();
   const meta = {
     'io.modelcontextprotocol/protocolVersion': '2026-07-28',
@@ -103,7 +103,7 @@ test('an assistant of the modern era names itself in each request', async () => 
   expect(story.told()).toMatchObject({ era: 'modern', assistant: { name: 'Cursor' } });
 });
 
-test('what stands behind the path of a URL is not shown', () => {
+test('proxy status: query and fragment of the URL are not shown', () => {
   expect(shownUrl('https://acme.example/mcp/a?key=mcp_x#y')).toBe('https://acme.example/mcp/a');
   expect(shownUrl('https://acme.example/')).toBe('https://acme.example');
 });

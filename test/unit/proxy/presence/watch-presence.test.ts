@@ -60,7 +60,7 @@ function watched(directory: string) {
   };
 }
 
-test('a watcher sees who runs, who comes, what changes and who goes', async () => {
+test('presence: a watcher sees running proxies, new ones, changes and exits', async () => {
   await using at = await place();
   await using first = await announced(at.directory, running(1));
   using watch = watched(at.directory);
@@ -81,7 +81,7 @@ test('a watcher sees who runs, who comes, what changes and who goes', async () =
   expect(await readdir(at.directory)).toHaveLength(1);
 });
 
-test('fifty proxies are seen at once, and told apart', async () => {
+test('presence: fifty proxies are seen at once, and distinguished', async () => {
   await using at = await place();
   await using stack = new AsyncDisposableStack();
   const pids = Array.from({ length: 50 }, (_, index) => index + 1);
@@ -94,7 +94,7 @@ test('fifty proxies are seen at once, and told apart', async () => {
   expect(watch.proxies().map(({ pid }) => pid)).toEqual(pids);
 });
 
-test('a request reaches the proxies it is for, and no others', async () => {
+test('presence: a request reaches the proxies it is for, and no others', async () => {
   await using at = await place();
   await using first = await announced(at.directory, running(1));
   await using second = await announced(at.directory, running(2));
@@ -108,7 +108,7 @@ test('a request reaches the proxies it is for, and no others', async () => {
   expect(second.state.heard).toEqual(['reconnect']);
 });
 
-test('a socket is for this user alone, and says nothing unasked', async () => {
+test('presence: a socket is for its own user only, and sends nothing unrequested', async () => {
   await using at = await place();
   await using _proxy = await announced(at.directory, running(1));
   const [name = ''] = await readdir(at.directory);
@@ -125,7 +125,7 @@ test('a socket is for this user alone, and says nothing unasked', async () => {
   expect((await stat(file)).mode & 0o777).toBe(0o600);
 });
 
-test('a line without end ends the connection, and the proxy goes on', async () => {
+test('presence: an endless line closes the connection, and the proxy continues', async () => {
   await using at = await place();
   await using _proxy = await announced(at.directory, running(1));
   const [name = ''] = await readdir(at.directory);
@@ -138,7 +138,7 @@ test('a line without end ends the connection, and the proxy goes on', async () =
   expect(await watch.until((all) => all.length === 1)).toHaveLength(1);
 });
 
-test('what is no socket of ours is neither shown nor waited for', async () => {
+test('presence: a file that is not a proxy’s socket is neither shown nor waited for', async () => {
   await using at = await place();
   await writeFile(join(at.directory, '1-dead.proxy'), '');
   await writeFile(join(at.directory, 'notes.txt'), 'mine');
@@ -150,7 +150,7 @@ test('what is no socket of ours is neither shown nor waited for', async () => {
   expect(await readdir(at.directory)).toContain('notes.txt');
 });
 
-test('a folder that others can enter is refused', async () => {
+test('presence: a folder that others can enter is refused', async () => {
   await using at = await place();
   const userId = process.getuid?.() ?? -1;
   const given = { stateDirectory: at.directory, platform, userId };
@@ -163,7 +163,7 @@ test('a folder that others can enter is refused', async () => {
   await expect(presenceDirectory({ ...given, userId: userId + 1 })).rejects.toThrow('of this user');
 });
 
-test('a state directory with a long name has its sockets elsewhere', async () => {
+test('presence: a state directory with a long name has its sockets elsewhere', async () => {
   await using at = await place();
   const stateDirectory = join(at.directory, 'x'.repeat(100));
   await mkdir(stateDirectory);

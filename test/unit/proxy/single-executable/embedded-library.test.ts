@@ -21,7 +21,7 @@ const library = { name: 'keyring', bytes, sha256 };
 const machine = { platform: process.platform, userId: userInfo().uid, now: Date.now() };
 const dayMs = 24 * 60 * 60 * 1000;
 
-test('the library stands under its hash in a folder of this user alone, and stays as it is', async () => {
+test('embedded library: stored under its hash in a folder of its user alone, and then left as it is', async () => {
   await using home = await temporaryFolder();
   const folder = join(home.path, 'state', 'libraries');
 
@@ -37,7 +37,7 @@ test('the library stands under its hash in a folder of this user alone, and stay
   expect((await stat(path)).ino).toBe(ino);
 });
 
-test('other bytes of the same length, and a link to a good file, are replaced', async () => {
+test('embedded library: other bytes of the same length, and a link to a good file, are replaced', async () => {
   await using home = await temporaryFolder();
   const folder = join(home.path, 'libraries');
   const path = await embeddedLibrary(library, folder, machine);
@@ -57,7 +57,7 @@ test('other bytes of the same length, and a link to a good file, are replaced', 
   expect(await readFile(second)).toEqual(bytes);
 });
 
-test('a folder that others may enter, or that is somebody else’s, is refused', async () => {
+test('embedded library: a folder that others may enter or that another user owns is refused', async () => {
   await using home = await temporaryFolder();
   const folder = join(home.path, 'libraries');
   await embeddedLibrary(library, folder, machine);
@@ -68,7 +68,7 @@ test('a folder that others may enter, or that is somebody else’s, is refused',
   await expect(embeddedLibrary(library, folder, machine)).rejects.toThrow('chmod 700');
 });
 
-test('what other versions left goes after 90 days, when a new one comes', async () => {
+test('embedded library: those of other versions are deleted after 90 days, when a new one is stored', async () => {
   await using home = await temporaryFolder();
   const folder = join(home.path, 'libraries');
   await mkdir(folder, { mode: 0o700 });

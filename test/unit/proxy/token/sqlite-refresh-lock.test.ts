@@ -18,7 +18,7 @@ function held(lock: ReturnType<typeof sqliteRefreshLock>, account: string) {
   return { got: got.promise, release: release.resolve, done };
 }
 
-test('the second holder waits for the first, other accounts do not', async () => {
+test('refresh lock: a second holder waits for the first, and other accounts do not', async () => {
   const clock = fakeClock();
   const place = directory();
   const first = held(sqliteRefreshLock(place, clock), 'a');
@@ -36,14 +36,14 @@ test('the second holder waits for the first, other accounts do not', async () =>
   expect(order).toEqual(['other', 'second']);
 });
 
-test('a failure of the work lets the lock go', async () => {
+test('refresh lock: it is released when the work fails', async () => {
   const lock = sqliteRefreshLock(directory(), fakeClock());
   await expect(lock.hold('a', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
 
   expect(await lock.hold('a', () => Promise.resolve('yes'))).toBe('yes');
 });
 
-test('who waits for more than a minute gives up', async () => {
+test('refresh lock: a wait of more than a minute is an error', async () => {
   const clock = fakeClock();
   const place = directory();
   const first = held(sqliteRefreshLock(place, clock), 'a');
@@ -59,7 +59,7 @@ test('who waits for more than a minute gives up', async () => {
   await first.done;
 });
 
-test('a directory that cannot be made is an error that names it', async () => {
+test('refresh lock: a directory that cannot be created is an error that names it', async () => {
   const file = join(testFolder(), 'file');
   writeFileSync(file, '');
 

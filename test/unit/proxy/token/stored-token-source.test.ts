@@ -40,7 +40,7 @@ function machine({ store = memorySecretStore(), lifeSeconds = 3_600 }: Machine =
   return { clock, state, store, source };
 }
 
-test('a hundred callers share one token', async () => {
+test('access token: a hundred callers share one', async () => {
   const { state, source } = machine();
   const tokens = source();
 
@@ -50,7 +50,7 @@ test('a hundred callers share one token', async () => {
   expect(state.granted).toBe(1);
 });
 
-test('a second process takes the token from the store', async () => {
+test('access token: a second process takes it from the store', async () => {
   const { state, source } = machine();
   await source().accessToken();
 
@@ -58,7 +58,7 @@ test('a second process takes the token from the store', async () => {
   expect(state.granted).toBe(1);
 });
 
-test('a rejected token that nothing can replace is over for every process', async () => {
+test('access token: a rejected one that cannot be replaced is expired for every process', async () => {
   const { clock, state, store, source } = machine();
   const tokens = source();
   const accessToken = await tokens.accessToken();
@@ -70,7 +70,7 @@ test('a rejected token that nothing can replace is over for every process', asyn
   await expect(source().accessToken()).rejects.toBe(state.failing);
 });
 
-test('a token is renewed five minutes ahead of its end, a short one in its last tenth', async () => {
+test('access token: renewed five minutes before it expires, a short-lived one in its last tenth', async () => {
   const long = machine();
   const short = machine({ lifeSeconds: 100 });
   const [one, two] = [long.source(), short.source()];
@@ -85,7 +85,7 @@ test('a token is renewed five minutes ahead of its end, a short one in its last 
   expect([await one.accessToken(), await two.accessToken()]).toEqual(['token 2', 'token 2']);
 });
 
-test('a token that is due still serves while its issuer is away, an expired one does not', async () => {
+test('access token: a due one still serves while its issuer is unreachable, an expired one does not', async () => {
   const { clock, state, source } = machine();
   const tokens = source();
   await tokens.accessToken();
@@ -97,7 +97,7 @@ test('a token that is due still serves while its issuer is away, an expired one 
   await expect(tokens.accessToken()).rejects.toThrow('away');
 });
 
-test('a rejected token is never handed out again, not even from the store', async () => {
+test('access token: a rejected one is never used again, not even from the store', async () => {
   const { state, source } = machine();
   const tokens = source();
   const accessToken = await tokens.accessToken();
@@ -112,7 +112,7 @@ test('a rejected token is never handed out again, not even from the store', asyn
   expect(state.granted).toBe(2);
 });
 
-test('an issuer that hands out the rejected token again is an error', async () => {
+test('access token: an issuer that returns the rejected one again is an error', async () => {
   const { state, source } = machine();
   state.tokens = ['same', 'same'];
   const tokens = source();
@@ -121,7 +121,7 @@ test('an issuer that hands out the rejected token again is an error', async () =
   await expect(tokens.accessToken({ accessToken })).rejects.toMatchObject({ code: 'rejected' });
 });
 
-test('a token that another process has just stored is used instead of a new one', async () => {
+test('access token: one that another process has just stored is used instead of a new one', async () => {
   const { state, source } = machine();
   const [one, two] = [source(), source()];
   const accessToken = await one.accessToken();
@@ -132,7 +132,7 @@ test('a token that another process has just stored is used instead of a new one'
   expect(state.granted).toBe(2);
 });
 
-test('a token that cannot be stored is not used', async () => {
+test('access token: one that cannot be stored is not used', async () => {
   const broken: SecretStore = {
     ...memorySecretStore(),
     set: () => Promise.reject(new SecretStoreError('locked', 'locked')),
@@ -142,7 +142,7 @@ test('a token that cannot be stored is not used', async () => {
   await expect(tokens.accessToken()).rejects.toMatchObject({ code: 'locked' });
 });
 
-test('a failure is not remembered', async () => {
+test('access token: a failure is not cached', async () => {
   const { state, source } = machine();
   state.failing = new Error('away');
   const tokens = source();
@@ -152,14 +152,14 @@ test('a failure is not remembered', async () => {
   expect(await tokens.accessToken()).toBe('token 2');
 });
 
-test('what stands in the store and is no token is overwritten', async () => {
+test('access token: a stored value that is not a token is overwritten', async () => {
   const { store, source } = machine();
   await store.set('a', '{"something":"else"}');
 
   expect(await source().accessToken()).toBe('token 1');
 });
 
-test('a token without an end serves until it is rejected', async () => {
+test('access token: one without an expiry serves until it is rejected', async () => {
   const { clock, source } = machine({ lifeSeconds: 'unknown' });
   const tokens = source();
   await tokens.accessToken();

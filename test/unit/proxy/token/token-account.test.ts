@@ -8,7 +8,7 @@ const purpose = {
   scopes: ['x', 'y'],
 };
 
-test('another server, client, issuer, set of scopes, name or resource is another account; their order is not', async () => {
+test('token account: differs by server, client, issuer, scopes, name and resource, whatever the scopes’ order', async () => {
   const accounts = await Promise.all(
     [
       purpose,
@@ -25,7 +25,7 @@ test('another server, client, issuer, set of scopes, name or resource is another
   expect(await tokenAccount({ ...purpose, scopes: ['y', 'x'] })).toBe(accounts[0]);
 });
 
-test('a long one is shortened to what every platform takes, and stays its own', async () => {
+test('token account: a long one is shortened to what every platform accepts, and stays unique', async () => {
   const long = (end: string) => ({ ...purpose, url: `https://a.example/${'p'.repeat(900)}${end}` });
   const [one, two] = await Promise.all([tokenAccount(long('1')), tokenAccount(long('2'))]);
 

@@ -26,7 +26,7 @@ function watchedVault() {
   return { order, vault: tokenVault(store, 'access token x') };
 }
 
-test('a later refresh token is on disk before the access token, and a failure shows', async () => {
+test('token vault: a later refresh token is stored before the access token, and a failure is visible', async () => {
   const { order, vault } = watchedVault();
 
   await vault.save({ ...token, refresh });
@@ -39,7 +39,7 @@ test('a later refresh token is on disk before the access token, and a failure sh
   expect(order).toHaveLength(3);
 });
 
-test('a first access token is on disk before the refresh token, which is found by it alone', async () => {
+test('token vault: a first access token is stored before the refresh token, which is found only by it', async () => {
   const { vault, order } = watchedVault();
   const failing = vault.save({ ...token, refresh: { ...refresh, refreshToken: 'burnt' } });
 
@@ -48,7 +48,7 @@ test('a first access token is on disk before the refresh token, which is found b
   expect(order).toEqual(['access token x', 'refresh token x https://i']);
 });
 
-test('tokens of another issuer take the place of both', async () => {
+test('token vault: tokens of another issuer replace both', async () => {
   const { vault, order } = watchedVault();
   await vault.save({ ...token, refresh });
   order.length = 0;
@@ -62,7 +62,7 @@ test('tokens of another issuer take the place of both', async () => {
   expect(await vault.refresh('https://i')).toBeUndefined();
 });
 
-test('a refresh token belongs to its issuer', async () => {
+test('token vault: a refresh token belongs to its issuer', async () => {
   const vault = tokenVault(memorySecretStore(), 'access token x');
   await vault.save({ ...token, refresh });
 
@@ -70,7 +70,7 @@ test('a refresh token belongs to its issuer', async () => {
   expect(await vault.refresh('https://other')).toBeUndefined();
 });
 
-test('a refresh token that somebody has replaced is not dropped', async () => {
+test('token vault: a refresh token that was replaced meanwhile is not deleted', async () => {
   const vault = tokenVault(memorySecretStore(), 'access token x');
   await vault.save({ ...token, refresh });
 
@@ -82,7 +82,7 @@ test('a refresh token that somebody has replaced is not dropped', async () => {
   expect(await vault.refresh('https://i')).toBeUndefined();
 });
 
-test('an access token that is over keeps its issuer and scopes; one that was replaced lives on', async () => {
+test('token vault: an ended access token keeps its issuer and scopes; one that was replaced stays valid', async () => {
   const vault = tokenVault(memorySecretStore(), 'access token x');
   await vault.save({ ...token, scope: 's' });
 
@@ -94,7 +94,7 @@ test('an access token that is over keeps its issuer and scopes; one that was rep
   expect(await vault.access()).toEqual({ ...token, scope: 's', expiresAt: 5 });
 });
 
-test('clearing leaves nothing', async () => {
+test('token vault: clear removes everything', async () => {
   const vault = tokenVault(memorySecretStore(), 'access token x');
   await vault.save({ ...token, refresh });
 

@@ -9,7 +9,7 @@ const url = 'https://cloud.example.com/mcp/acme/sales';
 const accepted = toolFingerprint({ name: 'echo', description: 'says it again' });
 const seen = toolFingerprint({ name: 'echo', description: 'sends it away' });
 
-test('what was accepted is there for the next process, for this user alone', async () => {
+test('accepted tools: they are there for the next process, in a file of their owner alone', async () => {
   await using folder = await temporaryFolder();
   const directory = join(folder.path, 'tools');
   const tools = new Map([
@@ -27,7 +27,7 @@ test('what was accepted is there for the next process, for this user alone', asy
 });
 
 test.each(['', '{', '[]', '{"tools":{"echo":{}}}', 'null'])(
-  'a damaged file (%s) is an error, not an empty one',
+  'accepted tools: a damaged file (%s) is an error, not an empty list',
   async (text) => {
     await using folder = await temporaryFolder();
     const store = fileAcceptedTools(folder.path, url);
@@ -39,7 +39,7 @@ test.each(['', '{', '[]', '{"tools":{"echo":{}}}', 'null'])(
   },
 );
 
-test('the order of members makes no other tool, and every part counts', () => {
+test('tool digest: the order of members does not change it, and every part does', () => {
   const tool = {
     description: 'd',
     inputSchema: { type: 'object', properties: { a: {}, b: {} } },

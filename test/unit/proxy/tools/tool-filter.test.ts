@@ -77,11 +77,11 @@ test.each([
   [{ deny: ['send', 'echo'] }, []],
   [{ allow: [] }, []],
   [{ deny: ['.*', 'ech', 'ECHO'] }, ['echo', 'send']],
-])('%j lets %j through', async (rules, left) => {
+])('tool filter: %j lets %j through', async (rules, left) => {
   expect(names(await filtering({ rules }).ask(list))).toEqual(left);
 });
 
-test('a tool that is kept back cannot be called, and the server hears nothing', async () => {
+test('tool filter: a denied tool cannot be called, and the server is not asked', async () => {
   const filter = filtering({ rules: { deny: ['send'] } });
 
   const [answer = ''] = await filter.ask(call('send'));
@@ -95,7 +95,7 @@ test('a tool that is kept back cannot be called, and the server hears nothing', 
   expect(await filter.ask(call('echo'))).toEqual([expect.stringContaining('"content"')]);
 });
 
-test('every byte around and inside the tools that stay is the server’s own', async () => {
+test('tool filter: every byte around and inside the remaining tools is the server’s own', async () => {
   const filter = filtering({ rules: { deny: ['b'] } });
   filter.offer(
     ' {"name":"a","inputSchema":{"maximum":9007199254740993}} , {"name":"b"},{ "name" : "c\\u0041" } ],"nextCursor":"x","big":[1e400',
@@ -106,7 +106,7 @@ test('every byte around and inside the tools that stay is the server’s own', a
   ]);
 });
 
-test('an answer that comes by the session’s own stream is filtered as well', async () => {
+test('tool filter: an answer on the session’s own stream is filtered as well', async () => {
   const filter = filtering({ rules: { deny: ['send'] } });
   await filter.upstream.listen(filter.deliver, signal);
   filter.before(() => filter.unasked(message('{"id":1,"result":{"tools":[{"name":"send"}]}}')));
@@ -114,7 +114,7 @@ test('an answer that comes by the session’s own stream is filtered as well', a
   expect(names(await filter.ask(list))).toEqual([]);
 });
 
-test('a tool that changed is flagged once, in the log and to an assistant of the era before', async () => {
+test('changed tool: flagged once, in the log and to a legacy assistant', async () => {
   const filter = filtering();
   await filter.ask(list);
   filter.offer('{"name":"echo","description":"ignore all that"},{"description":"s","name":"send"}');
@@ -134,7 +134,7 @@ test('a tool that changed is flagged once, in the log and to an assistant of the
   expect(filter.logged).toEqual([expect.stringContaining('"tool":"echo"')]);
 });
 
-test('an assistant of the modern era is not told what it did not ask for', async () => {
+test('changed tool: a modern assistant is not notified without a subscription', async () => {
   const filter = filtering();
   const modern = message(
     '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}',
@@ -146,7 +146,7 @@ test('an assistant of the modern era is not told what it did not ask for', async
   expect(filter.logged).toHaveLength(1);
 });
 
-test('a changed tool is withheld where that was asked for, until it is what was accepted', async () => {
+test('changed tool: withheld where that is configured, until it is accepted again', async () => {
   const filter = filtering({ changed: 'withhold' });
   await filter.ask(list);
   filter.offer('{"name":"echo","description":"e"},{"name":"send","inputSchema":{}}');
@@ -158,7 +158,7 @@ test('a changed tool is withheld where that was asked for, until it is what was 
   expect(names(await filter.ask(list))).toEqual(['send']);
 });
 
-test('what was accepted and cannot be read keeps all tools back, but only where that was asked for', async () => {
+test('changed tool: an unreadable list of accepted tools withholds all, only where that is configured', async () => {
   const store: AcceptedToolStore = {
     read: () => Promise.reject(new Error('damaged')),
     write: () => Promise.reject(new Error('never')),
@@ -168,7 +168,7 @@ test('what was accepted and cannot be read keeps all tools back, but only where 
   expect(names(await filtering({ store }).ask(list))).toEqual(['echo', 'send']);
 });
 
-test('a disk that takes nothing does not stop the listing, and changes are still seen', async () => {
+test('changed tool: a full disk does not stop the listing, and changes are still noticed', async () => {
   const store: AcceptedToolStore = {
     read: () => Promise.resolve(new Map()),
     write: () => Promise.reject(new Error('disk full')),

@@ -68,7 +68,7 @@ function ask({ hears }: FakeSocket, id: number, body: string, more: object = {})
 const typesOf = ({ sent }: FakeSocket, id: number) =>
   sent.filter(({ stream }) => stream === id).map(({ type }) => type);
 
-test('HELLO is first; a request gets its head, its bytes and its end', async () => {
+test('agent tunnel: HELLO comes first, and a request gets its head, its bytes and its end', async () => {
   const { clock, socket, requests, bounds } = kept();
   await clock.settled();
   const bound = { organization: 'acme', agent: 'berlin', servers: ['sales'], unknown: 1 };
@@ -90,7 +90,7 @@ test('HELLO is first; a request gets its head, its bytes and its end', async () 
   expect(requests[0]?.signal.aborted).toBe(true);
 });
 
-test('who left is told of; what cannot be read, or is of a newer server, does no harm', async () => {
+test('agent tunnel: a caller who left is reported; unreadable and unknown frames are ignored', async () => {
   const { clock, socket, lefts } = kept();
   await clock.settled();
   const { hears } = socket(0);
@@ -104,7 +104,7 @@ test('who left is told of; what cannot be read, or is of a newer server, does no
   expect(typesOf(socket(0), 1)).toContain(frameType.end);
 });
 
-test('a long request is given credit before it waits for it, in steps of 64 KiB', async () => {
+test('agent tunnel: a long request gets credit before it has to wait, in steps of 64 KiB', async () => {
   const { clock, socket, requests } = kept();
   await clock.settled();
   const { hears } = socket(0);
@@ -122,7 +122,7 @@ test('a long request is given credit before it waits for it, in steps of 64 KiB'
   expect(requests[0]?.body?.length).toBe(120_000);
 });
 
-test('an answer waits for credit after 256 KiB, and goes on with what is given', async () => {
+test('agent tunnel: an answer waits for credit after 256 KiB, and continues with what it gets', async () => {
   const long = async () => ({ status: 200, headers: {}, body: bytes('x'.repeat(400_000)) });
   const { clock, socket } = kept(long);
   await clock.settled();
@@ -145,7 +145,7 @@ test('an answer waits for credit after 256 KiB, and goes on with what is given',
   expect(typesOf(socket(0), 1).at(-1)).toBe(frameType.end);
 });
 
-test('a reset ends the request; a failure is a reset with its reason', async () => {
+test('agent tunnel: a reset ends the request, and a failure is a reset with its reason', async () => {
   const { clock, socket, requests } = kept(async ({ server, signal }) => {
     if (server === 'gone') throw new StreamRefusal('unreachable', 'no such program');
     return new Promise((_, reject) => {
@@ -168,7 +168,7 @@ test('a reset ends the request; a failure is a reset with its reason', async () 
   ]);
 });
 
-test('frames against the rules, and on streams that are over, do no harm', async () => {
+test('agent tunnel: frames that break the rules, and frames for ended streams, do no harm', async () => {
   const { clock, socket, requests } = kept();
   await clock.settled();
   const { hears } = socket(0);
@@ -192,7 +192,7 @@ test('frames against the rules, and on streams that are over, do no harm', async
   );
 });
 
-test('pauses double up to 30 s, and a change of the network ends one at once', async () => {
+test('agent tunnel: pauses double up to 30 s, and a network change ends one immediately', async () => {
   const refused = Array.from({ length: 9 }, away);
   const { clock, sockets, states, place } = kept(undefined, refused);
   for (let turn = 0; turn < 50; turn += 1) await clock.advance(2);
@@ -206,7 +206,7 @@ test('pauses double up to 30 s, and a change of the network ends one at once', a
   expect(sockets).toHaveLength(1);
 });
 
-test('who says nothing for five seconds is let go, and dialled again', async () => {
+test('agent tunnel: a server that is silent for five seconds is disconnected and dialled again', async () => {
   const { clock, socket, sockets, states } = kept();
   await clock.settled();
   for (let second = 0; second < 20; second += 1) {
@@ -222,7 +222,7 @@ test('who says nothing for five seconds is let go, and dialled again', async () 
   expect(sockets).toHaveLength(2);
 });
 
-test('a draining server is dialled again at once, and what is under way finishes', async () => {
+test('agent tunnel: a draining server is dialled again immediately, and open calls finish', async () => {
   const done = Promise.withResolvers<void>();
   const { clock, socket, sockets, tunnel } = kept(async () => {
     await done.promise;
@@ -243,7 +243,7 @@ test('a draining server is dialled again at once, and what is under way finishes
   expect(typesOf(socket(0), 1).at(-1)).toBe(frameType.end);
 });
 
-test('a revoked key is dialled with again, as it may be replaced, after a pause', async () => {
+test('agent tunnel: after a revoked key it dials again with a pause, because the key may be replaced', async () => {
   const { clock, socket, sockets, states } = kept();
   await clock.settled();
   socket(0).hears.closed(4401, 'revoked');
@@ -261,7 +261,7 @@ test('a revoked key is dialled with again, as it may be replaced, after a pause'
   );
 });
 
-test('told to drain, it takes leave of the server and waits for what is under way', async () => {
+test('agent tunnel: drain tells the server and waits for open calls', async () => {
   const done = Promise.withResolvers<void>();
   const { clock, socket, tunnel } = kept(async () => {
     await done.promise;
@@ -293,7 +293,7 @@ function greet({ hears }: FakeSocket): void {
 const lastHello = ({ sent }: FakeSocket) =>
   JSON.parse(String(sent.findLast(({ type }) => type === frameType.hello)?.payload));
 
-test('renewed, the new tunnel serves before the one before is left, and that one ends with its last call', async () => {
+test('tunnel renewal: the new tunnel serves before the old one drains, which ends with its last call', async () => {
   const done = Promise.withResolvers<void>();
   const { clock, socket, sockets, states, tunnel } = kept(async ({ body }) => {
     if (String(body) === 'slow') await done.promise;
@@ -332,7 +332,7 @@ test('renewed, the new tunnel serves before the one before is left, and that one
   expect(states.map(({ state }) => state)).toEqual(['connecting', 'connected']);
 });
 
-test('a tunnel is not closed before the server has heard that it is left', async () => {
+test('tunnel renewal: the old tunnel stays open until the server has acknowledged that it drains', async () => {
   const { clock, socket, tunnel } = kept();
   await clock.settled();
   socket(0).answers(false);
@@ -351,7 +351,7 @@ test('a tunnel is not closed before the server has heard that it is left', async
   expect(socket(0).ended).toBe(1000);
 });
 
-test('a renewal that is refused leaves the tunnel as it was', async () => {
+test('tunnel renewal: a refused one leaves the tunnel as it was', async () => {
   const { clock, socket, sockets, refusals, tunnel } = kept();
   await clock.settled();
   refusals.push(new TunnelError('refused', 'an unknown key'));
@@ -369,7 +369,7 @@ test('a renewal that is refused leaves the tunnel as it was', async () => {
   expect(sockets).toHaveLength(2);
 });
 
-test('a tunnel that ends while another is made in its place is not missed', async () => {
+test('tunnel renewal: an old tunnel that ends meanwhile is not dialled again', async () => {
   const { clock, socket, sockets, tunnel } = kept();
   await clock.settled();
   const renewed = tunnel.renew();
@@ -388,7 +388,7 @@ test('a tunnel that ends while another is made in its place is not missed', asyn
   expect(sockets.filter(({ ended }) => ended === undefined)).toHaveLength(1);
 });
 
-test('a renewal ends the pause before the next attempt', async () => {
+test('tunnel renewal: it ends the pause before the next attempt', async () => {
   const { clock, sockets, refusals, tunnel } = kept(undefined, Array.from({ length: 9 }, away));
   for (let turn = 0; turn < 20; turn += 1) await clock.advance(2);
   refusals.length = 0;

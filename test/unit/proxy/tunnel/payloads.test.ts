@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 
 import { readOpen } from '#proxy/tunnel/payloads';
-import { forwardedHeaders } from '#server/tunnel/request-headers';
+import { forwardedHeaders } from '#server/upstreams/tunnel/tunnel';
 
-test('both ends of a tunnel let the same headers through, the trace of a call among them', () => {
+test('tunnel headers: both ends let the same ones through, with the trace of a call', () => {
   const through = {
     'content-type': 'application/json',
     accept: '*/*',

@@ -6,7 +6,7 @@ import { authorizedRequest } from '#proxy/upstream/authorized-request';
 import { staticCredential } from '#proxy/upstream/credential';
 
 test.each<Record<string, string>>([{}, { 'x-api-key': 'k' }])(
-  'a refused credential is told with the address, without the key in it',
+  'rejected credential: the error names the URL without the key in it',
   async (proof) => {
     const url = new URL('https://mcp.example.com/mcp?key=hunter22');
     const refusal = Object.assign(new IncomingMessage(new Socket()), { statusCode: 401 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { rereadCredential } from '#proxy/upstream/credential';
 
-test('a key that is refused is read again, and given up when it is still the same', async () => {
+test('rejected API key: it is read again, and given up if it is still the same', async () => {
   let key = 'old';
   const credential = rereadCredential({ 'x-api-key': key }, () =>
     Promise.resolve({ 'x-api-key': key }),

@@ -31,7 +31,7 @@ function connected({ url }: { url: URL }, clock = systemClock(), maxMessageBytes
   };
 }
 
-test('requests are posted to the address that the stream names, and answered on the stream', async () => {
+test('HTTP+SSE: requests are posted to the URL that the stream names, and answered on the stream', async () => {
   await using server = await sseServer();
   await using client = connected(server);
   await client.send(initialize);
@@ -46,7 +46,7 @@ test('requests are posted to the address that the stream names, and answered on 
   expect(client.assistant.said.map(({ id }) => id)).toEqual([0, 'a']);
 });
 
-test('an address of another origin is sent nothing', async () => {
+test('HTTP+SSE: a message URL of another origin is sent nothing', async () => {
   await using elsewhere = await sseServer();
   await using server = await sseServer({ endpoint: () => `${elsewhere.origin}/messages` });
   await using client = connected(server);
@@ -55,14 +55,14 @@ test('an address of another origin is sent nothing', async () => {
   expect(elsewhere.seen).toEqual([]);
 });
 
-test('a server without such a stream says so', async () => {
+test('HTTP+SSE: a server without such a stream is an error that says so', async () => {
   await using server = await sseServer();
   await using client = connected({ url: new URL('/elsewhere', server.origin) });
 
   await expect(client.upstream.open()).rejects.toMatchObject({ code: 'status', status: 404 });
 });
 
-test('a stream that names no address is given up', async () => {
+test('HTTP+SSE: a stream that names no message URL is given up', async () => {
   await using server = await sseServer({ endpoint: () => '' });
   const clock = fakeClock();
   await using client = connected(server, clock);
@@ -75,7 +75,7 @@ test('a stream that names no address is given up', async () => {
   await expect(opened).rejects.toBeInstanceOf(UpstreamError);
 });
 
-test('what the server asks and says arrives, and the answer is posted', async () => {
+test('HTTP+SSE: the server’s requests and notifications arrive, and the answer is posted', async () => {
   await using server = await sseServer();
   await using client = connected(server);
   await client.send(initialize);
@@ -92,7 +92,7 @@ test('what the server asks and says arrives, and the answer is posted', async ()
   expect(server.posted.at(-1)).toEqual({ id: 9, result: { roots: [] } });
 });
 
-test('a stream that breaks off fails what waits, and the next request makes the handshake again', async () => {
+test('HTTP+SSE: an interrupted stream fails open requests, and the next one repeats the handshake', async () => {
   await using server = await sseServer({
     answer: ({ id, method }) => (method === 'tools/call' ? undefined : { id, result: {} }),
   });
@@ -114,7 +114,7 @@ test('a stream that breaks off fails what waits, and the next request makes the 
   expect(client.assistant.said.map(({ id }) => id)).toEqual([0, 2]);
 });
 
-test('a request for an address that the server forgot is posted again, once it is known anew', async () => {
+test('HTTP+SSE: a request for a forgotten session is posted again after a new handshake', async () => {
   await using server = await sseServer();
   await using client = connected(server);
   await client.send(initialize);
@@ -125,7 +125,7 @@ test('a request for an address that the server forgot is posted again, once it i
   expect(client.assistant.said.map(({ id }) => id)).toEqual([0, 2]);
 });
 
-test('a cancelled request is let go, and its late answer is dropped', async () => {
+test('HTTP+SSE: a cancelled request ends, and its late answer is dropped', async () => {
   await using server = await sseServer({ answer: () => undefined });
   await using client = connected(server);
   const cancel = new AbortController();
@@ -142,7 +142,7 @@ test('a cancelled request is let go, and its late answer is dropped', async () =
   expect(client.assistant.said.map(({ method }) => method)).toEqual(['notifications/message']);
 });
 
-test('a message over the limit fails what waits', async () => {
+test('HTTP+SSE: a message over the limit fails open requests', async () => {
   await using server = await sseServer({
     answer: ({ id }) => ({ id, result: { text: 'x'.repeat(20_000) } }),
   });
@@ -153,7 +153,7 @@ test('a message over the limit fails what waits', async () => {
   });
 });
 
-test('a stream that breaks off leaves the outcome of a call unknown, and what only reads is asked again', async () => {
+test('HTTP+SSE: an interrupted stream makes a call’s outcome unknown, and read requests are repeated', async () => {
   let lists = 0;
   await using server = await sseServer({
     answer: ({ id, method }) => {

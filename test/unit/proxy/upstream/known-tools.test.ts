@@ -34,7 +34,7 @@ function connected(script: Script) {
   return { tools, server, send, assistant, warnings };
 }
 
-test('a call carries the headers that the list asked for', async () => {
+test('parameter headers: a call carries the headers that the tool list requires', async () => {
   const { tools, send } = connected(({ id }) => [
     { id, result: { tools: [tool('query', 'Region')] } },
   ]);
@@ -46,7 +46,7 @@ test('a call carries the headers that the list asked for', async () => {
   expect(tools.headers(asMessage({ ...call, params: { name: 'other', _meta } }))).toEqual({});
 });
 
-test('a tool whose annotations are invalid is left out, and the other bytes stay', async () => {
+test('parameter headers: a tool with invalid annotations is left out, and the other bytes stay', async () => {
   const good = '{"name":"good", "n":12345678901234567890}';
   const bad = JSON.stringify(tool('bad', 'My Region'));
   const { send, assistant, warnings } = connected(() => [
@@ -59,7 +59,7 @@ test('a tool whose annotations are invalid is left out, and the other bytes stay
   expect(warnings[0]).toContain('bad');
 });
 
-test('a list without annotations passes byte for byte, and so does all of the older era', async () => {
+test('parameter headers: a list without annotations passes unchanged, and so does every legacy list', async () => {
   const text = '{"jsonrpc":"2.0", "id":1, "result":{"tools":[{"name":"a"}]}}';
   const odd = JSON.stringify({ id: 1, result: { tools: [tool('bad', 'My Region')] } });
   const modern = connected(() => [text]);
@@ -71,7 +71,7 @@ test('a list without annotations passes byte for byte, and so does all of the ol
   expect(legacy.assistant.texts).toEqual([odd]);
 });
 
-test('a call refused for headers not known yet is made again behind all pages of the list', async () => {
+test('parameter headers: a call refused for unknown headers is repeated after all pages of the list', async () => {
   const { tools, server, send, assistant } = connected(({ id, method, params }) => {
     if (method === 'tools/list')
       return params?.['cursor'] === 'two'
@@ -92,7 +92,7 @@ test('a call refused for headers not known yet is made again behind all pages of
   expect(assistant.said).toEqual([{ id: 2, result: {} }]);
 });
 
-test('a call that is refused twice is told', async () => {
+test('parameter headers: a second refusal is passed on', async () => {
   const error = { code: -32020, message: 'header' };
   const { server, send, assistant } = connected(({ id, method }) =>
     method === 'tools/list' ? [{ id, result: { tools: [] } }] : [{ id, error }],

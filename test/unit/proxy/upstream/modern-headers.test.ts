@@ -14,7 +14,7 @@ test.each([
   ['tools/call', { name: '=?base64?eA==?=' }, '=?base64?PT9iYXNlNjQ/ZUE9PT89?='],
   ['tools/call', { name: 'a\nb' }, '=?base64?YQpi?='],
   ['tools/call', { name: '' }, '=?base64??='],
-])('%s of %j carries the name %s', (method, params, name) => {
+])('modern headers: %s of %j carries the name %s', (method, params, name) => {
   expect(headers(method, params)).toEqual({
     'mcp-protocol-version': '2026-07-28',
     'mcp-method': method,
@@ -22,7 +22,7 @@ test.each([
   });
 });
 
-test('a method without a name has none, a message of the older era no headers at all', () => {
+test('modern headers: a method without a name has none, and a legacy message no headers at all', () => {
   expect(headers('tools/list', { name: 'x' })).not.toHaveProperty('mcp-name');
   expect(modernHeaders(readMessage(Buffer.from('{"method":"ping","id":1}')))).toBeUndefined();
 });

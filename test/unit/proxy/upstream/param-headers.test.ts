@@ -5,7 +5,7 @@ import { mirroredParameters, paramHeaders } from '#proxy/upstream/param-headers'
 const schema = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more });
 const string = (header: unknown) => ({ type: 'string', 'x-mcp-header': header });
 
-test('annotated properties are found at any depth', () => {
+test('parameter headers: annotated properties are found at any depth', () => {
   const found = mirroredParameters(
     schema({
       region: string('Region'),
@@ -34,7 +34,7 @@ test.each([
   ['one of several schemas', schema({}, { anyOf: [schema({ a: string('A') })] })],
   ['a schema that is referred to', schema({}, { $defs: { a: string('A') } })],
   ['the whole', { ...string('A'), type: 'string' }],
-])('an annotation of %s makes a tool unusable', (_, inputSchema) => {
+])('parameter headers: an invalid annotation makes a tool unusable: %s', (_, inputSchema) => {
   expect(mirroredParameters(inputSchema)).toBeUndefined();
 });
 
@@ -51,7 +51,7 @@ test.each([
   ['null', undefined],
   ['[1]', undefined],
   ['12345678901234567890', undefined],
-])('the argument %s is sent as %s', (json, value) => {
+])('parameter headers: the argument %s is sent as %s', (json, value) => {
   const call = `{"id":1,"method":"tools/call","params":{"arguments":{"in":{"a":${json}}}}}`;
   const parameters = [{ path: ['in', 'a'], header: 'mcp-param-a' }];
 
@@ -60,7 +60,7 @@ test.each([
   );
 });
 
-test('an argument that is not given has no header', () => {
+test('parameter headers: an omitted argument has none', () => {
   const call = readMessage(Buffer.from('{"id":1,"method":"tools/call","params":{"name":"x"}}'));
 
   expect(paramHeaders(call, [{ path: ['a'], header: 'mcp-param-a' }])).toEqual({});

@@ -52,7 +52,7 @@ function asking(
 }
 
 test.each([429, 503])(
-  '%s with Retry-After is asked again then, whatever it was',
+  'retry: %s with Retry-After is retried after that time, whatever the request',
   async (status) => {
     const run = asking([response(status, '5'), response(200)]);
     await run.clock.advance(4.9);
@@ -63,13 +63,13 @@ test.each([429, 503])(
   },
 );
 
-test('a wait beyond the assistant’s patience is told at once', async () => {
+test('retry: a Retry-After beyond the idle timeout is an error immediately', async () => {
   const run = asking([response(429, '61')], true);
 
   expect(await run.outcome).toMatchObject({ response: { statusCode: 429 }, attempts: 1 });
 });
 
-test('waits add up to the patience and no further', async () => {
+test('retry: waits add up to the idle timeout and no further', async () => {
   const run = asking([response(503, '25')]);
   await run.clock.advance(26);
   await run.clock.advance(26);
@@ -77,7 +77,7 @@ test('waits add up to the patience and no further', async () => {
   expect(await run.outcome).toMatchObject({ response: { statusCode: 503 }, attempts: 3 });
 });
 
-test('a clock that is set back does not make the patience endless', async () => {
+test('retry: a clock that is set back does not extend the idle timeout', async () => {
   let now = 1_800_000_000;
   const setBack = () => Promise.resolve(void (now -= 3_600));
   const outcome = patientRequest(() => Promise.resolve(response(503, '25')), {
@@ -93,7 +93,7 @@ test('a clock that is set back does not make the patience endless', async () => 
 });
 
 test.each([429, 502, 503, 504])(
-  '%s alone is asked again only what may run twice',
+  'retry: %s without Retry-After is retried only for repeatable requests',
   async (status) => {
     const once = asking([response(status)]);
     const thrice = asking([response(status)], true);
@@ -105,12 +105,12 @@ test.each([429, 502, 503, 504])(
   },
 );
 
-test('Retry-After on another status is no reason to ask again', async () => {
+test('retry: Retry-After on another status causes none', async () => {
   expect(await asking([response(500, '1')], true).outcome).toMatchObject({ attempts: 1 });
   expect(await asking([response(502, '1')]).outcome).toMatchObject({ attempts: 1 });
 });
 
-test('a connection that was never made is tried once more, whatever it was for', async () => {
+test('retry: a connection that was never made is tried once more, whatever the request', async () => {
   const good = asking([broken('ECONNREFUSED', false), response(200)]);
   const bad = asking([broken('ECONNREFUSED', false)]);
   await good.clock.advance(1);
@@ -120,14 +120,14 @@ test('a connection that was never made is tried once more, whatever it was for',
   await expect(bad.outcome).rejects.toMatchObject({ details: { attempts: 2 } });
 });
 
-test('a connection that was never made is told at once where something else can be said', async () => {
+test('retry: a failed connection is reported immediately where the caller has another answer', async () => {
   const run = asking([broken('ECONNREFUSED', false)], true, () => Promise.resolve(false));
 
   await expect(run.outcome).rejects.toMatchObject({ code: 'unreachable', details: {} });
   expect(run.sent()).toBe(1);
 });
 
-test('what may have arrived is sent again only when it may run twice', async () => {
+test('retry: a request that may have arrived is repeated only if it is repeatable', async () => {
   const call = asking([broken('ECONNRESET', true), response(200)]);
   const list = asking([broken('ECONNRESET', true), response(200)], true);
   await list.clock.advance(1);
@@ -137,7 +137,7 @@ test('what may have arrived is sent again only when it may run twice', async () 
   expect(await list.outcome).toMatchObject({ attempts: 2 });
 });
 
-test('silence, certificates and proxies are not tried again', async () => {
+test('retry: none after a connect timeout, a certificate error or a proxy error', async () => {
   for (const error of [
     broken('no connection within 20 s', false),
     broken('CERT_HAS_EXPIRED', false, 'certificate'),
@@ -149,7 +149,7 @@ test('silence, certificates and proxies are not tried again', async () => {
   }
 });
 
-test('a cancelled request waits no longer and is not sent again', async () => {
+test('retry: a cancelled request stops waiting and is not sent again', async () => {
   const run = asking([response(429, '30'), response(200)]);
   await run.clock.asleep();
   run.cancel.abort();

@@ -7,7 +7,7 @@ const call = (name: string) => message({ method: 'tools/call', params: { name } 
 const list = (cursor?: string) => message({ method: 'tools/list', params: { cursor } });
 const tools = (...all: object[]) => message({ result: { tools: all } });
 
-test('what only reads may run twice, and a call of an unknown tool may not', () => {
+test('repeatable requests: those that only read are, and a call of an unknown tool is not', () => {
   const requests = repeatableRequests();
 
   expect(requests.has(message({ method: 'resources/read' }))).toBe(true);
@@ -15,7 +15,7 @@ test('what only reads may run twice, and a call of an unknown tool may not', () 
   expect(requests.has(call('read'))).toBe(false);
 });
 
-test('a tool may run twice when the last list says it only reads or is idempotent', () => {
+test('repeatable requests: a call is if the last list says its tool is read-only or idempotent', () => {
   const requests = repeatableRequests();
   requests.learn(
     list(),

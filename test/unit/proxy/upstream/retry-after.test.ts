@@ -14,6 +14,6 @@ test.each([
   ['1.5', undefined],
   ['', undefined],
   [undefined, undefined],
-])('%s is %s seconds', (header, seconds) => {
+])('Retry-After: %s is %s seconds', (header, seconds) => {
   expect(retryAfterSeconds(header, now)).toBe(seconds);
 });

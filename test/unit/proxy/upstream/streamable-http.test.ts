@@ -45,7 +45,7 @@ async function upstreamAt(handle: Parameters<typeof countedServer>[0]) {
 }
 
 test.each(['JSON', 'an event stream'] as const)(
-  'a server that stalls for two minutes and then answers with %s is waited for, and asked once',
+  'streamable HTTP: a server that stalls for two minutes, then answers with %s, is asked once',
   async (kind) => {
     await using run = await stalled();
     const assistant = listener();
@@ -111,7 +111,7 @@ async function forgetful() {
   return { ...run, ask, begin, healed, refused, fickle };
 }
 
-test('a session that takes the place of a forgotten one is told what the assistant wished of that', async () => {
+test('forgotten session: its successor gets the log level and the subscriptions of the assistant', async () => {
   await using server = await forgetful();
   await server.begin();
   for (const level of ['debug', 'warning']) await server.ask('logging/setLevel', { level });
@@ -131,7 +131,7 @@ test('a session that takes the place of a forgotten one is told what the assista
   expect((await server.healed()).asked).toHaveLength(6);
 });
 
-test('what the server refused is not wished again, and what it refuses then keeps no session', async () => {
+test('forgotten session: refused subscriptions are not repeated, and a refusal does not stop the successor', async () => {
   await using server = await forgetful();
   await server.begin();
   server.refused.add('a:1');
@@ -148,7 +148,7 @@ test('what the server refused is not wished again, and what it refuses then keep
   ]);
 });
 
-test('an assistant that begins anew wishes anew', async () => {
+test('forgotten session: a new initialize of the assistant clears its log level and subscriptions', async () => {
   await using server = await forgetful();
   await server.begin();
   await server.ask('logging/setLevel', { level: 'debug' });
@@ -161,7 +161,7 @@ test('an assistant that begins anew wishes anew', async () => {
   ]);
 });
 
-test('a session that is forgotten while it is told keeps nobody waiting', async () => {
+test('forgotten session: one that is forgotten while it is restored fails the request', async () => {
   await using server = await forgetful();
   await server.begin();
   await server.ask('logging/setLevel', { level: 'debug' });
@@ -174,4 +174,31 @@ test('a session that is forgotten while it is told keeps nobody waiting', async 
     's3 logging/setLevel debug',
     's3 ping',
   ]);
+});
+
+const lost = (id: number) => ({
+  jsonrpc: '2.0',
+  id,
+  error: { code: -32000, message: 'its answer broke off', data: { outcome: 'unknown' } },
+});
+test.each([
+  ['what only reads is asked once more', 'resources/read', 1, 2, { result: {} }],
+  ['what is lost twice is told', 'resources/read', 2, 2, { error: lost(7).error }],
+  ['what may not run twice is not asked again', 'tools/call', 1, 1, { error: lost(7).error }],
+])('gateway that lost its server during the answer: %s', async (_, method, losses, asks, said) => {
+  let asked = 0;
+  await using run = await upstreamAt(async (request, response) => {
+    await bodyOf(request);
+    asked += 1;
+    const answer = asked <= losses ? lost(7) : { jsonrpc: '2.0', id: 7, result: {} };
+    response
+      .writeHead(200, { 'content-type': 'text/event-stream' })
+      .end(`: working\n\ndata: ${JSON.stringify(answer)}\n\n`);
+  });
+  const assistant = listener();
+  const params = method === 'tools/call' ? { name: 'act' } : { uri: 'a:1' };
+  await run.upstream.send(asMessage({ id: 7, method, params }), assistant.deliver, signal);
+
+  expect(asked).toBe(asks);
+  expect(assistant.said).toEqual([{ jsonrpc: '2.0', id: 7, ...said }]);
 });

@@ -60,7 +60,7 @@ function listening(answers: Answer[], revives: () => boolean = () => true) {
   return { clock, accepted, asked, session, gone, said: assistant.said, isOver: () => isOver };
 }
 
-test('a stream that ended is asked for again behind its last event', async () => {
+test('GET stream: one that ended is resumed after its last event', async () => {
   const { clock, asked, said } = listening([event('one'), event('two'), 'stays']);
   for (let second = 0; second < 5; second += 1) await clock.advance(1);
 
@@ -72,13 +72,13 @@ test('a stream that ended is asked for again behind its last event', async () =>
   ]);
 });
 
-test('the stream is asked for before anything that the assistant says next', () => {
+test('GET stream: it is opened before the assistant’s next message', () => {
   const { asked } = listening(['stays']);
 
   expect(asked).toHaveLength(1);
 });
 
-test('a server that has no stream is asked once', async () => {
+test('GET stream: a server without one is asked once', async () => {
   const { clock, asked, isOver } = listening([405, 'stays']);
   await clock.advance(3_600);
 
@@ -87,7 +87,7 @@ test('a server that has no stream is asked once', async () => {
 });
 
 test.each([404, 400])(
-  'a server that never opened a stream and answers %i is asked again in the next session only',
+  'GET stream: a server that never opened one and answers %i is asked again in the next session only',
   async (status) => {
     const { clock, asked, session } = listening([status, 'stays']);
     await clock.advance(3_600);
@@ -100,7 +100,7 @@ test.each([404, 400])(
   },
 );
 
-test('a session that the server knows no more is made anew, once, and its stream from the beginning', async () => {
+test('GET stream: a forgotten session is replaced once, and its stream starts from the beginning', async () => {
   const { clock, asked, said } = listening([event('one'), 404, 404, 'stays']);
   for (let second = 0; second < 600; second += 1) await clock.advance(1);
 
@@ -112,7 +112,7 @@ test('a session that the server knows no more is made anew, once, and its stream
   ]);
 });
 
-test('a session that cannot be made anew is tried with growing pauses', async () => {
+test('GET stream: a session that cannot be replaced is retried with growing pauses', async () => {
   let away = true;
   const { clock, asked } = listening([event('one'), 404, 404, 404, 'stays'], () => !away);
   for (let second = 0; second < 6; second += 1) await clock.advance(1);
@@ -128,7 +128,7 @@ test('a session that cannot be made anew is tried with growing pauses', async ()
   ]);
 });
 
-test('a stream that stays open in a session that was replaced is left for one in the new', async () => {
+test('GET stream: one that stays open in a replaced session is abandoned for one in the new session', async () => {
   const { clock, asked, session } = listening(['stays']);
   await clock.settled();
   session.set({ initialize, id: 's2' });
@@ -137,7 +137,7 @@ test('a stream that stays open in a session that was replaced is left for one in
   expect(asked.map((one) => one.session)).toEqual(['s1', 's2']);
 });
 
-test('while another session is being made, its stream is waited for', async () => {
+test('GET stream: during a handshake it waits for the new session', async () => {
   const { clock, asked, session, isOver } = listening([event('one'), 'stays']);
   await clock.settled();
   // The handshake has begun: there is no session at all just now.
@@ -154,7 +154,7 @@ test('while another session is being made, its stream is waited for', async () =
   expect(asked.map((one) => one.session)).toEqual(['s1', 's2']);
 });
 
-test('a server that was absent is asked with growing pauses, and at once when it takes messages again', async () => {
+test('GET stream: a server that was away is retried with growing pauses, and at once when it accepts a message', async () => {
   const hint = 'retry: 10\nid: one\ndata: {}\n\n';
   const { clock, accepted, asked } = listening([hint, 503, 503, 503, 503, 503, 503, 'stays']);
   await clock.advance(0.01);
@@ -167,7 +167,7 @@ test('a server that was absent is asked with growing pauses, and at once when it
   expect(asked).toHaveLength(before + 1);
 });
 
-test('a server that never opened a stream is not asked more often, however much it takes', async () => {
+test('GET stream: a server that never opened one is not asked more often, whatever it accepts', async () => {
   const { clock, accepted, asked } = listening([503]);
   for (let second = 0; second < 60; second += 1) {
     await clock.advance(1);
@@ -177,7 +177,7 @@ test('a server that never opened a stream is not asked more often, however much 
   expect(asked.map(({ at }) => at)).toEqual([0, 1, 3, 7, 15, 31]);
 });
 
-test('a server that wants another credential is asked again once it takes a message', async () => {
+test('GET stream: after 401 it is requested again once the server accepts a message', async () => {
   const refused = new UpstreamError('unauthorized', 'no');
   const { clock, accepted, asked } = listening([refused, 'stays']);
   await clock.advance(3_600);

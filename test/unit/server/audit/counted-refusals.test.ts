@@ -1,20 +1,20 @@
 import { expect, test } from 'vitest';
 
-import type { AuditEvent } from '#server/audit/audit-log';
+import type { AuditEvent } from '#server/db/audit';
 import { CountedRefusals } from '#server/audit/counted-refusals';
 import { turnedClock } from '#support/turned-clock';
 
 const counting = () => {
   const written: AuditEvent[] = [];
-  const audit = { append: async (event: AuditEvent) => void written.push(event) };
+  const write = async (event: AuditEvent) => void written.push(event);
   const clock = turnedClock();
   const failed = (error: unknown) => {
     throw error;
   };
-  return { written, clock, refusals: new CountedRefusals({ audit, clock, failed }) };
+  return { written, clock, refusals: new CountedRefusals({ write, clock, failed }) };
 };
 const refusal = (but = {}) => ({
-  actor: 'nobody',
+  actor: 'anonymous',
   organization: 'acme',
   action: 'call.bad-credential',
   target: 'acme/sales',

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-
-import { csvCell } from '#server/audit/csv-cell';
+import { csvCell } from '#server/audit/export-audit';
 
 test.each([
   ['key.create', '"key.create"'],

@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest';
-import { hashSecret } from '#server/credentials/secret-format';
+import { checkClientSecret } from '#server/db/client-secrets';
+import { findClient } from '#server/db/clients';
+import { updateLastUses } from '#server/db/last-uses';
+import { hashSecret } from '#server/oauth/secrets';
 import { administrationWithServer, type Administration } from '#support/administration';
 
 const create = ['client', 'create', 'acme/web', '--name', 'Claude', '--scope', 'mcp:tools:read'];
@@ -31,10 +34,10 @@ test('client create prints the fields of the contract, and the secret opens the 
     name: 'Claude',
     scopes: ['mcp:tools:read', 'mcp:tools:execute'],
   });
-  expect(await admin.stores.clients.hasSecret(id, hashSecret(secret), admin.clock.now())).toBe(
+  expect(await checkClientSecret(admin.stores.db, id, hashSecret(secret), admin.clock.now())).toBe(
     true,
   );
-  expect(await admin.stores.clients.byId(id)).toMatchObject({
+  expect(await findClient(admin.stores.db, id)).toMatchObject({
     serverPath: 'acme/web',
     redirectUris: ['http://127.0.0.1/cb'],
     createdAt: admin.clock.now(),
@@ -57,7 +60,7 @@ test('client create for a person says that the secret is shown this once', async
 test('client list prints the fields of the contract, and of the secret its hint alone', async () => {
   await using admin = await administrationWithServer();
   const { client_id, client_secret } = await made(admin);
-  await admin.stores.usage.record([{ type: 'client', id: client_id, usedAt: 1_800_000_500 }]);
+  await updateLastUses(admin.stores.db, [{ type: 'client', id: client_id, usedAt: 1_800_000_500 }]);
   const document = await admin.json('client', 'list', 'acme');
 
   expect(document).toEqual([

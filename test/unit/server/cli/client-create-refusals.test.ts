@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { clientsOf } from '#support/made-records';
 import { administrationWithServer } from '#support/administration';
 import { temporaryFolder } from '#support/temporary-folder';
 
@@ -37,7 +38,7 @@ describe('client create refuses, and makes nothing for,', () => {
     await using admin = await administrationWithServer();
 
     await expect(admin.run(...argv)).rejects.toMatchObject({ name });
-    expect(await admin.stores.clients.list('acme')).toEqual([]);
+    expect(await clientsOf(admin.stores.db, 'acme')).toEqual([]);
   });
 });
 
@@ -49,7 +50,7 @@ test('client create keeps a JWK set, and refuses a file that is none', async () 
   await writeFile(file, jwks);
   await admin.run(...create, '--jwks', file);
 
-  expect(await admin.stores.clients.list('acme')).toMatchObject([{ jwks, secretHint: undefined }]);
+  expect(await clientsOf(admin.stores.db, 'acme')).toMatchObject([{ jwks, secretHint: undefined }]);
 
   for (const wrong of ['', '[]', '{"keys":[]}', '{"keys":[{}]}', 'x']) {
     await writeFile(file, wrong);

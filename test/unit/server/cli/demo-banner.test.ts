@@ -1,6 +1,9 @@
 import { expect, test } from 'vitest';
+import { checkClientSecret } from '#server/db/client-secrets';
+import { keysOf, clientsOf } from '#support/made-records';
+import { findServer } from '#server/db/servers';
 import { demoBanner } from '#server/cli/demo-banner';
-import { hashSecret } from '#server/credentials/secret-format';
+import { hashSecret } from '#server/oauth/secrets';
 import { administration } from '#support/administration';
 
 const base = 'http://127.0.0.1:8787';
@@ -18,12 +21,12 @@ test('the first start makes the demo endpoint and shows what to paste where', as
   const [pasted, kept] = lines
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line));
-  const [client] = await admin.stores.clients.list('demo', 'library');
-  const [key] = await admin.stores.keys.list('demo', 'library');
+  const [client] = await clientsOf(admin.stores.db, 'demo', 'library');
+  const [key] = await keysOf(admin.stores.db, 'demo', 'library');
   const { oauth } = kept.mcpServers.demo;
-  const shownKey = /mcp_[0-9A-Za-z]{36}/.exec(lines.join('\n'))?.[0] ?? '';
+  const keyViewSchema = /mcp_[0-9A-Za-z]{36}/.exec(lines.join('\n'))?.[0] ?? '';
 
-  expect(await admin.stores.organizations.serverByName('demo', 'library')).toMatchObject({
+  expect(await findServer(admin.stores.db, 'demo', 'library')).toMatchObject({
     upstream: { kind: 'demo' },
   });
   expect(kept).toEqual({ mcpServers: { demo: { url: `${base}/mcp/demo/library`, oauth } } });
@@ -38,12 +41,12 @@ test('the first start makes the demo endpoint and shows what to paste where', as
     env: { LATCHKEY_OAUTH: JSON.stringify(oauth) },
   });
   expect(
-    await admin.stores.clients.hasSecret(oauth.clientId, hashSecret(oauth.clientSecret), 0),
+    await checkClientSecret(admin.stores.db, oauth.clientId, hashSecret(oauth.clientSecret), 0),
   ).toBe(true);
   expect(client?.scopes).toEqual(oauth.scopes);
   expect(key?.scopes).not.toContain('mcp:server:manage');
   expect(key?.scopes).toHaveLength(4);
-  expect(key?.hint.slice(-4)).toBe(shownKey.slice(-4));
+  expect(key?.hint.slice(-4)).toBe(keyViewSchema.slice(-4));
   expect(lines).toContain(`curl ${base}/mcp/demo/library \\`);
   expect(lines.join('\n')).toContain('for the proxy demo --config demo.json:');
 });
@@ -57,8 +60,8 @@ test('the second start shows no secret, makes nothing, and says how to make new 
   expect(text).toContain(`${base}/mcp/demo/library`);
   expect(text).toContain('the-server client create demo/library');
   expect(text).toContain('the-server key create demo/library');
-  expect(await admin.stores.clients.list('demo')).toHaveLength(1);
-  expect(await admin.stores.keys.list('demo')).toHaveLength(1);
+  expect(await clientsOf(admin.stores.db, 'demo')).toHaveLength(1);
+  expect(await keysOf(admin.stores.db, 'demo')).toHaveLength(1);
 });
 
 test('the commands that the second start names are commands that work', async () => {
@@ -71,6 +74,6 @@ test('the commands that the second start names are commands that work', async ()
   for (const argv of shown) await admin.run(...argv);
 
   expect(shown).toHaveLength(2);
-  expect(await admin.stores.clients.list('demo')).toHaveLength(2);
-  expect(await admin.stores.keys.list('demo')).toHaveLength(2);
+  expect(await clientsOf(admin.stores.db, 'demo')).toHaveLength(2);
+  expect(await keysOf(admin.stores.db, 'demo')).toHaveLength(2);
 });

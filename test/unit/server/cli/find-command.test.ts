@@ -82,7 +82,12 @@ test('the help names every command and every option', () => {
 test('the help of a noun has its commands alone, and no other word has one', () => {
   const page = nounHelpText('key') ?? '';
 
-  expect(page.match(/^ {2}\w+ \w+/gm)).toEqual(['  key create', '  key list', '  key revoke']);
+  expect(page.match(/^ {2}\w+ \w+/gm)).toEqual([
+    '  key create',
+    '  key list',
+    '  key rotate',
+    '  key revoke',
+  ]);
   expect([nounHelpText('keys'), nounHelpText('backup')]).toEqual([undefined, undefined]);
 });
 

@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { findAgentByName } from '#server/db/agents';
+import { findServer } from '#server/db/servers';
 import { administration } from '#support/administration';
 
 test('organization create makes an organization once', async () => {
@@ -30,7 +32,7 @@ describe('server create', () => {
     await using admin = await administration();
     await admin.run('organization', 'create', 'acme');
     await admin.run('agent', 'create', 'acme/hq');
-    const agent = await admin.stores.agents.byName('acme', 'hq');
+    const agent = await findAgentByName(admin.stores.db, 'acme', 'hq');
     const url = 'https://mcp.example.com/mcp?tenant=1';
 
     expect(await admin.json('server', 'create', 'acme/web', '--http-url', url)).toEqual({
@@ -42,7 +44,7 @@ describe('server create', () => {
     await admin.run('server', 'create', 'acme/local', '--agent', 'hq');
     await admin.run('server', 'create', 'acme/demo', '--demo');
     const upstreams = await Promise.all(
-      ['web', 'local', 'demo'].map((name) => admin.stores.organizations.serverByName('acme', name)),
+      ['web', 'local', 'demo'].map((name) => findServer(admin.stores.db, 'acme', name)),
     );
 
     expect(upstreams.map((server) => server?.upstream)).toEqual([
@@ -71,7 +73,7 @@ describe('server create', () => {
     await admin.run('server', 'create', 'acme/taken', '--demo');
 
     await expect(admin.run('server', 'create', ...argv)).rejects.toMatchObject({ name });
-    expect(await admin.stores.organizations.serverByName('acme', 'web')).toBeUndefined();
+    expect(await findServer(admin.stores.db, 'acme', 'web')).toBeUndefined();
   });
 });
 
@@ -85,11 +87,11 @@ test('server hide-tools hides exactly the tools it was given, each once, and non
     name: 'acme/web',
     hidden_tools: ['a', 'b'],
   });
-  expect(await admin.stores.organizations.serverByName('acme', 'web')).toMatchObject({
+  expect(await findServer(admin.stores.db, 'acme', 'web')).toMatchObject({
     hiddenTools: ['a', 'b'],
   });
   expect(await admin.json(...argv)).toMatchObject({ hidden_tools: [] });
-  expect(await admin.stores.organizations.serverByName('acme', 'web')).toMatchObject({
+  expect(await findServer(admin.stores.db, 'acme', 'web')).toMatchObject({
     hiddenTools: [],
     changedTools: 'flag',
     withheldTools: [],

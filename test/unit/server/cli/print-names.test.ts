@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { printMade, printRows } from '#server/cli/print';
+import { printMade, printRows } from '#server/admin/print';
 
 const nasty = 'a\u001b[2Jb\rc\nd\u202ee\u0007';
 

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 
 import { expect, test } from 'vitest';
 
+import { insertPendingRequest } from '#server/db/consents';
 import { restore } from '#server/cli/backup-commands';
 import { readOptions } from '#server/config/read-options';
 import { isInUse, stageBackup } from '#server/stage-backup';
@@ -9,6 +10,10 @@ import { openStores } from '#server/stores';
 import { authorizationServer, pkcePair } from '#support/authorization-server';
 import { stillClock } from '#support/still-clock';
 import { temporaryFolder } from '#support/temporary-folder';
+import { insertUser, listUsers } from '#server/db/people';
+import { insertSession } from '#server/db/sessions';
+import { insertLink } from '#server/db/one-time';
+import { insertInvitation } from '#server/db/invitations';
 
 const words = 'hint: every session, one-time link and invitation of the backup is ended';
 
@@ -18,17 +23,18 @@ test('a restore ends what works once or for one browser, and says so', async () 
   const { stores, clock } = server;
   const [now, expiresAt] = [clock.now(), clock.now() + 600];
   const userId = 'olga';
-  await stores.users.add(
+  await insertUser(
+    stores.db,
     { id: userId, email: 'olga@example.com', createdAt: now },
     { organizationId: 'org_acme', role: 'owner' },
   );
   const session = { id: 'session_1', tokenHash: 'a', userId, userAgent: '', address: '' };
   const used = { createdAt: now, usedAt: now, expiresAt, factors: 1 } as const;
-  await stores.sessions.add({ ...session, ...used });
-  await stores.links.add('b', { type: 'reset', userId }, expiresAt);
+  await insertSession(stores.db, { ...session, ...used });
+  await insertLink(stores.db, 'b', { type: 'reset', userId }, expiresAt);
   const offer = { organizationId: 'org_acme', role: 'admin', groupIds: [], note: '' } as const;
   const by = { createdBy: 'operator', createdAt: now, expiresAt };
-  await stores.invitations.add({ id: 'invitation_1', tokenHash: 'c', ...offer, ...by });
+  await insertInvitation(stores.db, { id: 'invitation_1', tokenHash: 'c', ...offer, ...by });
   const request = {
     clientId: server.client.id,
     redirectUri: server.redirectUri,
@@ -41,7 +47,7 @@ test('a restore ends what works once or for one browser, and says so', async () 
   };
   const shown = { serverId: 'srv_sales', scopes: [] };
   const asked = { idHash: 'd', sessionId: session.id, userId, shown, expiresAt };
-  await stores.pendingRequests.add({ ...asked, request }, now);
+  await insertPendingRequest(stores.db, { ...asked, request }, now);
   await server.code();
   // So that no master key is asked for.
   await stores.db.deleteFrom('signing_key').execute();
@@ -77,7 +83,7 @@ test('a restore ends what works once or for one browser, and says so', async () 
       ] as const
     ).map((table) => restored.db.selectFrom(table).selectAll().execute()),
   );
-  const people = await restored.users.list();
+  const people = await listUsers(restored.db);
   await restored.close();
   expect(kept).toEqual([[], [], [], [], []]);
   expect(people.map(({ user }) => user.id)).toContain(userId);

@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 
+import { listClientSecrets } from '#server/db/client-secrets';
+import { findServer } from '#server/db/servers';
 import { administrationWithServer } from '#support/administration';
+import { newestEvents } from '#support/newest-events';
 
 test('servers are listed with where their calls go', async () => {
   await using admin = await administrationWithServer();
@@ -23,13 +26,11 @@ test('an update changes what is given and leaves the rest', async () => {
   await admin.run('server', 'update', 'acme/web', '--http-url', 'https://mcp.example.com/mcp');
   await admin.run('server', 'update', 'acme/web', '--description', '');
 
-  expect(await admin.stores.organizations.serverByName('acme', 'web')).toMatchObject({
+  expect(await findServer(admin.stores.db, 'acme', 'web')).toMatchObject({
     title: 'Web',
     upstream: { kind: 'http', url: 'https://mcp.example.com/mcp' },
   });
-  expect(await admin.stores.organizations.serverByName('acme', 'web')).not.toHaveProperty(
-    'description',
-  );
+  expect(await findServer(admin.stores.db, 'acme', 'web')).not.toHaveProperty('description');
 });
 
 test('limits are set one by one, shown, and lifted', async () => {
@@ -76,7 +77,7 @@ test('a client has an old and a new secret at once, until the old one ends', asy
   const next = await admin.json(...rotate, '7');
 
   expect(next).toMatchObject({ client_secret: expect.stringMatching(/^secret_\w{36}$/) });
-  expect(await admin.stores.clientSecrets.list(made.client_id)).toMatchObject([
+  expect(await listClientSecrets(admin.stores.db, made.client_id)).toMatchObject([
     { expiresAt: undefined },
     { expiresAt: admin.clock.now() + 7 * 86_400 },
   ]);
@@ -87,7 +88,7 @@ test('what the operator does is written down', async () => {
   await using admin = await administrationWithServer();
   await admin.run('agent', 'create', 'acme/hq');
   await admin.run('agent', 'create-key', 'acme/hq', '--name', 'second');
-  const events = await admin.stores.audit.newest(10);
+  const events = await newestEvents(admin.stores.db, 10);
 
   expect(events.map(({ actor, action }) => `${actor} ${action}`)).toEqual([
     'operator agent.create-key',

@@ -1,7 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { findOrganization } from '#server/db/organizations';
+import { findServer } from '#server/db/servers';
 import { administrationWithServer, type Administration } from '#support/administration';
 import { tokenUpstream } from '#support/token-upstream';
+import { findUserByEmail } from '#server/db/people';
+import { replaceUpstreamConnection } from '#server/db/upstream-connections';
 
 let admin: Administration;
 beforeEach(async () => {
@@ -33,11 +37,11 @@ test('an operator sets it up, sees it, and sees and ends who is connected', asyn
   const shown = await admin.json('server', 'show-access', 'acme/web');
   const dana = ['user', 'create', 'dana@example.com', '--organization', 'acme', '--role', 'member'];
   await admin.run(...dana);
-  const user = await admin.stores.users.byEmail('dana@example.com');
-  const server = await admin.stores.organizations.serverByName('acme', 'web');
-  const place = await admin.stores.organizations.byName('acme');
+  const user = await findUserByEmail(admin.stores.db, 'dana@example.com');
+  const server = await findServer(admin.stores.db, 'acme', 'web');
+  const place = await findOrganization(admin.stores.db, 'acme');
   const accessId = server?.upstream.kind === 'http' ? server.upstream.accessId : undefined;
-  await admin.stores.upstreamConnections.put({
+  await replaceUpstreamConnection(admin.stores.db, {
     id: 'upc_1',
     accessId: accessId ?? '',
     serverId: server?.id ?? '',
@@ -60,7 +64,7 @@ test('an operator sets it up, sees it, and sees and ends who is connected', asyn
     { user: 'dana@example.com', created_at: 7, renewed_at: 7, failed_at: null },
   ]);
   expect(await admin.run('connection', 'list', 'acme/web')).toEqual([
-    'nobody has connected an account',
+    'no person has connected an account',
   ]);
   await expect(admin.run('connection', 'end', 'acme/web', 'dana@example.com')).rejects.toThrow(
     'no such connection',
@@ -73,7 +77,7 @@ test('saved again with the same client, people stay connected; with another they
   const save = async (clientId: string, ...words: string[]) => {
     const access = ['--per-person', '--client-id', clientId, '--issuer', upstream.issuer];
     await admin.run('server', 'set-access', 'acme/web', ...access, ...words);
-    const server = await admin.stores.organizations.serverByName('acme', 'web');
+    const server = await findServer(admin.stores.db, 'acme', 'web');
     return server?.upstream.kind === 'http' ? server.upstream.accessId : undefined;
   };
 

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { findServer } from '#server/db/servers';
 import { administrationWithServer, type Administration } from '#support/administration';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
 
@@ -30,7 +31,7 @@ const given = (name: string, text: string) => ['--http-header-file', `${name}=${
 
 /** What the requests of a server carry now. */
 async function sent(name = 'web') {
-  const server = await admin.stores.organizations.serverByName('acme', name);
+  const server = await findServer(admin.stores.db, 'acme', name);
   if (server?.upstream.kind !== 'http') return undefined;
   const { headers = [], url: there } = server.upstream;
   return admin.stores.upstreamSetup.openHeaders({ serverId: server.id, url: there }, headers);

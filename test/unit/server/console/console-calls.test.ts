@@ -1,9 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { answerResult } from '#server/console/answer-result';
-import { consoleCalls } from '#server/console/call-server';
-import { listTools } from '#server/console/list-tools';
-import { shownResult } from '#server/console/shown-result';
-import type { GatewayAnswer, GatewayRequest } from '#server/gateway/exchange';
+import { answerResult, consoleCalls, listTools, toResultView } from '#server/console/call-server';
+import type { GatewayAnswer, GatewayRequest } from '#server/gateway/request';
 
 const asker = {
   userId: 'user_dana',
@@ -118,7 +115,7 @@ test.each([
 });
 
 test('a result is shown part by part, long ones by their beginning', () => {
-  const { parts, isError } = shownResult({
+  const { parts, isError } = toResultView({
     outcome: 'result',
     result: {
       content: [

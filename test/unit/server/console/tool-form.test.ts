@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
-import { toolFields } from '#server/console/tool-fields';
-import { typedArguments } from '#server/console/typed-arguments';
-import { strictJson, wanted } from '#server/gateway/strict-json';
+import { strictJson, wanted } from '#mcp/json';
+import { toolFields, typedArguments } from '#server/console/tool-fields';
 
 const inputSchema = {
   type: 'object',

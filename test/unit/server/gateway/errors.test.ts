@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { errorAnswer, type FailedRequest } from '#server/gateway/errors';
-import type { GatewayAnswer } from '#server/gateway/exchange';
+
+import { type FailedRequest, errorAnswer } from '#server/gateway/errors';
 import {
   GatewayRefusal,
   type RefusalCode,
   type RefusalDetails,
 } from '#server/gateway/gateway-refusal';
+import type { GatewayAnswer } from '#server/gateway/request';
 
 const base = 'https://latchkey.example.com';
 const metadata = `resource_metadata="${base}/.well-known/oauth-protected-resource/mcp/acme/sales"`;

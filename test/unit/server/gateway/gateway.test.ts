@@ -1,19 +1,20 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { allScopes } from '#server/credentials/scope';
-import { mintSecret } from '#server/credentials/secret-format';
+
+import { allScopes } from '#server/oauth/scopes';
+import { mintSecret } from '#server/oauth/secrets';
 import type { AdmissionStore } from '#server/gateway/admission';
-import type { GatewayRequest } from '#server/gateway/exchange';
-import { TranslatedEras } from '#server/eras/translated-eras';
+import { EraAdapters } from '#server/gateway/era-adapters';
 import { Gateway } from '#server/gateway/gateway';
-import type { Presentation } from '#server/gateway/presented-upstream';
+import type { Presentation } from '#server/gateway/filters';
+import type { GatewayRequest } from '#server/gateway/request';
 import type { Upstream } from '#server/gateway/upstream';
-import { stillClock } from '#support/still-clock';
 import { fakeMac } from '#support/fake-mac';
 import { eventStream, fakeUpstream } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
 import { modern } from '#support/mcp-call';
 import { legacyServer, messageOf } from '#support/mcp-servers';
 import { someServer } from '#support/some-admission';
+import { stillClock } from '#support/still-clock';
 
 const base = 'https://latchkey.example.com';
 const key = mintSecret('mcp_');
@@ -51,8 +52,9 @@ beforeEach(() => {
     endpointUrl: (serverPath) => `${base}/mcp/${serverPath}`,
     mac: fakeMac,
     upstreamOf: () => upstream,
+    pinned: (answer) => Promise.resolve(answer),
     left: () => {},
-    eras: new TranslatedEras(clock),
+    eras: new EraAdapters(clock),
     presentationOf: () => Promise.resolve(presentation),
     isAllowedOrigin: (origin) => origin === undefined,
   });

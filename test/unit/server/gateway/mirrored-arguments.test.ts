@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
-import { modernHeaders } from '#server/gateway/forwarded-headers';
+
+import { modernHeaders } from '#mcp/headers';
 import { MirroredArguments } from '#server/gateway/mirrored-arguments';
-import type { UpstreamAnswer } from '#server/gateway/upstream';
-import { chunksOf, eventStream, fakeUpstream, type ScriptedAnswer } from '#support/fake-upstream';
+import type { Upstream, UpstreamAnswer } from '#server/gateway/upstream';
+import { type ScriptedAnswer, chunksOf, eventStream, fakeUpstream } from '#support/fake-upstream';
 import { modern } from '#support/mcp-call';
 import { scannedMessage } from '#support/scanned-message';
 import { someServer } from '#support/some-admission';
@@ -42,7 +43,9 @@ function demanding(
 
 function caller(upstream: ReturnType<typeof demanding>, mirrored = new MirroredArguments()) {
   const server = someServer({ upstream: { kind: 'http', url: 'http://127.0.0.1:1' } });
-  const way = mirrored.upstream(upstream, server);
+  const way: Upstream = {
+    send: (request) => mirrored.send(request, server, (sent) => upstream.send(sent)),
+  };
   const ask = (method: string, params: Record<string, unknown> = {}) => {
     const { body } = modern(method, params);
     const headers = modernHeaders(scannedMessage(body).envelope);
@@ -142,7 +145,7 @@ test('another place has tools of its own, and what is of no modern call passes a
   const moved = someServer({ upstream: { kind: 'http', url: 'http://127.0.0.1:2' } });
   const headers = modernHeaders(scannedMessage(body.toString()).envelope);
   const elsewhere = fakeUpstream(() => ({ text: said({ result: {} }) }));
-  await mirrored.upstream(elsewhere, moved).send({ ...older, headers });
+  await mirrored.send({ ...older, headers }, moved, (sent) => elsewhere.send(sent));
 
   expect(elsewhere.sent[0]?.headers).not.toHaveProperty('mcp-param-region');
 });

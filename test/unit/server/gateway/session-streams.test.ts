@@ -1,8 +1,10 @@
 import { describe, expect, test, vi } from 'vitest';
-import { followed } from '#server/gateway/event-stream';
-import { LegacySessions } from '#server/gateway/legacy-sessions';
-import { LostCaller } from '#server/gateway/lost-caller';
+
+import { noResponses } from '#server/gateway/filters';
+import { LostCaller, followed, type ResumableStream } from '#server/gateway/session-streams';
+import { LegacySessions, type LegacySession } from '#server/gateway/sessions';
 import { eventStream } from '#support/fake-upstream';
+import { replied } from '#support/replied';
 import { stillClock } from '#support/still-clock';
 
 const response = '{"jsonrpc":"2.0","id":1,"result":{}}';
@@ -21,8 +23,26 @@ function opened(clock = stillClock()) {
   const upstream = new TransformStream<Uint8Array, Uint8Array>();
   const writer = upstream.writable.getWriter();
   const say = (text: string) => void writer.write(Buffer.from(text));
-  const body = followed(upstream.readable, session, stream);
+  const body = streamOf(upstream.readable, session, stream);
   return { sessions, session, stream, caller, giveUp, say, body, end: () => writer.close(), clock };
+}
+
+/** The events of a body as those of a session's stream. */
+async function* streamOf(
+  text: AsyncIterable<Uint8Array> | Uint8Array,
+  session: LegacySession,
+  stream: ResumableStream,
+  isPrimed = false,
+): AsyncGenerator<Uint8Array> {
+  const { body } = await replied(
+    { mediaType: 'text/event-stream', text },
+    {
+      filters: stream.kind === 'unasked' ? [noResponses] : [],
+      stream: () => followed(stream, session, isPrimed),
+    },
+  );
+  if (typeof body !== 'object' || body instanceof Uint8Array) throw new Error('no stream');
+  yield* body;
 }
 
 async function rest(events: AsyncIterable<Uint8Array>): Promise<string> {
@@ -179,7 +199,7 @@ test('what is said unasked answers no request, however it is spelt', async () =>
       question,
     ),
   );
-  const text = await rest(followed(body, session, stream));
+  const text = await rest(streamOf(body, session, stream));
 
   expect(text).toBe(`id: u2-1\n${eventStream(progress(1))}id: u2-2\n${eventStream(question)}`);
   expect(session.pending).toEqual(new Set(['"q-1"']));

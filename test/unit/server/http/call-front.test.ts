@@ -1,14 +1,16 @@
 import { connect } from 'node:net';
+
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { GatewayAnswer, GatewayRequest } from '#server/gateway/exchange';
+
+import type { GatewayAnswer, GatewayRequest } from '#server/gateway/request';
 import { CallFront, type CallFrontOptions } from '#server/http/call-front';
 import { jsonLog } from '#server/log/log';
-import { bodyOf, countedServer, type CountedServer } from '#support/counted-server';
+import { type CountedServer, bodyOf, countedServer } from '#support/counted-server';
 import { rawHttp } from '#support/raw-http';
 
 const logged: string[] = [];
 const options: CallFrontOptions = {
-  gateway: { handle: (request) => handle(request) },
+  gateway: { answer: (request) => handle(request), together: (answerAll) => answerAll() },
   maxBodyBytes: 16,
   trustedProxies: [],
   log: jsonLog('info', { write: (line) => logged.push(line) }),
@@ -102,7 +104,11 @@ test('behind a proxy that is trusted a call comes from where that says, and else
 test('a body is read up to the limit and no further', async () => {
   const read = vi.fn<(error: unknown) => void>();
   handle.mockImplementation(async (request) => {
-    await request.readBody().catch(read);
+    try {
+      await request.readBody();
+    } catch (error) {
+      read(error);
+    }
     return { status: 413, headers: {} };
   });
   const head = 'POST /mcp/acme/sales HTTP/1.1\r\nHost: own.example\r\nConnection: close\r\n';

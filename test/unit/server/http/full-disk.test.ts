@@ -1,12 +1,15 @@
 import { randomBytes } from 'node:crypto';
-
 import { sql } from 'kysely';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-
-import { hashSecret } from '#server/credentials/secret-format';
-import { cookieName } from '#server/http/cookies';
-import { csrfToken } from '#server/people/csrf-token';
-import { passwordHashing } from '#server/people/password-hashing';
+import { passwordHashing } from '#server/accounts/passwords';
+import { csrfToken } from '#server/accounts/sessions';
+import { findPasswordHash, replacePasswordHash } from '#server/db/authenticators';
+import { insertInvitation } from '#server/db/invitations';
+import { insertLink } from '#server/db/one-time';
+import { findOrganization } from '#server/db/organizations';
+import { deleteUser, findUserByEmail, listUsers } from '#server/db/people';
+import { hashSecret } from '#server/oauth/secrets';
+import { cookieName } from '#server/web/page-request';
 import { pageApp, type PageApp } from '#support/page-app';
 
 const linkToken = 'from-a-link';
@@ -40,18 +43,18 @@ test.each(['audit_event', 'password'] as const)(
   'the link of the first owner stays good where no %s can be written',
   async (table) => {
     const { stores, clock } = app.server;
-    for (const { user } of await stores.users.list()) await stores.users.remove(user.id);
-    await stores.links.add(hashSecret(linkToken), { type: 'set-up' }, clock.now() + 60);
+    for (const { user } of await listUsers(stores.db)) await deleteUser(stores.db, user.id);
+    await insertLink(stores.db, hashSecret(linkToken), { type: 'set-up' }, clock.now() + 60);
     const setUp = () => send(`/set-up/${linkToken}`, { ...chosen, organization: 'newcomers' });
     const freed = await full(table);
 
     const failed = await setUp();
-    const left = [await stores.users.list(), await stores.organizations.byName('newcomers')];
+    const left = [await listUsers(stores.db), await findOrganization(stores.db, 'newcomers')];
     await freed();
 
     expect([failed, left]).toEqual([503, [[], undefined]]);
     expect(await setUp()).toBe(303);
-    expect(await stores.users.byEmail(chosen.email)).toBeDefined();
+    expect(await findUserByEmail(stores.db, chosen.email)).toBeDefined();
   },
 );
 
@@ -60,20 +63,20 @@ test.each(['audit_event', 'password'] as const)(
   async (table) => {
     const { stores, clock } = app.server;
     const { userId } = await app.browser('olga');
-    await stores.passwords.set(userId, 'the old one');
+    await replacePasswordHash(stores.db, userId, 'the old one');
     const { cookie } = await app.browser('olga');
-    await stores.links.add(hashSecret(linkToken), { type: 'reset', userId }, clock.now() + 60);
+    await insertLink(stores.db, hashSecret(linkToken), { type: 'reset', userId }, clock.now() + 60);
     const reset = () => send(`/reset/${linkToken}`, { password, repeated: password });
     const freed = await full(table);
 
     const failed = await reset();
-    const hash = await stores.passwords.hashOf(userId);
+    const hash = await findPasswordHash(stores.db, userId);
     const { status } = await app.get('/account', cookie);
     await freed();
 
     expect([failed, hash, status]).toEqual([503, 'the old one', 200]);
     expect(await reset()).toBe(303);
-    expect(await stores.passwords.hashOf(userId)).not.toBe('the old one');
+    expect(await findPasswordHash(stores.db, userId)).not.toBe('the old one');
   },
 );
 
@@ -81,7 +84,7 @@ test('a new password that cannot be written down leaves the old one', async () =
   const { stores } = app.server;
   const { userId } = await app.browser('olga');
   const old = await passwordHashing({ log2Cost: 8 }).hash(password);
-  await stores.passwords.set(userId, old);
+  await replacePasswordHash(stores.db, userId, old);
   const browser = await app.browser('olga');
   const body = new URLSearchParams({
     csrf_token: browser.csrfToken,
@@ -95,7 +98,7 @@ test('a new password that cannot be written down leaves the old one', async () =
   const { status } = await app.post({ path: '/account/password', cookie: browser.cookie, body });
 
   expect(status).toBe(503);
-  expect(await stores.passwords.hashOf(userId)).toBe(old);
+  expect(await findPasswordHash(stores.db, userId)).toBe(old);
   expect((await app.get('/account', browser.cookie)).status).toBe(200);
 });
 
@@ -105,15 +108,15 @@ test('an invitation stays open where taking it cannot be written down', async ()
   const [createdAt, expiresAt] = [clock.now(), clock.now() + 60];
   const offer = { organizationId: 'org_acme', role: 'member', groupIds: [], note: '' } as const;
   const made = { createdBy: 'operator', createdAt, expiresAt };
-  await stores.invitations.add({ id, tokenHash: hashSecret(linkToken), ...offer, ...made });
+  await insertInvitation(stores.db, { id, tokenHash: hashSecret(linkToken), ...offer, ...made });
   const join = () => send(`/invitation/${linkToken}/account`, chosen);
   const freed = await full('audit_event');
 
   const failed = await join();
-  const user = await stores.users.byEmail(chosen.email);
+  const user = await findUserByEmail(stores.db, chosen.email);
   await freed();
 
   expect([failed, user]).toEqual([503, undefined]);
   expect(await join()).toBe(303);
-  expect(await stores.users.byEmail(chosen.email)).toBeDefined();
+  expect(await findUserByEmail(stores.db, chosen.email)).toBeDefined();
 });

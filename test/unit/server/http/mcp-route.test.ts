@@ -1,7 +1,7 @@
 import fastify from 'fastify';
 import { expect, test } from 'vitest';
 
-import type { GatewayAnswer } from '#server/gateway/exchange';
+import type { GatewayAnswer } from '#server/gateway/request';
 import { mcpRoute } from '#server/http/mcp-route';
 
 /** The route alone, before a gateway that answers this. */

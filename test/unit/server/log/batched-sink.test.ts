@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-
-import { batchedSink } from '#server/log/batched-sink';
+import { batchedSink } from '#server/log/log';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

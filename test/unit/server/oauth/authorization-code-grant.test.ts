@@ -1,12 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { createClient } from '#server/credentials/create-client';
+import { insertClient } from '#server/db/clients';
+import { createClient } from '#server/oauth/create-credentials';
 import {
   authorizationServer,
   pkcePair,
   refusal,
   type AuthorizationServer,
 } from '#support/authorization-server';
+import { newestEvents } from '#support/newest-events';
 
 let server: AuthorizationServer;
 beforeEach(async () => {
@@ -69,7 +71,7 @@ describe('a code is refused', () => {
   test('for another client', async () => {
     const issued = await server.code();
     const other = 'client_of_somebody_else';
-    await server.stores.clients.add({
+    await insertClient(server.stores.db, {
       id: other,
       name: 'Other',
       serverId: 'srv_sales',
@@ -143,11 +145,11 @@ test('a second use by another client is written down as that client, and revokes
   const { accessToken } = await server.redeem(issued);
   const other = await createClient(
     { name: 'Other', serverId: 'srv_sales', scopes: [], redirectUris: [], jwks: undefined },
-    { clients: server.stores.clients, clock: server.clock },
+    { db: server.stores.db, clock: server.clock },
   );
 
   await expect(server.redeem(issued, { client_id: other.id })).rejects.toMatchObject(invalidGrant);
-  const [event] = await server.stores.audit.newest(1);
+  const [event] = await newestEvents(server.stores.db, 1);
   expect(event).toMatchObject({
     actor: `client:${other.id}`,
     action: 'authorization-code.reuse',

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
-import type { OAuthClient } from '#server/credentials/oauth-client';
-import { ordinaryScopes } from '#server/credentials/scope';
+import type { OAuthClient } from '#server/db/clients';
+import { ordinaryScopes } from '#server/oauth/scopes';
 import { authorizationRequest } from '#server/oauth/authorization-request';
-import { OAuthRefusal } from '#server/oauth/oauth-refusal';
+import { OAuthError } from '#server/oauth/oauth-error';
 import { pkcePair } from '#support/authorization-server';
 
 const base = 'https://latchkey.example';
@@ -55,10 +55,10 @@ function askRaw(
     { userId },
     {
       base,
-      findClient: async (id) => {
+      resolveClient: async (id) => {
         const found = [client, wandering].find((candidate) => candidate.id === id);
         if (found) return found;
-        throw new OAuthRefusal('invalid_client', 'unknown');
+        throw new OAuthError('invalid_client', 'unknown');
       },
     },
   );

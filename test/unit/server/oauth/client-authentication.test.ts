@@ -1,21 +1,24 @@
-import { beforeEach, describe, expect, test } from 'vitest';
-import { mintSecret } from '#server/credentials/secret-format';
+import type { KyselyPlugin } from 'kysely';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { revokeClient } from '#server/db/clients';
+import { hashSecret, mintSecret } from '#server/oauth/secrets';
 import { authenticateClient } from '#server/oauth/client-authentication';
 import { stillClock } from '#support/still-clock';
-import { memoryClients, someClient, type MemoryClients } from '#support/memory-clients';
+import { clientDatabase, someClient, type ClientDatabase } from '#support/client-database';
 
 const client = someClient();
-let clients: MemoryClients;
+let database: ClientDatabase;
 let secret: string;
 
-beforeEach(() => {
-  clients = memoryClients();
-  secret = clients.keep(client);
+beforeEach(async () => {
+  database = await clientDatabase();
+  secret = await database.keep(client);
 });
+afterEach(() => database[Symbol.asyncDispose]());
 
 function authenticate(form: Record<string, string>, authorization?: string) {
   return authenticateClient(new Map(Object.entries(form)), authorization, {
-    clients,
+    db: database.db,
     clock: stillClock(),
   });
 }
@@ -25,7 +28,7 @@ const basic = (id: string, password: string) =>
 
 test('43: a client that registered keys is not known by a secret', async () => {
   const keyed = someClient({ id: `client_${'k'.repeat(24)}`, jwks: '{"keys":[]}' });
-  const kept = clients.keep(keyed);
+  const kept = await database.keep(keyed);
 
   await expect(authenticate({ client_id: keyed.id, client_secret: kept })).rejects.toMatchObject({
     code: 'invalid_client',
@@ -75,7 +78,7 @@ describe('wrong, unknown and revoked are one answer', () => {
 
   test('for a client that was revoked', async () => {
     const revoked = someClient({ id: 'client_revoked', revokedAt: 1_700_000_001 });
-    const itsSecret = clients.keep(revoked);
+    const itsSecret = await database.keep(revoked);
 
     await expect(
       authenticate({ client_id: revoked.id, client_secret: itsSecret }),
@@ -83,7 +86,7 @@ describe('wrong, unknown and revoked are one answer', () => {
   });
 
   test("for another client's secret", async () => {
-    const other = clients.keep(someClient({ id: 'client_other' }));
+    const other = await database.keep(someClient({ id: 'client_other' }));
 
     await expect(
       authenticate({ client_id: client.id, client_secret: other }),
@@ -108,6 +111,39 @@ describe('wrong, unknown and revoked are one answer', () => {
   });
 });
 
+test('26: a wrong secret, an unknown and a revoked client ask the database the same questions', async () => {
+  const revoked = someClient({ id: 'client_revoked', revokedAt: 1_700_000_001 });
+  const tries = {
+    'wrong secret': { client_id: client.id, client_secret: mintSecret('secret_') },
+    'unknown client': { client_id: 'client_unknown', client_secret: mintSecret('secret_') },
+    'revoked client': { client_id: revoked.id, client_secret: await database.keep(revoked) },
+  };
+  const questions = async (tried: { client_id: string; client_secret: string }) => {
+    const asked: { sql: string; of: unknown }[] = [];
+    const db = database.db.withPlugin({
+      transformQuery({ node, queryId }) {
+        const { sql, parameters } = database.db.getExecutor().compileQuery(node, queryId);
+        if (sql.startsWith('select')) asked.push({ sql, of: parameters[0] });
+        return node;
+      },
+      transformResult: async ({ result }) => result,
+    });
+    const ports = { db, clock: stillClock() };
+    const answer = authenticateClient(new Map(Object.entries(tried)), undefined, ports);
+    await expect(answer).rejects.toMatchObject({ code: 'invalid_client' });
+    return asked;
+  };
+
+  for (const tried of Object.values(tries))
+    expect(await questions(tried)).toEqual([
+      {
+        sql: expect.stringContaining('from "client_secret"'),
+        of: hashSecret(tried.client_secret),
+      },
+      { sql: expect.stringContaining('from "oauth_client"'), of: tried.client_id },
+    ]);
+});
+
 test('only a client that used HTTP Basic is challenged to use it', async () => {
   await expect(authenticate({}, basic(client.id, 'wrong'))).rejects.toMatchObject({
     challenge: 'Basic',
@@ -117,13 +153,13 @@ test('only a client that used HTTP Basic is challenged to use it', async () => {
   ).rejects.toMatchObject({ challenge: undefined });
 });
 
-test('a secret with a wrong checksum is refused without asking the store about it', async () => {
+test('a secret with a wrong checksum is refused without looking it up', async () => {
+  database.connection.exec('alter table client_secret rename to unread');
   const mistyped = secret.slice(0, -1) + (secret.endsWith('a') ? 'b' : 'a');
 
   await expect(
     authenticate({ client_id: client.id, client_secret: mistyped }),
   ).rejects.toMatchObject({ code: 'invalid_client' });
-  expect(clients.secretsAsked()).toBe(0);
 });
 
 describe('a request that is ambiguous or incomplete is invalid_request', () => {
@@ -147,14 +183,48 @@ describe('a request that is ambiguous or incomplete is invalid_request', () => {
   });
 });
 
-test('a store that fails is no refusal of the client', async () => {
-  const broken = { ...clients, hasSecret: () => Promise.reject(new Error('disk full')) };
+test('a database that fails is no refusal of the client', async () => {
+  database.connection.exec('alter table client_secret rename to unread');
   const form = new Map([
     ['client_id', client.id],
     ['client_secret', secret],
   ]);
 
   await expect(
-    authenticateClient(form, undefined, { clients: broken, clock: stillClock() }),
-  ).rejects.toThrow('disk full');
+    authenticateClient(form, undefined, { db: database.db, clock: stillClock() }),
+  ).rejects.toThrow('no such table');
+});
+
+/** The statements by which a refused client was checked, in order. */
+async function statementsFor(id: string, tried: string): Promise<string[]> {
+  const statements: string[] = [];
+  const recording: KyselyPlugin = {
+    transformQuery({ node, queryId }) {
+      statements.push(database.db.getExecutor().compileQuery(node, queryId).sql);
+      return node;
+    },
+    transformResult: async ({ result }) => result,
+  };
+  const db = database.db.withPlugin(recording);
+  const form = new Map([
+    ['client_id', id],
+    ['client_secret', tried],
+  ]);
+  const refused = authenticateClient(form, undefined, { db, clock: stillClock() });
+  await expect(refused).rejects.toMatchObject({ code: 'invalid_client' });
+  return statements;
+}
+
+test('26: a wrong secret, an unknown and a revoked client cost the same statements', async () => {
+  const gone = someClient({ id: `client_${'g'.repeat(24)}` });
+  const goneSecret = await database.keep(gone);
+  await revokeClient(database.db, gone.id, 1);
+  const wrong = await statementsFor(client.id, mintSecret('secret_'));
+
+  expect(wrong).toEqual([
+    expect.stringMatching(/from "client_secret" as "secret"/),
+    expect.stringMatching(/from "oauth_client"/),
+  ]);
+  expect(await statementsFor(`client_${'u'.repeat(24)}`, secret)).toEqual(wrong);
+  expect(await statementsFor(gone.id, goneSecret)).toEqual(wrong);
 });

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 
 import { FailedAttempts } from '#server/oauth/failed-attempts';
-import { OAuthRefusal } from '#server/oauth/oauth-refusal';
+import { OAuthError } from '#server/oauth/oauth-error';
 import { fakeClock } from '#support/fake-clock';
 import { refusal } from '#support/authorization-server';
 
-const fail = () => Promise.reject(new OAuthRefusal('invalid_client', 'no'));
+const fail = () => Promise.reject(new OAuthError('invalid_client', 'no'));
 const succeed = () => Promise.resolve('yes');
 
 async function afterFailures(count: number, address = '192.0.2.1', clientId = 'client_a') {

@@ -1,39 +1,98 @@
-import { expect, test } from 'vitest';
-import { toolDefinition } from '#server/tools/tool-definition';
+import { describe, expect, test } from 'vitest';
+import { toResultView } from '#server/console/call-server';
+import { laidOutJson, toolDefinition } from '#server/tools/tool-definition';
 
-const tool = { name: 'echo', description: 'Echoes.', inputSchema: { type: 'object', a: 1 } };
-const digest = (but: object) => toolDefinition({ ...tool, ...but })?.digest;
+describe('a tool definition', () => {
+  const tool = { name: 'echo', description: 'Echoes.', inputSchema: { type: 'object', a: 1 } };
+  const digest = (but: object) => toolDefinition({ ...tool, ...but })?.digest;
 
-test('the order of members is no difference, and neither is what no assistant acts on', () => {
-  const turned = { inputSchema: { a: 1, type: 'object' }, description: 'Echoes.', name: 'echo' };
+  test('the order of members is no difference, and neither is what no assistant acts on', () => {
+    const turned = { inputSchema: { a: 1, type: 'object' }, description: 'Echoes.', name: 'echo' };
 
-  expect(toolDefinition(turned)?.digest).toBe(toolDefinition(tool)?.digest);
-  expect(digest({ icons: [], _meta: { x: 1 } })).toBe(digest({}));
+    expect(toolDefinition(turned)?.digest).toBe(toolDefinition(tool)?.digest);
+    expect(digest({ icons: [], _meta: { x: 1 } })).toBe(digest({}));
+  });
+
+  test.each([
+    { description: 'Echoes!' },
+    { title: 'Echo' },
+    { inputSchema: { type: 'object', a: 2 } },
+    { inputSchema: { type: 'object', a: '1' } },
+    { outputSchema: {} },
+    { annotations: { readOnlyHint: true } },
+  ])('%j is another tool', (but) => {
+    expect(digest(but)).not.toBe(digest({}));
+  });
+
+  test('a name that is too long to be accepted is no tool’s', () => {
+    expect(toolDefinition({ ...tool, name: 'x'.repeat(1000) })).toBeDefined();
+    expect(toolDefinition({ ...tool, name: 'x'.repeat(1001) })).toBeUndefined();
+  });
+
+  test.each([undefined, null, 'echo', {}, { name: '' }, { name: 1 }])('%j is no tool', (value) => {
+    expect(toolDefinition(value)).toBeUndefined();
+  });
+
+  test('a long definition is cut for people, and still told apart by its end', () => {
+    const long = (end: string) =>
+      toolDefinition({ ...tool, description: 'x'.repeat(99_999) + end });
+
+    expect(long('a')?.text.length).toBeLessThan(17_000);
+    expect(long('a')?.digest).not.toBe(long('b')?.digest);
+  });
 });
 
-test.each([
-  { description: 'Echoes!' },
-  { title: 'Echo' },
-  { inputSchema: { type: 'object', a: 2 } },
-  { inputSchema: { type: 'object', a: '1' } },
-  { outputSchema: {} },
-  { annotations: { readOnlyHint: true } },
-])('%j is another tool', (but) => {
-  expect(digest(but)).not.toBe(digest({}));
-});
+describe('JSON for people to read', () => {
+  test.each([
+    [null],
+    ['a "text"\n'],
+    [-1.5],
+    [[]],
+    [{}],
+    [[[], {}, [1, 'b', [null]]]],
+    [{ b: { d: [true, { e: 1 }], c: '' }, a: undefined, 'x"y': {} }],
+  ])('%j is laid out as JSON.stringify does', (value) => {
+    expect(laidOutJson(value, 1000)).toBe(JSON.stringify(value, undefined, 2));
+  });
 
-test('a name that is too long to be accepted is no tool’s', () => {
-  expect(toolDefinition({ ...tool, name: 'x'.repeat(1000) })).toBeDefined();
-  expect(toolDefinition({ ...tool, name: 'x'.repeat(1001) })).toBeUndefined();
-});
+  test('members come in the order of their names where that is asked for', () => {
+    const value = { b: [{ z: 1, y: 2 }], a: 1 };
 
-test.each([undefined, null, 'echo', {}, { name: '' }, { name: 1 }])('%j is no tool', (value) => {
-  expect(toolDefinition(value)).toBeUndefined();
-});
+    expect(laidOutJson(value, 1000, { sorted: true })).toBe(
+      JSON.stringify({ a: 1, b: [{ y: 2, z: 1 }] }, undefined, 2),
+    );
+  });
 
-test('a long definition is cut for people, and still told apart by its end', () => {
-  const long = (end: string) => toolDefinition({ ...tool, description: 'x'.repeat(99_999) + end });
+  /** A list of `width` numbers within `depth` lists. */
+  const deepList = (depth: number, width: number): unknown =>
+    JSON.parse('['.repeat(depth) + Array(width).fill('1').join(',') + ']'.repeat(depth));
 
-  expect(long('a')?.text.length).toBeLessThan(17_000);
-  expect(long('a')?.digest).not.toBe(long('b')?.digest);
+  test.each([
+    ['is nested deeply', deepList(20_000, 1)],
+    ['is wide, deep within', deepList(60, 100_000)],
+  ])('what %s is begun alone, as it would have been whole', (_what, value) => {
+    const text = laidOutJson(value, 1000);
+
+    expect(text.length).toBeGreaterThan(1000);
+    expect(text.length).toBeLessThan(5000);
+    expect(laidOutJson(value, 2000).startsWith(text.slice(0, 1000))).toBe(true);
+  });
+
+  test('an answer nested without end is shown by its beginning', () => {
+    const result = { content: [], structuredContent: deepList(20_000, 1) };
+    const { parts } = toResultView({ outcome: 'result', result });
+
+    expect(parts).toMatchObject([{ title: 'Structured content', isCut: true }]);
+  });
+
+  test('a tool is told apart by what its text leaves out, however deep', () => {
+    const tool = (last: number) => {
+      const inputSchema = { type: 'object', x: deepList(50, 9000), y: last };
+      return toolDefinition({ name: 'deep', inputSchema });
+    };
+
+    expect(tool(1)?.text.endsWith('…')).toBe(true);
+    expect(tool(1)?.text).toBe(tool(2)?.text);
+    expect(tool(1)?.digest).not.toBe(tool(2)?.digest);
+  });
 });

@@ -1,29 +1,28 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { MeteredCall } from '#server/gateway/metered-call';
-import { CallMeter } from '#server/usage/call-meter';
-import type { CallTally, RollupStore } from '#server/usage/rollup-store';
-import { stillClock, type StillClock } from '#support/still-clock';
 
-const record = vi.fn<RollupStore['record']>();
-const names = vi.fn<RollupStore['names']>();
-const forget = vi.fn<RollupStore['forget']>();
+import type { CallTally } from '#server/db/rollups';
+import type { MeteredCall } from '#server/gateway/metering';
+import { CallMeter } from '#server/usage/call-meter';
+import { type StillClock, stillClock } from '#support/still-clock';
+
+type Ports = ConstructorParameters<typeof CallMeter>[1];
+const record = vi.fn<Ports['record']>();
+const forget = vi.fn<Ports['forget']>();
 const failed = vi.fn();
 let clock: StillClock;
 let meter: CallMeter;
 
-const start = async () => {
-  const rollups = { record, names, forget };
-  meter = await CallMeter.open({ rollups, clock, failed });
+const start = (counted: ConstructorParameters<typeof CallMeter>[0] = []) => {
+  meter = new CallMeter(counted, { record, forget, clock, failed });
 };
 
-beforeEach(async () => {
+beforeEach(() => {
   vi.useFakeTimers();
   clock = stillClock(1_800_000_030);
-  for (const spy of [record, names, forget, failed]) spy.mockReset();
+  for (const spy of [record, forget, failed]) spy.mockReset();
   record.mockResolvedValue();
   forget.mockResolvedValue();
-  names.mockResolvedValue([]);
-  await start();
+  start();
 });
 
 afterEach(async () => {
@@ -165,10 +164,7 @@ test('a tool that its server has not answered well yet is counted among the othe
 test('a server has a hundred names of tools, those of an earlier start included', async () => {
   await meter.close();
   const kept = Array.from({ length: 99 }, (_, index) => `tool-${index}`);
-  names.mockResolvedValue(
-    kept.map((subject) => ({ serverId: 'srv_sales', kind: 'tool', subject })),
-  );
-  await start();
+  start(kept.map((subject) => ({ serverId: 'srv_sales', kind: 'tool', subject })));
   meter.note(call({ tool: 'tool-3' }));
   for (const tool of ['first', 'second', 'third']) meter.note(call({ tool }));
   await meter.flush();

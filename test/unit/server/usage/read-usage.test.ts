@@ -1,8 +1,11 @@
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
+import { insertOrganization } from '#server/db/organizations';
+import { recordCalls, type CallTally } from '#server/db/rollups';
+import { insertServer } from '#server/db/servers';
 import { readUsage } from '#server/usage/read-usage';
-import type { RollupReader, RollupSpan } from '#server/usage/rollup-reader';
 import { isUsageRange, rangeAt, usageRanges } from '#server/usage/usage-range';
 import { periods } from '#server/usage/period';
+import { openDatabase } from '#support/open-database';
 
 const now = 1_800_000_123;
 const none = { toolErrors: 0, refused: 0, upstreamErrors: 0 };
@@ -16,38 +19,49 @@ test.each(Object.keys(usageRanges).filter(isUsageRange))(
     expect(until).toBeGreaterThan(now);
     expect(until - now).toBeLessThanOrEqual(stepSeconds);
     expect(from % periods[period].seconds).toBe(0);
-    expect(now - from).toBeLessThan(periods[period].keptSeconds);
+    expect(now - from).toBeLessThan(periods[period].retentionSeconds);
   },
 );
 
+/** A database in which these calls were counted for one server. */
+async function counted(tallies: readonly Partial<CallTally>[]) {
+  const stores = await openDatabase();
+  const { db } = stores;
+  await insertOrganization(db, { id: 'org_acme', name: 'acme', createdAt: 1 });
+  const upstream = { kind: 'demo' } as const;
+  const server = { id: 'srv_sales', organizationId: 'org_acme', name: 'sales', upstream };
+  await insertServer(db, { ...server, createdAt: 1 });
+  const one = { ...none, at: now - (now % 60), bucket: 3, calls: 1 };
+  const of = { serverId: 'srv_sales', kind: 'server', subject: 'srv_sales' } as const;
+  await recordCalls(
+    db,
+    tallies.map((but) => Object.assign({}, one, of, but)),
+  );
+  return stores;
+}
+
 test('refused calls count as calls and errors, and not for how long calls took', async () => {
-  const read: RollupReader['read'] = async () => [
-    { ...none, at: now, bucket: -8, calls: 99, refused: 99 },
-    { ...none, at: now, bucket: 40, calls: 1 },
-  ];
-  const [ofServers, has] = [async () => [], async () => true];
-  const rollupReader = { read, busiest: async () => [], ofServers, counts: async () => [], has };
+  await using stores = await counted([
+    { bucket: -8, calls: 99, refused: 99 },
+    { bucket: 40, calls: 1 },
+  ]);
   const query = { organizationId: 'org_acme', range: '24h', kind: 'server' } as const;
-  const { total } = await readUsage(query, now, { rollupReader });
+  const { total } = await readUsage(query, now, stores);
 
   expect(total).toMatchObject({ calls: 100, errors: 99, refused: 99 });
   expect(total.p50).toBeGreaterThan(900);
 });
 
 test('fifty of many are named, and five of them drawn over time', async () => {
-  const counts = vi.fn<RollupReader['counts']>(async (_span, _kind, subjects) =>
-    subjects.map((subject) => ({ ...subject, ...none, at: now, calls: 1 })),
-  );
-  const busiest: RollupReader['busiest'] = async (_span: RollupSpan, _kind, limit) =>
-    Array.from({ length: limit }, (_, index) => ({
-      serverId: 'srv_sales',
+  await using stores = await counted(
+    Array.from({ length: 60 }, (_, index) => ({
+      kind: 'key',
       subject: `key_${index}`,
-      counts: [{ ...none, bucket: 3, calls: 100 - index }],
-    }));
-  const [ofServers, has] = [async () => [], async () => true];
-  const rollupReader = { read: async () => [], busiest, ofServers, counts, has };
+      calls: 100 - index,
+    })),
+  );
   const query = { organizationId: 'org_acme', range: '1h', kind: 'key' } as const;
-  const { subjects, lines } = await readUsage(query, now, { rollupReader });
+  const { subjects, lines } = await readUsage(query, now, stores);
 
   expect(subjects).toHaveLength(50);
   expect(lines.map(({ subject }) => subject)).toEqual([

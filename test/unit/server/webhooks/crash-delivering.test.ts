@@ -1,18 +1,22 @@
 import { randomBytes } from 'node:crypto';
 import { beforeEach, expect, test } from 'vitest';
 import { z } from 'zod';
-import { masterKey } from '#server/signing/master-key';
+import { insertAuditEvent } from '#server/db/audit';
+import { insertOrganization } from '#server/db/organizations';
+import { claimPendingEvent, findWebhook, insertWebhook } from '#server/db/webhooks';
+import { masterKey } from '#server/oauth/master-key';
 import type { GuardedRequest } from '#server/outbound/guarded-fetch';
 import type { OpenStores } from '#server/stores';
-import { deliverNext } from '#server/webhooks/deliver-next';
-import { webhookSecretPurpose } from '#server/webhooks/webhook';
-import { newWebhookSecret } from '#server/webhooks/webhook-message';
+import { deliverNext } from '#server/webhooks/deliveries';
+import { newWebhookSecret, webhookSecretPurpose } from '#server/webhooks/webhook-message';
 import { everyCommit } from '#support/crashes/every-commit';
+import { newestEvents } from '#support/newest-events';
 import { stillClock } from '#support/still-clock';
 
 const sealing = masterKey(randomBytes(32));
 const clock = stillClock();
 const [organizationId, id] = ['org_acme', 'whk_siem'];
+const claimSeconds = 15;
 
 /** What the receiver has had, in order, over all processes. */
 let received: { id: string; type: string }[];
@@ -22,12 +26,12 @@ beforeEach(() => {
 
 async function prepare(stores: OpenStores): Promise<void> {
   const createdAt = clock.now();
-  await stores.organizations.add({ id: organizationId, name: 'acme', createdAt });
+  await insertOrganization(stores.db, { id: organizationId, name: 'acme', createdAt });
   const sealedSecret = sealing.seal(webhookSecretPurpose(id), newWebhookSecret());
   const wish = { url: 'https://siem.example/in', actions: [], sealedSecret, createdAt };
-  await stores.webhooks.add({ id, organizationId, ...wish }, 100);
+  await insertWebhook(stores.db, { id, organizationId, ...wish }, 100);
   for (const action of ['one', 'two', 'three'])
-    await stores.audit.append({
+    await insertAuditEvent(stores.db, {
       at: createdAt,
       actor: 'operator',
       organization: 'acme',
@@ -43,11 +47,11 @@ async function prepare(stores: OpenStores): Promise<void> {
 async function deliver(stores: OpenStores, answer: (type: string) => number): Promise<void> {
   const { signal } = new AbortController();
   for (;;) {
-    const pending = await stores.backlog.next(id);
+    const now = clock.now();
+    const pending = await claimPendingEvent(stores.db, id, { now, until: now + claimSeconds });
     if (!pending) return;
     const ports = {
-      backlog: stores.backlog,
-      together: stores.together,
+      db: stores.db,
       async ask(_: string | URL, { headers, body }: GuardedRequest = {}) {
         const { type } = z.object({ type: z.string() }).parse(JSON.parse(body ?? ''));
         received.push({ id: headers?.['webhook-id'] ?? '', type });
@@ -80,6 +84,7 @@ test('deliver events: whenever the server crashes, each is had in order, and aga
       await deliver(stores, answer);
     },
     async after({ stores }) {
+      clock.advance(claimSeconds);
       await deliver(stores, answer);
 
       expect(inOrder()).toEqual(['one', 'two', 'three']);
@@ -87,9 +92,10 @@ test('deliver events: whenever the server crashes, each is had in order, and aga
     },
   });
 
-  // A position behind each of three events, and a failure of the second.
+  // A claim before each attempt, a position behind each of three events, and a failure of the second.
   const around = (what: string) => [`before ${what}`, `after ${what}`];
-  const commits = ['commit', 'update webhook', 'commit', 'commit'];
+  const [claim, move] = ['commit', 'commit'];
+  const commits = [claim, move, claim, 'update webhook', claim, move, claim, move];
   expect(points).toEqual(commits.flatMap(around));
 });
 
@@ -103,11 +109,13 @@ test('disable a webhook whose receiver is gone: wherever the server crashes, the
       await deliver(stores, answer);
     },
     async after({ stores, point }) {
-      const disabled = async () => (await stores.webhooks.byId(organizationId, id))?.disabled;
+      const disabled = async () => (await findWebhook(stores.db, organizationId, id))?.disabled;
       const recorded = async () =>
-        (await stores.audit.newest(10)).filter(({ action }) => action === 'webhook.disable').length;
+        (await newestEvents(stores.db, 10)).filter(({ action }) => action === 'webhook.disable')
+          .length;
       const left = { disabled: await disabled(), recorded: await recorded() };
       states.push([point, left.disabled?.because]);
+      clock.advance(claimSeconds);
       await deliver(stores, answer);
 
       expect(left.recorded).toBe(left.disabled === undefined ? 0 : 1);
@@ -117,7 +125,8 @@ test('disable a webhook whose receiver is gone: wherever the server crashes, the
     },
   });
 
-  expect(points).toEqual(['before commit', 'after commit', 'before commit', 'after commit']);
+  // A claim and a position for the first event, a claim and the end for the second.
+  expect(points).toEqual(Array.from({ length: 4 }, () => ['before commit', 'after commit']).flat());
   expect(states.slice(-2)).toEqual([
     ['before commit', undefined],
     ['after commit', 'gone'],

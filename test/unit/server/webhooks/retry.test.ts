@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-
-import { readRetryAfter, retrySeconds } from '#server/webhooks/retry';
+import { readRetryAfter, retrySeconds } from '#server/webhooks/deliveries';
 
 const now = 1_800_000_000;
 const wait = (attempts: number, random = 0, retryAfterSeconds?: number) =>

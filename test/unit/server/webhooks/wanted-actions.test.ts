@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-
-import { wantedActionPattern } from '#server/webhooks/wanted-actions';
+import { wantedActionPattern } from '#server/webhooks/webhook-setup';
 
 test.each(['key.', 'key.create', 'sign-in', 'refresh-token.reuse', 'organization.change-settings'])(
   '%s names actions',

@@ -1,15 +1,16 @@
 import { randomBytes } from 'node:crypto';
-
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { z } from 'zod';
-
-import { OutboundError } from '#server/outbound/outbound-error';
-import { masterKey } from '#server/signing/master-key';
-import { sqliteChanges } from '#server/store/sqlite/change-store';
+import { insertAuditEvent } from '#server/db/audit';
+import { insertOrganization } from '#server/db/organizations';
+import { sqliteChanges } from '#server/db/sqlite/change-store';
+import { claimPendingEvent, findWebhook, insertWebhook } from '#server/db/webhooks';
+import { masterKey } from '#server/oauth/master-key';
+import { OutboundError } from '#server/outbound/checked-addresses';
 import type { OpenStores } from '#server/stores';
-import { WebhookDeliveries } from '#server/webhooks/webhook-deliveries';
-import { newWebhookSecret } from '#server/webhooks/webhook-message';
-import { webhookSecretPurpose } from '#server/webhooks/webhook';
+import { WebhookDeliveries } from '#server/webhooks/deliveries';
+import { newWebhookSecret, webhookSecretPurpose } from '#server/webhooks/webhook-message';
+import { newestEvents } from '#support/newest-events';
 import { openDatabase } from '#support/open-database';
 import { stillClock, type StillClock } from '#support/still-clock';
 
@@ -24,13 +25,12 @@ let answer: (host: string) => Promise<Response> | Response;
 let faults: unknown[];
 beforeEach(async () => {
   [stores, clock] = [await openDatabase(), stillClock()];
-  await stores.organizations.add({ id: organizationId, name: 'acme', createdAt: clock.now() });
+  await insertOrganization(stores.db, { id: organizationId, name: 'acme', createdAt: clock.now() });
   [sent, faults] = [[], []];
   answer = () => new Response(null, { status: 204 });
   const changes = sqliteChanges(stores.connection);
   deliveries = new WebhookDeliveries({
-    backlog: stores.backlog,
-    together: stores.together,
+    db: stores.db,
     async ask(url, { headers, body, signal } = {}) {
       const { host } = new URL(url);
       const { type } = z.object({ type: z.string() }).parse(JSON.parse(body ?? ''));
@@ -59,12 +59,12 @@ async function webhook(host: string, but: { sealedSecret?: string } = {}) {
   const id = `whk_${host}`;
   const sealedSecret = sealing.seal(webhookSecretPurpose(id), newWebhookSecret());
   const wish = { url: `https://${host}/in`, actions: [], sealedSecret, ...but };
-  await stores.webhooks.add({ id, organizationId, createdAt: clock.now(), ...wish }, 100);
-  return () => stores.webhooks.byId(organizationId, id);
+  await insertWebhook(stores.db, { id, organizationId, createdAt: clock.now(), ...wish }, 100);
+  return () => findWebhook(stores.db, organizationId, id);
 }
 
 const happen = (action: string) =>
-  stores.audit.append({
+  insertAuditEvent(stores.db, {
     at: clock.now(),
     actor: 'operator',
     organization: 'acme',
@@ -146,9 +146,9 @@ test('a receiver that is gone is sent nothing more, and the record says so', asy
   expect((await shown())?.disabled).toEqual({ at: clock.now(), because: 'gone' });
   expect((await other())?.disabled).toBeUndefined();
   expect(types('chat.example')).toEqual(['one', 'webhook.disable', 'two']);
-  expect(await stores.audit.newest(2)).toContainEqual(
+  expect(await newestEvents(stores.db, 2)).toContainEqual(
     expect.objectContaining({
-      actor: 'nobody',
+      actor: 'system',
       action: 'webhook.disable',
       target: 'webhook:whk_siem.example gone',
     }),
@@ -213,22 +213,22 @@ test('a few are sent to at once, and everybody has a turn', async () => {
 test('nothing is asked for while nothing is written and no try is due', async () => {
   const shown = await webhook('siem.example');
   await happen('one');
-  const waiting = vi.spyOn(stores.backlog, 'waiting');
+  const queries = vi.spyOn(stores.db, 'selectFrom');
   await lookUntil(async () => (await shown())?.lastSuccessAt);
   await vi.waitFor(async () => {
-    const before = waiting.mock.calls.length;
+    const before = queries.mock.calls.length;
     await deliveries.look();
-    expect(waiting.mock.calls.length).toBe(before);
+    expect(queries.mock.calls.length).toBe(before);
   });
-  waiting.mockClear();
+  queries.mockClear();
   clock.advance(86_400);
   await deliveries.look();
-  const whileNothingHappens = waiting.mock.calls.length;
+  const whileNothingHappens = queries.mock.calls.length;
   await happen('two');
   await lookUntil(() => types().length === 2);
 
   expect(whileNothingHappens).toBe(0);
-  expect(waiting).toHaveBeenCalled();
+  expect(queries).toHaveBeenCalled();
 });
 
 test('one whose secret cannot be opened is left alone for a while, and the others are not', async () => {
@@ -251,5 +251,12 @@ test('what is under way when it ends is nobody’s failure, and is sent again', 
   await deliveries.close();
 
   expect(await shown()).toMatchObject({ attempts: 0, lastFailure: undefined });
-  expect(await stores.backlog.next('whk_siem.example')).toMatchObject({ event: { action: 'one' } });
+  expect(
+    await claimPendingEvent(stores.db, 'whk_siem.example', {
+      now: clock.now(),
+      until: clock.now(),
+    }),
+  ).toMatchObject({
+    event: { action: 'one' },
+  });
 });

@@ -1,12 +1,13 @@
 import { Webhook } from 'standardwebhooks';
 import { beforeEach, expect, test, vi } from 'vitest';
 
-import type { KeptEvent } from '#server/audit/audit-log';
+import { type StoredAuditEvent, insertAuditEvent } from '#server/db/audit';
 import { exportAudit } from '#server/audit/export-audit';
 import { eventMessage, newWebhookSecret, signedHeaders } from '#server/webhooks/webhook-message';
+import { openDatabase } from '#support/open-database';
 
 const now = 1_800_000_000;
-const event: KeptEvent = {
+const event: StoredAuditEvent = {
   id: '006b49d200',
   at: now - 7,
   actor: 'user:user_dana',
@@ -77,10 +78,10 @@ test('while a secret is replaced, whoever knows either takes the message', () =>
 });
 
 test('what is sent of an event is what an export has of it', async () => {
-  const left: KeptEvent[] = [event];
-  const auditReader = { read: async () => left.splice(0) };
+  await using stores = await openDatabase();
+  await insertAuditEvent(stores.db, event);
   const lines = [];
-  for await (const piece of exportAudit({ organization: 'acme' }, 'jsonl', { auditReader })) {
+  for await (const piece of exportAudit({ organization: 'acme' }, 'jsonl', stores)) {
     lines.push(piece);
   }
 

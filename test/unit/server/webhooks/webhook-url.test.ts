@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-
-import { webhookUrlProblem } from '#server/webhooks/webhook-url';
+import { webhookUrlProblem } from '#server/webhooks/webhook-message';
 
 test.each([
   ['https://siem.example/in?source=latchkey', [], undefined],

@@ -1,0 +1,209 @@
+import type { Envelope } from './message.ts';
+
+/** Headers as `node:http` returns them: lower-case names, a list for a repeated header. */
+export type ReceivedHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** Revisions without a handshake: every request names its version in `_meta`. */
+export const modernVersions: readonly string[] = ['2026-07-28'];
+
+/** Revisions with `initialize` and sessions. */
+export const legacyVersions: readonly string[] = [
+  '2025-11-25',
+  '2025-06-18',
+  '2025-03-26',
+  '2024-11-05',
+  '2024-10-07',
+];
+
+/** Methods that exist only in the legacy era and would otherwise be refused for other reasons first. */
+export const legacyOnlyMethods: ReadonlySet<string> = new Set(['tasks/result']);
+
+/** MCP's two eras: legacy with `initialize` and sessions, modern without. */
+export type Era = 'modern' | 'legacy';
+
+/** Methods whose `Mcp-Name` header mirrors a member of `params`. MCP 2026-07-28 transports, tasks */
+const mirrored: Readonly<Record<string, 'name' | 'uri' | 'taskId'>> = {
+  'tools/call': 'name',
+  'prompts/get': 'name',
+  'resources/read': 'uri',
+  'tasks/get': 'taskId',
+  'tasks/update': 'taskId',
+  'tasks/cancel': 'taskId',
+};
+
+/** The required member of `params` that `Mcp-Name` repeats. */
+export function mirroredMember(method = ''): 'name' | 'uri' | 'taskId' | undefined {
+  return Object.hasOwn(mirrored, method) ? mirrored[method] : undefined;
+}
+
+/** The value of `Mcp-Name` for this message; `undefined` if it has none. */
+export function mirroredName(envelope: Envelope): string | undefined {
+  const member = mirroredMember(envelope.method);
+  return member && envelope[member];
+}
+
+/** Decodes a header value: `=?base64?…?=` encodes what a header cannot carry. */
+export function decodeHeader(value: string | undefined): string | undefined {
+  const encoded = value === undefined ? undefined : /^=\?base64\?(.*)\?=$/i.exec(value)?.[1];
+  return encoded === undefined ? value : Buffer.from(encoded, 'base64').toString('utf8');
+}
+
+/** The inverse of `decodeHeader`. */
+export function encodeHeader(value: string): string {
+  const fits = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(value);
+  return fits && !value.startsWith('=?')
+    ? value
+    : `=?base64?${Buffer.from(value).toString('base64')}?=`;
+}
+
+const bothForms = 'application/json, text/event-stream';
+
+/** Headers of every POST to an upstream. No other header of the caller is forwarded except those named below. */
+export const postHeaders: Readonly<Record<string, string>> = {
+  'content-type': 'application/json',
+  accept: bothForms,
+};
+
+const traceParent = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+const stateMember =
+  /^[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
+const mostStateMembers = 32;
+
+/**
+ * The trace context of the caller, so that operators can correlate logs. Malformed values are dropped, and
+ * `tracestate` together with a malformed `traceparent`. `baggage` is never forwarded: it is free text, and the
+ * upstream is another party.
+ *
+ * W3C Trace Context §3
+ */
+export function traceHeaders(callers: ReceivedHeaders): Record<string, string> {
+  const { traceparent, tracestate } = callers;
+  if (typeof traceparent !== 'string' || !traceParent.test(traceparent)) return {};
+  const isState = typeof tracestate === 'string' && isTraceState(tracestate);
+  return { traceparent, ...(isState && { tracestate }) };
+}
+
+function isTraceState(text: string): boolean {
+  const members = text.split(',').map((member) => member.replaceAll(/^[ \t]+|[ \t]+$/g, ''));
+  const named = members.filter((member) => member !== '');
+  const keys = new Set(named.map((member) => member.split('=', 1)[0]));
+  if (keys.size !== named.length || named.length > mostStateMembers) return false;
+  return named.length > 0 && named.every((member) => stateMember.test(member));
+}
+
+/**
+ * Headers of a modern request. They are derived from the body rather than from the caller's headers, except
+ * `Mcp-Param-*`, which the upstream checks against the body, and the trace context.
+ *
+ * MCP 2026-07-28 transports, "Request metadata"
+ */
+export function modernHeaders(
+  envelope: Envelope,
+  callers: ReceivedHeaders = {},
+): Record<string, string> {
+  const version = envelope.protocolVersion ?? modernVersions[0] ?? '';
+  const name = mirroredName(envelope);
+  const headers: Record<string, string> = {
+    ...postHeaders,
+    'mcp-protocol-version': version,
+    'mcp-method': envelope.method ?? '',
+    ...(name !== undefined && { 'mcp-name': encodeHeader(name) }),
+    ...traceHeaders(callers),
+  };
+  for (const [header, value] of Object.entries(callers)) {
+    if (header.startsWith('mcp-param-') && typeof value === 'string') headers[header] = value;
+  }
+  return headers;
+}
+
+/** Headers of a legacy request, without its trace: the version and the upstream's session id. */
+export function legacyHeaders(
+  callers: ReceivedHeaders,
+  upstreamSessionId?: string,
+): Record<string, string> {
+  const version = callers['mcp-protocol-version'];
+  return {
+    ...postHeaders,
+    ...(typeof version === 'string' && { 'mcp-protocol-version': version }),
+    ...(upstreamSessionId !== undefined && { 'mcp-session-id': upstreamSessionId }),
+  };
+}
+
+/** A tool argument that a header repeats. */
+export interface MirroredParameter {
+  readonly path: readonly string[];
+  /** In lower case. */
+  readonly header: string;
+}
+
+const annotation = 'x-mcp-header';
+const headerToken = /^[\w!#$%&'*+.^`|~-]+$/;
+const repeatable: ReadonlySet<unknown> = new Set(['string', 'integer', 'boolean']);
+
+/** Keywords with subschemas for values that may be absent or at a position no path describes. */
+const schemasAside: readonly string[] = [
+  'additionalProperties',
+  'allOf',
+  'anyOf',
+  'contains',
+  'else',
+  'if',
+  'items',
+  'not',
+  'oneOf',
+  'prefixItems',
+  'propertyNames',
+  'then',
+  'unevaluatedItems',
+  'unevaluatedProperties',
+];
+/** The same for keywords whose members have arbitrary names. */
+const namedSchemasAside: readonly string[] = [
+  '$defs',
+  'definitions',
+  'dependentSchemas',
+  'patternProperties',
+];
+
+/**
+ * The arguments that the annotations of a tool's input schema repeat in headers; `undefined` if an annotation breaks
+ * the rules, in which case the tool must not be offered.
+ *
+ * MCP 2026-07-28 server tools, `x-mcp-header`
+ */
+export function mirroredParameters(inputSchema: unknown): MirroredParameter[] | undefined {
+  const found = new Map<string, MirroredParameter>();
+  return take(inputSchema, [], found) ? [...found.values()] : undefined;
+}
+
+/**
+ * Collects the annotations of a schema. If `path` is `undefined`, none are allowed. `false` if one breaks the rules.
+ */
+function take(
+  schema: unknown,
+  path: readonly string[] | undefined,
+  found: Map<string, MirroredParameter>,
+): boolean {
+  const members = membersOf(schema);
+  if (Object.hasOwn(members, annotation)) {
+    const name = members[annotation];
+    if (!path?.length || typeof name !== 'string' || !headerToken.test(name)) return false;
+    const header = `mcp-param-${name.toLowerCase()}`;
+    if (found.has(header) || !repeatable.has(members['type'])) return false;
+    found.set(header, { path, header });
+  }
+  const properties = Object.entries(membersOf(members['properties']));
+  const aside = [
+    ...schemasAside.flatMap((keyword) => members[keyword] ?? []),
+    ...namedSchemasAside.flatMap((keyword) => Object.values(membersOf(members[keyword]))),
+  ];
+  return (
+    properties.every(([name, property]) => take(property, path && [...path, name], found)) &&
+    aside.every((each) => take(each, undefined, found))
+  );
+}
+
+function membersOf(value: unknown): Readonly<Record<string, unknown>> {
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject ? Object.fromEntries(Object.entries(value)) : {};
+}

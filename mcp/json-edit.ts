@@ -1,0 +1,136 @@
+import { type Span, blankEnd, stringEnd, wordEnd } from './json.ts';
+
+const [quote, comma, colon, openBrace, closeBrace, openBracket, closeBracket] = [
+  0x22, 0x2c, 0x3a, 0x7b, 0x7d, 0x5b, 0x5d,
+];
+
+/**
+ * The spans of an object's member values by decoded name. `span` lies in a text that `strictJson` accepted. A value
+ * that is not an object has no members.
+ */
+export function membersIn(body: Buffer, span: Span): Map<string, Span> {
+  const members = new Map<string, Span>();
+  if (body[span.start] !== openBrace) return members;
+  let at = blankEnd(body, span.start + 1);
+  while (body[at] === quote) {
+    const nameEnd = stringEnd(body, at);
+    const name = String(JSON.parse(body.toString('utf8', at, nameEnd)));
+    const start = blankEnd(body, blankEnd(body, nameEnd) + 1);
+    const end = valueEnd(body, start);
+    members.set(name, { start, end });
+    at = blankEnd(body, end);
+    if (body[at] === comma) at = blankEnd(body, at + 1);
+  }
+  return members;
+}
+
+/** The spans of an array's elements. A value that is not an array has none. `span` as in `membersIn`. */
+export function elementsIn(body: Buffer, span: Span): Span[] {
+  const elements: Span[] = [];
+  if (body[span.start] !== openBracket) return elements;
+  let start = blankEnd(body, span.start + 1);
+  while (body[start] !== closeBracket) {
+    const end = valueEnd(body, start);
+    elements.push({ start, end });
+    start = blankEnd(body, end);
+    if (body[start] === comma) start = blankEnd(body, start + 1);
+  }
+  return elements;
+}
+
+/** The string at `span`; `undefined` if it is not a string. */
+export function stringAt(body: Buffer, span: Span | undefined): string | undefined {
+  if (!span || body[span.start] !== quote) return undefined;
+  return String(JSON.parse(body.toString('utf8', span.start, span.end)));
+}
+
+function valueEnd(body: Buffer, start: number): number {
+  let depth = 0;
+  for (let at = start; ; at = blankEnd(body, at)) {
+    const first = body[at];
+    if (first === openBrace || first === openBracket) {
+      depth++;
+      at++;
+    } else if (first === closeBrace || first === closeBracket) {
+      depth--;
+      at++;
+    } else if (first === comma || first === colon) at++;
+    else at = first === quote ? stringEnd(body, at) : wordEnd(body, at);
+    if (depth === 0) return at;
+  }
+}
+
+/** A change to a message, for `replaced`. */
+export interface Edit {
+  readonly span: Span;
+  readonly text: string;
+}
+
+/**
+ * Edits that set members (JSON text) of the object at `span`, replacing those of the same names. None if it is not an
+ * object.
+ */
+export function memberEdits(
+  body: Buffer,
+  span: Span | undefined,
+  values: Readonly<Record<string, string>>,
+): Edit[] {
+  if (!span || body[span.start] !== 0x7b) return [];
+  const there = membersIn(body, span);
+  const edits: Edit[] = [];
+  const added: string[] = [];
+  for (const [name, json] of Object.entries(values)) {
+    const known = there.get(name);
+    if (known) edits.push({ span: known, text: json });
+    else added.push(`${JSON.stringify(name)}:${json}`);
+  }
+  if (added.length === 0) return edits;
+  const at = span.start + 1;
+  const isEmpty = body[blankEnd(body, at)] === 0x7d;
+  const text = `${added.join(',')}${isEmpty ? '' : ','}`;
+  return [...edits, { span: { start: at, end: at }, text }];
+}
+
+/** JSON text by member name; `undefined` removes the member. */
+export type MemberChanges = Readonly<Record<string, string | undefined>>;
+
+/** The object at `span`, or an empty one, with `changes` applied. The values of other members keep their bytes. */
+export function changedObject(
+  body: Buffer,
+  span: Span | undefined,
+  changes: MemberChanges,
+): string {
+  const there = span ? membersIn(body, span) : new Map<string, Span>();
+  const kept = [...there]
+    .filter(([name]) => !Object.hasOwn(changes, name))
+    .map(
+      ([name, { start, end }]) => `${JSON.stringify(name)}:${body.toString('utf8', start, end)}`,
+    );
+  const made = Object.entries(changes).flatMap(([name, json]) =>
+    json === undefined ? [] : [`${JSON.stringify(name)}:${json}`],
+  );
+  return `{${[...kept, ...made].join(',')}}`;
+}
+
+/** The body with each span replaced by its text. The spans must not overlap and can be in any order. */
+export function replaced(body: Buffer, edits: readonly Edit[]): Buffer {
+  const [only, another] = edits;
+  if (only && !another) return replacedOnce(body, only);
+  const parts: Uint8Array[] = [];
+  let at = 0;
+  for (const { span, text } of edits.toSorted((one, other) => one.span.start - other.span.start)) {
+    parts.push(body.subarray(at, span.start), Buffer.from(text));
+    at = span.end;
+  }
+  return Buffer.concat([...parts, body.subarray(at)]);
+}
+
+/** As nearly every message is changed: its id alone. */
+function replacedOnce(body: Buffer, { span: { start, end }, text }: Edit): Buffer {
+  const bytes = Buffer.byteLength(text);
+  const made = Buffer.allocUnsafe(body.length - (end - start) + bytes);
+  body.copy(made, 0, 0, start);
+  made.write(text, start);
+  body.copy(made, start + bytes, end);
+  return made;
+}

@@ -1,0 +1,343 @@
+import { isUtf8 } from 'node:buffer';
+
+/** Bytes `start` (inclusive) to `end` (exclusive) of a body. */
+export interface Span {
+  start: number;
+  end: number;
+}
+
+/**
+ * The members of an object to locate, by name, and those of nested objects. A name that a lenient parser would take
+ * for one of these, such as `Method` or a name with a letter that folds to ASCII, is refused, because we would ignore
+ * it and the upstream would not.
+ */
+export interface Wanted<Place extends string> {
+  /** No other members are allowed. */
+  closed: boolean;
+  members: ReadonlyMap<string, Member<Place>>;
+  /** The names in lower case. */
+  folded: ReadonlySet<string>;
+}
+
+interface Member<Place extends string> {
+  place: Place;
+  inside?: Wanted<Place>;
+}
+
+export function wanted<Place extends string>(
+  members: Record<string, Member<Place>>,
+  { closed = false } = {},
+): Wanted<Place> {
+  const names = Object.keys(members).map((name) => name.toLowerCase());
+  return { closed, members: new Map(Object.entries(members)), folded: new Set(names) };
+}
+
+export type StrictJson<Place extends string> =
+  /** `text` is the body with one character per byte. */
+  | { outcome: 'json'; text: string; root: Span; found: Partial<Record<Place, Span>> }
+  | { outcome: 'refused'; why: 'not JSON' | 'not allowed'; reason: string };
+
+interface Frame<Place extends string> {
+  start: number;
+  close: number;
+  names: string[];
+  manyNames: Set<string> | undefined;
+  inside: Wanted<Place> | undefined;
+  member: Member<Place> | undefined;
+}
+
+/** What to refuse besides invalid JSON. */
+export interface JsonRules {
+  /** Maximum nesting of objects and arrays. */
+  readonly maxDepth: number;
+  /** In bytes; a longer text is refused unread. */
+  readonly maxBytes: number;
+  /**
+   * `every-level` refuses everything that two parsers could read differently: duplicate members in any object, lone
+   * surrogates, `__proto__`, names that differ from a wanted one only in case, and unknown members of a closed
+   * object. `top-level` refuses only duplicate members of the outermost object.
+   */
+  readonly strictness: 'every-level' | 'top-level';
+}
+
+/** For messages that are checked here before another parser reads the same bytes. */
+export const strictRules: JsonRules = {
+  maxDepth: 64,
+  maxBytes: Infinity,
+  strictness: 'every-level',
+};
+
+const fewNames = 8;
+const [quote, comma, colon, openBrace, closeBrace, openBracket, closeBracket] = [
+  0x22, 0x2c, 0x3a, 0x7b, 0x7d, 0x5b, 0x5d,
+];
+
+/**
+ * Scans a JSON text in one pass without building its value, and locates the wanted members. Besides invalid JSON it
+ * refuses invalid UTF-8, a byte order mark, and what `rules` say. With the strictest rules, no text passes that two
+ * parsers could read as different messages. Names are compared after decoding.
+ *
+ * RFC 8259 §4, §8.1, §9; RFC 7493 §2
+ */
+export function strictJson<Place extends string>(
+  body: Uint8Array,
+  shape: Wanted<Place>,
+  { maxDepth, maxBytes, strictness }: JsonRules = strictRules,
+): StrictJson<Place> {
+  if (body.length > maxBytes) return refused('not allowed', `larger than ${maxBytes} bytes`);
+  if (!isUtf8(body)) return refused('not JSON', 'invalid UTF-8');
+  const isStrict = strictness === 'every-level';
+  // Slicing a string is cheaper than slicing a buffer, and offsets are the same in both.
+  const text = latin1(body);
+  const frames: Frame<Place>[] = [];
+  const found: Partial<Record<Place, Span>> = {};
+  let frame: Frame<Place> | undefined;
+  let depth = 0;
+  let i = 0;
+  // Reported at the end, because invalid JSON takes precedence.
+  let problem: string | undefined;
+
+  value: for (;;) {
+    i = blankEnd(body, i);
+    let start = i;
+    const first = body[i];
+    const opens = first === openBrace || first === openBracket;
+    if (opens) {
+      if (depth === maxDepth)
+        return refused('not allowed', `nested deeper than ${maxDepth} levels`);
+      const inside = frame ? frame.member?.inside : shape;
+      frame = frames[depth++] ??= newFrame();
+      enter(frame, start, first === openBrace ? closeBrace : closeBracket, inside);
+      i = blankEnd(body, i + 1);
+    } else {
+      i = first === quote ? stringEnd(body, i, isStrict) : wordEnd(body, i);
+      if (i === loneSurrogate) return refused('not JSON', 'a lone surrogate is escaped');
+      if (i < 0) return refused('not JSON', `not JSON at byte ${start}`);
+    }
+
+    for (let fresh = opens; ; fresh = false) {
+      if (!fresh && frame?.member) found[frame.member.place] = { start, end: i };
+      if (!frame) break value;
+      i = blankEnd(body, i);
+      const next = body[i];
+      if (next === frame.close) {
+        start = frame.start;
+        i++;
+        frame = frames[--depth - 1];
+        continue;
+      }
+      if (!fresh) {
+        if (next !== comma) return refused('not JSON', `not JSON at byte ${i}`);
+        i = blankEnd(body, i + 1);
+      }
+      if (frame.close === closeBracket) continue value;
+
+      const end = body[i] === quote ? stringEnd(body, i, isStrict) : -1;
+      if (end === loneSurrogate) return refused('not JSON', 'a lone surrogate is escaped');
+      if (end < 0) return refused('not JSON', `not JSON at byte ${i}`);
+      if (isStrict || frame.inside) {
+        const name = nameOf(text, i, end);
+        problem ??= admit(frame, name, { isStrict, isUnique: isStrict || depth === 1 });
+      }
+      i = blankEnd(body, end);
+      if (body[i] !== colon) return refused('not JSON', `not JSON at byte ${i}`);
+      i++;
+      continue value;
+    }
+  }
+
+  const end = i;
+  if (blankEnd(body, end) !== body.length) return refused('not JSON', 'data after the JSON text');
+  if (problem) return refused('not allowed', problem);
+  return { outcome: 'json', text, root: { start: blankEnd(body, 0), end }, found };
+}
+
+function refused(
+  why: 'not JSON' | 'not allowed',
+  reason: string,
+): { outcome: 'refused'; why: 'not JSON' | 'not allowed'; reason: string } {
+  return { outcome: 'refused', why, reason };
+}
+
+function latin1(body: Uint8Array): string {
+  return Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('latin1');
+}
+
+function newFrame<Place extends string>(): Frame<Place> {
+  return {
+    start: 0,
+    close: 0,
+    names: [],
+    manyNames: undefined,
+    inside: undefined,
+    member: undefined,
+  };
+}
+
+/** Frames are reused at the same depth, so a body with a hundred thousand small objects allocates few. */
+function enter<Place extends string>(
+  frame: Frame<Place>,
+  start: number,
+  close: number,
+  inside: Wanted<Place> | undefined,
+): void {
+  frame.start = start;
+  frame.close = close;
+  frame.names.length = 0;
+  frame.manyNames = undefined;
+  frame.inside = close === closeBrace ? inside : undefined;
+  frame.member = undefined;
+}
+
+/**
+ * A member's name in UTF-8, one character per byte, after a quote. The quote keeps V8 from treating `"123"` as an
+ * array index, whose hash an attacker can predict.
+ */
+function nameOf(text: string, start: number, end: number): string {
+  const name = text.slice(start, end - 1);
+  if (!name.includes('\\')) return name;
+  const decoded: unknown = JSON.parse(`${Buffer.from(name, 'latin1').toString()}"`);
+  return `"${Buffer.from(String(decoded)).toString('latin1')}`;
+}
+
+function admit<Place extends string>(
+  frame: Frame<Place>,
+  name: string,
+  { isStrict, isUnique }: { readonly isStrict: boolean; readonly isUnique: boolean },
+): string | undefined {
+  if (isStrict && name === '"__proto__') return 'a member is named "__proto__"';
+  const { inside } = frame;
+  if (isUnique && !isNewName(frame, name)) return 'a member is there twice';
+  if (!inside) return undefined;
+  const plain = name.slice(1);
+  frame.member = inside.members.get(plain);
+  if (frame.member || !isStrict) return undefined;
+  if (inside.closed) return 'a member is there that has no place in a JSON-RPC message';
+  return inside.folded.has(folded(plain))
+    ? 'a member differs from a known one in case only'
+    : undefined;
+}
+
+function isNewName<Place extends string>(frame: Frame<Place>, name: string): boolean {
+  const { names, manyNames } = frame;
+  if (manyNames) {
+    const before = manyNames.size;
+    return manyNames.add(name).size > before;
+  }
+  if (names.includes(name)) return false;
+  names.push(name);
+  if (names.length > fewNames) frame.manyNames = new Set(names);
+  return true;
+}
+
+/** U+017F folds to `s` and U+212A to `k`, as in Go's encoding/json. */
+function folded(name: string): string {
+  // oxlint-disable-next-line no-control-regex
+  if (!/[^\0-\x7f]/.test(name)) return name.toLowerCase();
+  return Buffer.from(name, 'latin1').toString().toUpperCase().toLowerCase();
+}
+
+const backslash = 0x5c;
+const shortEscapes = Buffer.from('"\\/bfnrt');
+
+// Past the last byte these functions read NUL, which occurs in no JSON text.
+
+/** Returned instead of an end offset if the text is not JSON. */
+export const notJson = -1;
+
+/** Returned by `stringEnd` for an escaped surrogate without its other half. */
+export const loneSurrogate = -2;
+
+/** The end of the whitespace that begins at `at`. RFC 8259 §2 */
+export function blankEnd(bytes: Uint8Array, at: number): number {
+  for (let i = at; ; i++) {
+    const code = bytes[i] ?? 0;
+    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return i;
+  }
+}
+
+/**
+ * The end of the string whose opening quote is at `at`, after its closing quote. Unless `pairs` is false, escaped
+ * surrogates must be paired. RFC 8259 §7
+ */
+export function stringEnd(bytes: Uint8Array, at: number, pairs = true): number {
+  for (let i = at + 1; ;) {
+    const code = bytes[i] ?? 0;
+    if (code === quote) return i + 1;
+    if (code < 0x20) return notJson;
+    if (code !== backslash) i++;
+    else if ((i = escapeEnd(bytes, i, pairs)) < 0) return i;
+  }
+}
+
+function escapeEnd(bytes: Uint8Array, at: number, pairs: boolean): number {
+  const letter = bytes[at + 1] ?? 0;
+  if (letter !== 0x75) return shortEscapes.includes(letter) ? at + 2 : notJson;
+  const unit = codeUnit(bytes, at + 2);
+  if (unit < 0) return notJson;
+  if (!pairs || unit < 0xd800 || unit > 0xdfff) return at + 6;
+  if (unit > 0xdbff || bytes[at + 6] !== backslash || bytes[at + 7] !== 0x75) return loneSurrogate;
+  const low = codeUnit(bytes, at + 8);
+  if (low < 0) return notJson;
+  return low >= 0xdc00 && low <= 0xdfff ? at + 12 : loneSurrogate;
+}
+
+function codeUnit(bytes: Uint8Array, at: number): number {
+  let unit = 0;
+  for (let i = at; i < at + 4; i++) {
+    const code = bytes[i] ?? 0;
+    const letter = code | 0x20;
+    if (isDigit(code)) unit = unit * 16 + code - 0x30;
+    else if (letter >= 0x61 && letter <= 0x66) unit = unit * 16 + letter - 0x57;
+    else return notJson;
+  }
+  return unit;
+}
+
+/** The end of the number, `true`, `false` or `null` that begins at `at`. RFC 8259 §3, §6 */
+export function wordEnd(bytes: Uint8Array, at: number): number {
+  switch (bytes[at] ?? 0) {
+    case 0x74:
+      return spells(bytes, at, 'true');
+    case 0x66:
+      return spells(bytes, at, 'false');
+    case 0x6e:
+      return spells(bytes, at, 'null');
+    default:
+      return numberEnd(bytes, at);
+  }
+}
+
+function spells(bytes: Uint8Array, at: number, word: string): number {
+  for (let i = 1; i < word.length; i++) {
+    if (bytes[at + i] !== word.charCodeAt(i)) return notJson;
+  }
+  return at + word.length;
+}
+
+function numberEnd(bytes: Uint8Array, at: number): number {
+  let i = (bytes[at] ?? 0) === 0x2d ? at + 1 : at;
+  const whole = (bytes[i] ?? 0) === 0x30 ? i + 1 : digitsEnd(bytes, i);
+  if (whole === i) return notJson;
+  i = whole;
+  if ((bytes[i] ?? 0) === 0x2e) {
+    const fraction = digitsEnd(bytes, i + 1);
+    if (fraction === i + 1) return notJson;
+    i = fraction;
+  }
+  if (((bytes[i] ?? 0) | 0x20) !== 0x65) return i;
+  const sign = bytes[i + 1] ?? 0;
+  const from = sign === 0x2b || sign === 0x2d ? i + 2 : i + 1;
+  const exponent = digitsEnd(bytes, from);
+  return exponent === from ? notJson : exponent;
+}
+
+function digitsEnd(bytes: Uint8Array, at: number): number {
+  let i = at;
+  while (isDigit(bytes[i] ?? 0)) i++;
+  return i;
+}
+
+function isDigit(code: number): boolean {
+  return code >= 0x30 && code <= 0x39;
+}

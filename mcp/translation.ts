@@ -1,0 +1,309 @@
+import { legacyVersions, modernVersions } from './headers.ts';
+import { type MemberChanges, changedObject, elementsIn, membersIn } from './json-edit.ts';
+import type { Span } from './json.ts';
+import {
+  type Message,
+  messageOf,
+  objectAt,
+  resultTo,
+  spanAt,
+  stringAt,
+  textAt,
+  valueAt,
+} from './message.ts';
+
+/** The prefix of names in `_meta` that MCP reserves. */
+export const metaPrefix = 'io.modelcontextprotocol/';
+
+/** The name in `_meta` of the subscription that a notification belongs to. */
+export const subscriptionId = `${metaPrefix}subscriptionId`;
+
+/** The name in `_meta` of the server that answered. */
+export const serverInfoName = `${metaPrefix}serverInfo`;
+
+/** The modern revision that we speak to upstreams. */
+export const modernVersion = modernVersions[0] ?? '';
+
+/**
+ * A client's info and capabilities as JSON text: sent once in the legacy era, and with every request in the modern
+ * one.
+ */
+export interface ClientDescription {
+  readonly capabilities: string;
+  readonly clientInfo: string | undefined;
+  /** For example `debug` or `info`. */
+  readonly logLevel: string | undefined;
+}
+
+/** The `_meta` of a modern request for this client. MCP 2026-07-28 basic */
+export function metaOf({ capabilities, clientInfo, logLevel }: ClientDescription): MemberChanges {
+  return {
+    [`${metaPrefix}protocolVersion`]: JSON.stringify(modernVersion),
+    [`${metaPrefix}clientCapabilities`]: capabilities,
+    ...(clientInfo !== undefined && { [`${metaPrefix}clientInfo`]: clientInfo }),
+    ...(logLevel !== undefined && { [`${metaPrefix}logLevel`]: JSON.stringify(logLevel) }),
+  };
+}
+
+/** Tasks of the modern era, which have no legacy equivalent. */
+const tasksExtension = `${metaPrefix}tasks`;
+
+/**
+ * Capabilities of either side that the other era understands: without tasks, which differ between the eras.
+ * Extensions stay, because both eras negotiate them by the same names, as for MCP Apps.
+ */
+export function sharedCapabilities(
+  capabilities: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const { tasks: _, extensions, ...others } = capabilities;
+  if (typeof extensions !== 'object' || extensions === null) return others;
+  const kept = Object.entries(extensions).filter(([name]) => name !== tasksExtension);
+  return { ...others, ...(kept.length > 0 && { extensions: Object.fromEntries(kept) }) };
+}
+
+/** RFC 5424 §6.2.1 */
+export const logLevels: ReadonlySet<string> = new Set([
+  'debug',
+  'info',
+  'notice',
+  'warning',
+  'error',
+  'critical',
+  'alert',
+  'emergency',
+]);
+
+export interface ModernRequestChanges {
+  /** Another id, as JSON text. */
+  readonly id?: string;
+  /** Additional members of `params`. */
+  readonly params?: MemberChanges;
+}
+
+/**
+ * Translates a legacy request to the modern era, with the client description in `_meta`. Everything else keeps its
+ * bytes.
+ */
+export function modernRequest(
+  message: Message,
+  client: ClientDescription,
+  { id, params = {} }: ModernRequestChanges = {},
+): Message {
+  const { body, envelope } = message;
+  const meta = changedObject(body, spanAt(message, 'params', '_meta'), metaOf(client));
+  const changed = changedObject(body, envelope.params, { ...params, _meta: meta });
+  const changes = { params: changed, ...(id !== undefined && { id }) };
+  return messageOf(changedObject(body, envelope.root, changes));
+}
+
+const envelopeNames = ['protocolVersion', 'clientInfo', 'clientCapabilities', 'logLevel'];
+
+/**
+ * Translates a modern request to the legacy era, under an id of ours (JSON text) that is also its progress token, and
+ * without the client description and the members of multi round-trip requests. Everything else keeps its bytes.
+ */
+export function legacyRequest(message: Message, id: string): Message {
+  const { body, envelope } = message;
+  const meta = spanAt(message, 'params', '_meta');
+  const none = envelopeNames.map((name) => [metaPrefix + name, undefined] as const);
+  const hasToken = envelope.progressToken !== undefined;
+  const kept = changedObject(body, meta, {
+    ...Object.fromEntries(none),
+    ...(hasToken && { progressToken: id }),
+  });
+  const params = changedObject(body, envelope.params, {
+    _meta: kept === '{}' ? undefined : kept,
+    inputResponses: undefined,
+    requestState: undefined,
+  });
+  return messageOf(changedObject(body, envelope.root, { id, params }));
+}
+
+/** The client description of a modern request. MCP 2026-07-28 basic */
+export function clientOf(message: Message): ClientDescription {
+  const inMeta = (name: string) => ['params', '_meta', metaPrefix + name];
+  return {
+    capabilities: JSON.stringify(
+      sharedCapabilities(objectAt(message, ...inMeta('clientCapabilities'))),
+    ),
+    clientInfo: textAt(message, ...inMeta('clientInfo')),
+    logLevel: stringAt(message, ...inMeta('logLevel')),
+  };
+}
+
+const added = ['resultType', 'ttlMs', 'cacheScope'];
+const openBrace = 0x7b;
+
+/**
+ * Translates a modern upstream's response to `method` for a legacy caller, under that caller's id (JSON text).
+ * Members that were added later are removed, and so are schemas and structured content that are not objects, because
+ * such a caller would reject the whole response. All other values keep their bytes.
+ */
+export function legacyResult(response: Message, method: string, id: string): Message {
+  const { body, envelope } = response;
+  const result = spanAt(response, 'result');
+  const changes = result ? { result: legacyOf(body, result, method) } : legacyError(response);
+  return messageOf(changedObject(body, envelope.root, { id, ...changes }));
+}
+
+function legacyOf(body: Buffer, result: Span, method: string): string {
+  const members = membersIn(body, result);
+  const changes: Record<string, string | undefined> = {};
+  for (const name of added) changes[name] = undefined;
+  const content = members.get('structuredContent');
+  if (content && body[content.start] !== openBrace) changes['structuredContent'] = undefined;
+  const tools = method === 'tools/list' ? members.get('tools') : undefined;
+  if (tools)
+    changes['tools'] = `[${elementsIn(body, tools)
+      .map((tool) => plainTool(body, tool))
+      .join(',')}]`;
+  return changedObject(body, result, changes);
+}
+
+function plainTool(body: Buffer, tool: Span): string {
+  const schema = membersIn(body, tool).get('outputSchema');
+  const type = schema && membersIn(body, schema).get('type');
+  const isObject = type && body.toString('utf8', type.start, type.end) === '"object"';
+  if (!schema || isObject) return body.toString('utf8', tool.start, tool.end);
+  return changedObject(body, tool, { outputSchema: undefined });
+}
+
+/** Legacy revisions have a code for a missing resource. MCP 2025-11-25 resources, "Error Handling" */
+function legacyError(response: Message): MemberChanges {
+  const isMissing =
+    valueAt(response, 'error', 'code') === -32602 &&
+    textAt(response, 'error', 'data', 'uri') !== undefined;
+  if (!isMissing) return {};
+  const error = changedObject(response.body, spanAt(response, 'error'), { code: '-32002' });
+  return { error };
+}
+
+/** Results with cache hints. Those of a legacy upstream are not cacheable. */
+const cacheable: ReadonlySet<string> = new Set([
+  'tools/list',
+  'prompts/list',
+  'resources/list',
+  'resources/templates/list',
+  'resources/read',
+]);
+
+/**
+ * Translates a legacy upstream's response to `method` for a modern caller, under that caller's id (JSON text), and
+ * adds the members that are required now. All other values keep their bytes.
+ */
+export function modernResult(response: Message, method: string, id: string): Message {
+  const { body, envelope } = response;
+  const result = spanAt(response, 'result');
+  const error = spanAt(response, 'error');
+  const isMissing = valueAt(response, 'error', 'code') === -32002;
+  const changes = result
+    ? {
+        result: changedObject(body, result, {
+          resultType: '"complete"',
+          ...(cacheable.has(method) && { ttlMs: '0', cacheScope: '"private"' }),
+        }),
+      }
+    : isMissing && { error: changedObject(body, error, { code: '-32602' }) };
+  return messageOf(changedObject(body, envelope.root, { id, ...changes }));
+}
+
+/** In the modern era, an unknown method has its own status. MCP 2026-07-28 transports */
+export function modernStatus(response: Message): number {
+  return valueAt(response, 'error', 'code') === -32601 ? 404 : 200;
+}
+
+/** The answer to `server/discover`, from the handshake of a legacy upstream. */
+export function discoverResult(initialized: Message, id: string): Message {
+  const capabilities = sharedCapabilities(objectAt(initialized, 'result', 'capabilities'));
+  const instructions = stringAt(initialized, 'result', 'instructions');
+  const result = {
+    resultType: 'complete',
+    supportedVersions: [modernVersion],
+    capabilities,
+    ...(instructions !== undefined && { instructions }),
+    ttlMs: 0,
+    cacheScope: 'private',
+    _meta: { [serverInfoName]: valueAt(initialized, 'result', 'serverInfo') },
+  };
+  return resultTo(id, JSON.stringify(result));
+}
+
+/** The key of the only question in a round. */
+const questionKey = 'input';
+
+/** The result that passes a legacy upstream's question to the caller. MCP 2026-07-28 "Multi Round-Trip Requests" */
+export function inputRequiredResult(question: Message, id: string, requestState: string): Message {
+  const method = JSON.stringify(question.envelope.method);
+  const params = textAt(question, 'params');
+  const asked = `{"method":${method}${params === undefined ? '' : `,"params":${params}`}}`;
+  const state = JSON.stringify(requestState);
+  return resultTo(
+    id,
+    `{"resultType":"input_required","inputRequests":{"${questionKey}":${asked}},"requestState":${state}}`,
+  );
+}
+
+/** The response to the upstream's question in a caller's retry, if present. */
+export function givenResponse(retry: Message, question: Message): Message | undefined {
+  const given = textAt(retry, 'params', 'inputResponses', questionKey);
+  return given === undefined ? undefined : resultTo(question.envelope.id ?? 'null', given);
+}
+
+/**
+ * The answer to a caller's `initialize`, from what a modern upstream says in `server/discover`. It confirms the
+ * revision that the caller asked for, because the gateway speaks it.
+ *
+ * MCP 2025-11-25 lifecycle; MCP 2026-07-28 server/discover
+ */
+export function initializeAnswer(initialize: Message, discovered: Message): Message {
+  const asked = stringAt(initialize, 'params', 'protocolVersion');
+  const serverInfo = valueAt(discovered, 'result', '_meta', serverInfoName) ??
+    valueAt(discovered, 'result', 'serverInfo') ?? { name: 'unnamed', version: '0' };
+  const instructions = stringAt(discovered, 'result', 'instructions');
+  const result = {
+    protocolVersion: legacyVersions.find((version) => version === asked) ?? legacyVersions[0],
+    capabilities: sharedCapabilities(objectAt(discovered, 'result', 'capabilities')),
+    serverInfo,
+    ...(instructions !== undefined && { instructions }),
+  };
+  return resultTo(initialize.envelope.id ?? 'null', JSON.stringify(result));
+}
+
+/** The capabilities of a legacy caller in modern terms: an empty `elicitation` used to mean forms. */
+export function modernCapabilities(initialize: Message): string {
+  const capabilities = sharedCapabilities(objectAt(initialize, 'params', 'capabilities'));
+  const { elicitation } = capabilities;
+  const isForms = JSON.stringify(elicitation) === '{}';
+  return JSON.stringify({ ...capabilities, ...(isForms && { elicitation: { form: {} } }) });
+}
+
+/** Input that a modern upstream needs before it can continue. */
+export interface NeededInput {
+  /** By the upstream's key; `params` is JSON text. */
+  readonly requests: readonly {
+    readonly key: string;
+    readonly method: string;
+    readonly params: string;
+  }[];
+  /** JSON text, to be returned unchanged. */
+  readonly requestState: string | undefined;
+}
+
+/**
+ * The input that a response asks for; `undefined` if the response is complete.
+ *
+ * MCP 2026-07-28 "Multi Round-Trip Requests"
+ */
+export function neededInput(response: Message): NeededInput | undefined {
+  if (stringAt(response, 'result', 'resultType') !== 'input_required') return undefined;
+  const asked = spanAt(response, 'result', 'inputRequests');
+  const keys = asked ? [...membersIn(response.body, asked).keys()] : [];
+  return {
+    requests: keys.map((key) => ({
+      key,
+      method: stringAt(response, 'result', 'inputRequests', key, 'method') ?? '',
+      params: textAt(response, 'result', 'inputRequests', key, 'params') ?? '{}',
+    })),
+    requestState: textAt(response, 'result', 'requestState'),
+  };
+}

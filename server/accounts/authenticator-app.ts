@@ -1,0 +1,216 @@
+import { randomInt } from 'node:crypto';
+
+import { Secret, TOTP } from 'otpauth';
+
+import { insertAuditEvent } from '#db/audit';
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { hashSecret } from '#oauth/secrets';
+import {
+  insertTotp,
+  deleteTotp,
+  findTotp,
+  markTotpConfirmed,
+  replaceRecoveryCodes,
+  type Totp,
+} from '#db/authenticators';
+import type { User } from '#db/people';
+import { endSessions, type Session } from '#db/sessions';
+import type { Db } from '#db/transaction';
+import { PeopleRefusal } from './account-refusal.ts';
+import type { Sealing } from './sealing.ts';
+import { isRecentProof, type Visit } from './sessions.ts';
+
+export interface EnrolTotpPorts {
+  readonly db: Db;
+  readonly sealing: Sealing;
+  readonly clock: Clock;
+}
+
+interface Signed {
+  readonly user: User;
+  readonly session: Pick<Session, 'createdAt' | 'factors'>;
+}
+
+/** The secret for an authenticator app: as text, and as the URL in a QR code. */
+export interface TotpEnrolment {
+  readonly secret: string;
+  readonly uri: string;
+}
+
+/**
+ * Starts to enrol an authenticator app. Sign-in does not ask for it until `confirmTotp`.
+ *
+ * @throws {PeopleRefusal} `proof_old`, `enrolled` when there is one
+ */
+export async function beginTotp(
+  { user, session }: Signed,
+  issuer: string,
+  { db, sealing, clock }: EnrolTotpPorts,
+): Promise<TotpEnrolment> {
+  const createdAt = clock.now();
+  if (!isRecentProof(session, createdAt)) throw new PeopleRefusal('proof_old');
+  const sealedSecret = sealNewTotp(user.id, sealing);
+  const enrolling = { userId: user.id, sealedSecret, createdAt };
+  if (!(await insertTotp(db, enrolling))) throw new PeopleRefusal('enrolled');
+  return totpEnrolment(enrolling, { email: user.email, issuer }, sealing);
+}
+
+/**
+ * Confirms the app by its first code. From now on, signing in by password requires a code. All sessions of the person
+ * end, so that every session has proved both factors. The recovery codes are shown once.
+ *
+ * @returns the codes, or the enrolment again if the code is wrong
+ * @throws {PeopleRefusal} `proof_old`, `enrolled` when no enrolment is pending
+ */
+export async function confirmTotp(
+  { user, session }: Signed,
+  { code, issuer }: { code: string; issuer: string },
+  visit: Visit,
+  ports: EnrolTotpPorts,
+): Promise<
+  | { readonly outcome: 'enrolled'; readonly codes: readonly string[] }
+  | { readonly outcome: 'wrong'; readonly enrolment: TotpEnrolment }
+> {
+  const { db, sealing, clock } = ports;
+  const now = clock.now();
+  if (!isRecentProof(session, now)) throw new PeopleRefusal('proof_old');
+  const totp = await findTotp(db, user.id);
+  if (!totp || totp.confirmedAt !== undefined) throw new PeopleRefusal('enrolled');
+  const step = totpStep(code, totp, { sealing, now });
+  if (step === undefined) {
+    const enrolment = totpEnrolment(totp, { email: user.email, issuer }, sealing);
+    return { outcome: 'wrong', enrolment };
+  }
+  const { codes, hashes: recoveryHashes } = newCodes(user.id);
+  if (!(await markTotpConfirmed(db, user.id, { step, now, recoveryHashes }))) {
+    throw new PeopleRefusal('enrolled');
+  }
+  await endSessions(db, user.id);
+  await note(user, 'totp.enrol', visit, ports);
+  return { outcome: 'enrolled', codes };
+}
+
+/**
+ * Replaces the recovery codes.
+ *
+ * @throws {PeopleRefusal} `proof_old`, `not_yours` without an authenticator app
+ */
+export async function renewRecoveryCodes(
+  signed: Signed,
+  visit: Visit,
+  ports: EnrolTotpPorts,
+): Promise<readonly string[]> {
+  const { user } = await provedTwice(signed, ports);
+  const { codes, hashes } = newCodes(user.id);
+  await replaceRecoveryCodes(ports.db, user.id, hashes);
+  await note(user, 'recovery-codes.renew', visit, ports);
+  return codes;
+}
+
+/**
+ * Removes the authenticator app and its recovery codes.
+ *
+ * @throws {PeopleRefusal} `proof_old`, `not_yours` without one
+ */
+export async function removeTotp(
+  signed: Signed,
+  visit: Visit,
+  ports: EnrolTotpPorts,
+): Promise<void> {
+  const { user } = await provedTwice(signed, ports);
+  await deleteTotp(ports.db, user.id);
+  await note(user, 'totp.remove', visit, ports);
+}
+
+async function provedTwice(signed: Signed, { db, clock }: EnrolTotpPorts): Promise<Signed> {
+  const { user, session } = signed;
+  const isProved = session.factors === 2 && isRecentProof(session, clock.now());
+  if (!isProved) throw new PeopleRefusal('proof_old');
+  const totp = await findTotp(db, user.id);
+  if (totp?.confirmedAt === undefined) throw new PeopleRefusal('not_yours');
+  return signed;
+}
+
+function newCodes(userId: string) {
+  const codes = mintRecoveryCodes();
+  const hashes = codes.map((code) => recoveryHash(userId, code) ?? '');
+  return { codes, hashes };
+}
+
+function note(
+  { id }: User,
+  action: string,
+  { address, requestId }: Visit,
+  { db, clock }: EnrolTotpPorts,
+): Promise<void> {
+  const actor = `user:${id}`;
+  const where = { organization: undefined, target: actor, address, requestId };
+  return insertAuditEvent(db, { at: clock.now(), actor, action, ...where, outcome: 'done' });
+}
+
+const secretBytes = 20;
+const periodSeconds = 30;
+
+/** SHA-1, six digits, thirty seconds: the only kind that every authenticator app supports. RFC 6238 §4, §5.2 */
+const kind = { algorithm: 'SHA1', digits: 6, period: periodSeconds };
+
+/** A new shared secret, sealed for one person. */
+export function sealNewTotp(userId: string, sealing: Sealing): string {
+  return sealing.seal(purposeOf(userId), new Secret({ size: secretBytes }).base32);
+}
+
+/** What an authenticator app needs: the secret to type, and the same secret as the URL in a QR code. */
+export function totpEnrolment(
+  { userId, sealedSecret }: Pick<Totp, 'userId' | 'sealedSecret'>,
+  { email, issuer }: { email: string; issuer: string },
+  sealing: Sealing,
+): { secret: string; uri: string } {
+  const secret = sealing.open(purposeOf(userId), sealedSecret);
+  const uri = new TOTP({ ...kind, issuer, label: email, secret: Secret.fromBase32(secret) });
+  return { secret, uri: uri.toString() };
+}
+
+/**
+ * The time step that the code belongs to: the current one, or an adjacent one because clocks differ. `undefined` if
+ * the code is wrong. RFC 6238 §5.2
+ */
+export function totpStep(
+  code: string,
+  { userId, sealedSecret }: Pick<Totp, 'userId' | 'sealedSecret'>,
+  { sealing, now }: { sealing: Sealing; now: EpochSeconds },
+): number | undefined {
+  const token = code.replaceAll(/\s/g, '');
+  if (!/^\d{6}$/.test(token)) return undefined;
+  const secret = Secret.fromBase32(sealing.open(purposeOf(userId), sealedSecret));
+  const delta = TOTP.validate({ ...kind, token, secret, timestamp: now * 1000, window: 1 });
+  return delta === null ? undefined : Math.floor(now / periodSeconds) + delta;
+}
+
+function purposeOf(userId: string): string {
+  return `totp ${userId}`;
+}
+
+const howMany = 10;
+const characters = 16;
+
+/** Without letters that look like digits. Crockford's Base32 */
+const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
+
+/** Ten recovery codes in case the authenticator is lost, 80 random bits each: `k3f9-…`. Shown once. */
+export function mintRecoveryCodes(): string[] {
+  return Array.from({ length: howMany }, () => {
+    const code = Array.from({ length: characters }, () => alphabet[randomInt(alphabet.length)]);
+    return code.join('').replaceAll(/(.{4})(?=.)/g, '$1-');
+  });
+}
+
+/** The stored form of a recovery code, in any spelling; `undefined` if `typed` cannot be one. */
+export function recoveryHash(userId: string, typed: string): string | undefined {
+  const code = typed
+    .toLowerCase()
+    .replaceAll(/[\s-]/g, '')
+    .replaceAll('o', '0')
+    .replaceAll(/[il]/g, '1');
+  const isOne = code.length === characters && /^[0-9a-hjkmnp-tv-z]+$/.test(code);
+  return isOne ? hashSecret(`recovery ${userId} ${code}`) : undefined;
+}

@@ -1,0 +1,180 @@
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { hashSecret } from '#oauth/secrets';
+import {
+  insertAttempt,
+  clearAttempts,
+  type Attempt,
+  type EarlierFailures,
+  type Failures,
+} from '#db/failed-attempts';
+import { insertKnownBrowser, listPeopleOfBrowser } from '#db/sessions';
+import type { Db } from '#db/transaction';
+import { attemptLifeSeconds, knownBrowserLifeSeconds } from './lifetimes.ts';
+import { emailKey } from './people.ts';
+import { randomToken } from './sessions.ts';
+
+const quarterHour = 15 * 60;
+
+const codePrefix = 'code:';
+
+/** After `free` failures each guess has to wait 2, 4, 8, … and at most `mostSeconds` after the previous one. */
+interface Limit {
+  readonly free: number;
+  readonly mostSeconds: number;
+}
+
+interface SubjectLimits {
+  /** For one network, or one browser that signed in before. */
+  readonly place: Limit;
+  /** For all networks together. Each adds at most its free failures. */
+  readonly everywhere: Limit;
+}
+
+/** It takes failures from ten networks before guesses are limited together, to one a minute. */
+const passwordLimits: SubjectLimits = {
+  place: { free: 10, mostSeconds: quarterHour },
+  everywhere: { free: 100, mostSeconds: 60 },
+};
+
+/**
+ * A guesser of codes already has the password, and one code in 333,333 is right, so only a few hundred guesses a day
+ * are allowed.
+ */
+const codeLimits: SubjectLimits = {
+  place: { free: 5, mostSeconds: quarterHour },
+  everywhere: { free: 20, mostSeconds: quarterHour },
+};
+
+/** For one network that tries many accounts, within a quarter of an hour. */
+const networkLimit: Limit = { free: 30, mostSeconds: quarterHour };
+
+/**
+ * Throttles guesses of passwords and codes without locking out the real owner:
+ *
+ * - Failures are counted by account and place, for a day. A place is a network, or a browser that the person signed
+ *   in with before. Whatever one network does, the right password works from every other place.
+ * - A network is also limited over all accounts together, which does not affect known browsers.
+ * - Guesses from many networks at one account are limited together. It takes ten networks to get there, as each adds
+ *   its free failures at most, so one network can neither cause that nor prolong it. From then on an unknown browser on
+ *   a new network may have to wait in line with the guessers; known browsers, passkeys and single sign-on do not.
+ *
+ * OWASP Authentication Cheat Sheet, "Login Throttling"; NIST SP 800-63B-4 §3.2.2
+ *
+ * @returns how many seconds to wait before this guess may be checked. 0 means now; the guess then counts as a failure
+ * until `succeeded` is called.
+ */
+export async function beginGuess(
+  attempt: Attempt,
+  { db, now }: { db: Db; now: EpochSeconds },
+): Promise<{ waitSeconds: number; succeeded: () => Promise<void> }> {
+  const { subject, place } = attempt;
+  const limits = subject.startsWith(codePrefix) ? codeLimits : passwordLimits;
+  const since = { subject: now - attemptLifeSeconds, place: now - quarterHour };
+  const waitSeconds = await insertAttempt(db, { ...attempt, at: now }, since, (earlier) =>
+    longestWait(place, earlier, { limits, now }),
+  );
+  return {
+    waitSeconds,
+    // For this place and account only: signing in to an own account must not reset the count of a network.
+    succeeded: () => clearAttempts(db, subject, place),
+  };
+}
+
+/**
+ * The key under which failures of an account are counted, whether or not it exists. Hashed, because people type
+ * passwords into the address field, and because the text can have any length.
+ */
+export function accountSubject(email: string): string {
+  return `account:${hashSecret(emailKey(email))}`;
+}
+
+/** The key under which wrong second factors of a person are counted. */
+export function codeSubject(userId: string): string {
+  return codePrefix + userId;
+}
+
+function longestWait(
+  place: string,
+  { atSubject, fromPlace }: EarlierFailures,
+  { limits, now }: { limits: SubjectLimits; now: EpochSeconds },
+): number {
+  const here = waitOf(atSubject.get(place), limits.place, now);
+  if (!isNetwork(place)) return here;
+  const networks = [...atSubject].filter(([other]) => isNetwork(other));
+  const everywhere = {
+    count: sum(networks.map(([, { count }]) => Math.min(count, limits.place.free))),
+    lastAt: Math.max(0, ...networks.map(([, { lastAt }]) => lastAt)),
+  };
+  return Math.max(
+    here,
+    waitOf(fromPlace, networkLimit, now),
+    waitOf(everywhere, limits.everywhere, now),
+  );
+}
+
+function waitOf(failures: Failures | undefined, { free, mostSeconds }: Limit, now: EpochSeconds) {
+  if (!failures || failures.count < free) return 0;
+  const wait = Math.min(mostSeconds, 2 ** Math.min(failures.count - free + 1, 20));
+  return Math.max(0, failures.lastAt + wait - now);
+}
+
+function sum(counts: readonly number[]): number {
+  return counts.reduce((total, count) => total + count, 0);
+}
+
+const networkPrefix = 'network:';
+
+/**
+ * The place of a guess at a person's account: the browser, if that person signed in with it before, otherwise the
+ * network. A cookie that is invalid or belongs to another person does not make a browser known. OWASP, "Slow Down
+ * Online Guessing Attacks with Device Cookies"
+ */
+export async function placeOf(
+  userId: string | undefined,
+  { address, deviceToken }: { address: string; deviceToken: string | undefined },
+  { db, now }: { db: Db; now: EpochSeconds },
+): Promise<string> {
+  const network = networkPrefix + networkOf(address);
+  if (deviceToken === undefined || userId === undefined) return network;
+  const tokenHash = hashSecret(deviceToken);
+  const people = await listPeopleOfBrowser(db, tokenHash, now - knownBrowserLifeSeconds);
+  return people.includes(userId) ? `browser:${tokenHash}` : network;
+}
+
+export function isNetwork(place: string): boolean {
+  return place.startsWith(networkPrefix);
+}
+
+/**
+ * Records a successful sign-in with this browser. Returns the token for its cookie: the one it has if it is ours,
+ * otherwise a new one.
+ */
+export async function rememberBrowser(
+  userId: string,
+  deviceToken: string | undefined,
+  { db, clock }: { db: Db; clock: Clock },
+): Promise<string> {
+  const now = clock.now();
+  const since = now - knownBrowserLifeSeconds;
+  const isOurs =
+    deviceToken !== undefined &&
+    (await listPeopleOfBrowser(db, hashSecret(deviceToken), since)).length > 0;
+  const token = isOurs ? deviceToken : randomToken();
+  await insertKnownBrowser(db, hashSecret(token), userId, now);
+  return token;
+}
+
+/**
+ * The network that an address is throttled under. Of IPv6 the first half, because one household or server has 2^64
+ * addresses.
+ */
+export function networkOf(address: string): string {
+  if (!address.includes(':') || address.includes('.')) return address;
+  const [head = '', tail] = address.split('::');
+  const groups = head.split(':').filter(Boolean);
+  const missing =
+    tail === undefined ? 0 : 8 - groups.length - tail.split(':').filter(Boolean).length;
+  return [...groups, ...Array.from({ length: Math.max(0, missing) }, () => '0')]
+    .slice(0, 4)
+    .join(':');
+}

@@ -1,0 +1,24 @@
+// Lifetimes of sessions, links, challenges and records of sign-in, in seconds.
+
+/** A session expires when it was not used for this long. */
+export const sessionIdleSeconds = 7 * 24 * 60 * 60;
+
+/** A session expires at this age, even if it is used. */
+export const sessionLifeSeconds = 30 * 24 * 60 * 60;
+
+/**
+ * Changing how a person signs in, and the most sensitive actions of a session, require a sign-in within this time.
+ */
+export const recentProofSeconds = 10 * 60;
+
+/** A browser stays known for this long after the last sign-in. */
+export const knownBrowserLifeSeconds = 365 * 24 * 60 * 60;
+
+/** How long failed attempts are stored, and thus the longest period over which they can be counted. */
+export const attemptLifeSeconds = 24 * 60 * 60;
+
+/** The lifetime of a one-time link, which creates the first owner or sets a new password. */
+export const linkLifeSeconds = 60 * 60;
+
+/** The lifetime of a challenge that a browser must return. */
+export const challengeLifeSeconds = 5 * 60;

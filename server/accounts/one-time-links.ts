@@ -1,0 +1,87 @@
+import { insertAuditEvent } from '#db/audit';
+import { findOrganization, insertOrganization } from '#db/organizations';
+import type { Clock } from '#clock/clock';
+import { hashSecret, randomBase62 } from '#oauth/secrets';
+import { replacePasswordHash } from '#db/authenticators';
+import { insertLink, findLink, takeLink, type LinkPurpose } from '#db/one-time';
+import { insertUser, hasUsers, type User } from '#db/people';
+import { transaction, type Db } from '#db/transaction';
+import { PeopleRefusal } from './account-refusal.ts';
+import { linkLifeSeconds } from './lifetimes.ts';
+import type { PasswordHashing } from './passwords.ts';
+import { newUserId } from './people.ts';
+import { randomToken, type Visit } from './sessions.ts';
+
+/**
+ * Creates a one-time link, valid for an hour, and returns its path. Earlier links for the same purpose become
+ * invalid.
+ */
+export async function makeLink(
+  purpose: LinkPurpose,
+  { db, clock }: { db: Db; clock: Clock },
+): Promise<string> {
+  const linkToken = randomToken();
+  await insertLink(db, hashSecret(linkToken), purpose, clock.now() + linkLifeSeconds);
+  return `/${purpose.type}/${linkToken}`;
+}
+
+/** The path of a link that creates the first owner; `undefined` if there already is a person who can sign in. */
+export async function firstLink(ports: { db: Db; clock: Clock }): Promise<string | undefined> {
+  if (await hasUsers(ports.db)) return undefined;
+  return makeLink({ type: 'set-up' }, ports);
+}
+
+export interface SetUpPorts {
+  readonly db: Db;
+  readonly hashing: Pick<PasswordHashing, 'hash'>;
+  readonly clock: Clock;
+}
+
+/** Whether a set-up link is valid, and no person exists yet. */
+export async function isSetUpOpen(
+  linkToken: string,
+  { db, clock }: Pick<SetUpPorts, 'db' | 'clock'>,
+): Promise<boolean> {
+  const purpose = await findLink(db, hashSecret(linkToken), clock.now());
+  return purpose?.type === 'set-up' && !(await hasUsers(db));
+}
+
+/**
+ * Creates the first owner, and their organization if it does not exist, by the link that the first start printed. All
+ * in one transaction, so that the link stays valid if it fails.
+ *
+ * @throws {PeopleRefusal} `set_up_over`
+ */
+export async function setUp(
+  linkToken: string,
+  chosen: { email: string; password: string; organization: string },
+  { address, requestId }: Visit,
+  { db: database, hashing, clock }: SetUpPorts,
+): Promise<User> {
+  const hash = await hashing.hash(chosen.password);
+  return transaction(database, async (db) => {
+    const isOpen = await isSetUpOpen(linkToken, { db, clock });
+    const createdAt = clock.now();
+    if (!isOpen || !(await takeLink(db, hashSecret(linkToken), createdAt))) {
+      throw new PeopleRefusal('set_up_over');
+    }
+    const { organization: name } = chosen;
+    await insertOrganization(db, { id: `org_${randomBase62(16)}`, name, createdAt });
+    const organization = await findOrganization(db, name);
+    if (!organization) throw new Error(`the organization ${name} was removed while it was made`);
+    const user = { id: newUserId(), email: chosen.email.trim(), createdAt };
+    await insertUser(db, user, { organizationId: organization.id, role: 'owner' });
+    await replacePasswordHash(db, user.id, hash);
+    await insertAuditEvent(db, {
+      at: createdAt,
+      actor: `user:${user.id}`,
+      organization: name,
+      action: 'set-up',
+      target: `user:${user.id}`,
+      address,
+      requestId,
+      outcome: 'done',
+    });
+    return user;
+  });
+}

@@ -1,0 +1,129 @@
+import * as client from 'openid-client';
+
+/** A person's identity as asserted by an upstream OpenID provider. */
+export interface UpstreamIdentity {
+  readonly issuer: string;
+  readonly subject: string;
+  readonly email: string | undefined;
+  readonly isEmailVerified: boolean;
+  /** The names of their groups at the provider. */
+  readonly groups: readonly string[];
+}
+
+/** What ties an answer to its request. Derived under a key of this server, so nothing is stored. */
+export interface SignInChecks {
+  readonly state: string;
+  readonly nonce: string;
+  readonly codeVerifier: string;
+}
+
+/** An upstream OpenID provider: authorization code with PKCE, state and nonce. OpenID Connect Core §3.1 */
+export interface IdentityProvider {
+  /** The name shown to people. */
+  readonly name: string;
+  readonly issuer: string;
+
+  /** The URL to send the browser to. Rejects when the provider cannot be reached. */
+  begin(checks: SignInChecks): Promise<URL>;
+
+  /**
+   * The identity that the provider returned; `callback` is the whole URL. Rejects unless everything about the answer
+   * is valid.
+   */
+  finish(callback: URL, checks: SignInChecks): Promise<UpstreamIdentity>;
+}
+
+const timeoutSeconds = 10;
+const mostGroups = 500;
+const longestGroupName = 256;
+
+export interface OpenIdOptions {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly name: string;
+  /** The redirect URI registered at the provider, byte for byte. */
+  readonly redirectUri: string;
+  /** The claim that lists the groups of a person. */
+  readonly groupsClaim: string;
+  /** Scopes to request besides `openid email`; some providers send groups only for one. */
+  readonly scopes: readonly string[];
+}
+
+/**
+ * The OpenID provider that the operator configured. Discovery happens at the first sign-in, so that the server starts
+ * even if the provider is down. ID tokens are verified against its keys. OpenID Connect Core §3.1, RFC 9700 §2.1.1
+ */
+export function openIdProvider(options: OpenIdOptions): IdentityProvider {
+  const { issuer, name, redirectUri, groupsClaim, scopes } = options;
+  let discovered: Promise<client.Configuration> | undefined;
+  const configuration = () => {
+    discovered ??= discover(options).catch((error: unknown) => {
+      discovered = undefined;
+      throw error;
+    });
+    return discovered;
+  };
+  return {
+    name,
+    issuer,
+
+    async begin({ state, nonce, codeVerifier }) {
+      return client.buildAuthorizationUrl(await configuration(), {
+        redirect_uri: redirectUri,
+        scope: ['openid', 'email', ...scopes].join(' '),
+        state,
+        nonce,
+        code_challenge: await client.calculatePKCECodeChallenge(codeVerifier),
+        code_challenge_method: 'S256',
+      });
+    },
+
+    async finish(callback, { state, nonce, codeVerifier }) {
+      const provider = await configuration();
+      const tokens = await client.authorizationCodeGrant(provider, callback, {
+        pkceCodeVerifier: codeVerifier,
+        expectedState: state,
+        expectedNonce: nonce,
+        idTokenExpected: true,
+      });
+      const claims = tokens.claims();
+      if (!claims) throw new Error('the provider sent no ID token');
+      const asksMore =
+        claims['email'] === undefined && provider.serverMetadata().userinfo_endpoint !== undefined;
+      const more = asksMore
+        ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub)
+        : claims;
+      const { email, email_verified: isEmailVerified } = more;
+      return {
+        issuer: claims.iss,
+        subject: claims.sub,
+        email: typeof email === 'string' ? email : undefined,
+        isEmailVerified: isEmailVerified === true,
+        groups: groupNames(claims[groupsClaim] ?? more[groupsClaim]),
+      };
+    },
+  };
+}
+
+/** Parses the groups claim, which providers send in different forms. Without the claim there are no groups. */
+function groupNames(claim: unknown): readonly string[] {
+  const names: unknown[] = Array.isArray(claim) ? claim : [claim];
+  return names
+    .filter((name): name is string => typeof name === 'string' && name !== '')
+    .filter(({ length }) => length <= longestGroupName)
+    .slice(0, mostGroups);
+}
+
+async function discover(options: OpenIdOptions): Promise<client.Configuration> {
+  const { issuer, clientId, clientSecret } = options;
+  const isLoopback = issuer.startsWith('http:');
+  return client.discovery(new URL(issuer), clientId, clientSecret, undefined, {
+    timeout: timeoutSeconds,
+    execute: [
+      // Verifies the signature of the ID token too, instead of relying on TLS alone.
+      client.enableNonRepudiationChecks,
+      ...(isLoopback ? [client.allowInsecureRequests] : []),
+    ],
+  });
+}

@@ -1,0 +1,181 @@
+import { isIP } from 'node:net';
+
+import {
+  generateAuthenticationOptions,
+  generateRegistrationOptions,
+  verifyAuthenticationResponse,
+  verifyRegistrationResponse,
+} from '@simplewebauthn/server';
+import { z } from 'zod';
+
+import type { Clock } from '#clock/clock';
+import { insertPasskey, advancePasskey, findPasskey, listPasskeys } from '#db/authenticators';
+import { databaseFault } from '#db/faults';
+import type { User } from '#db/people';
+import type { Db } from '#db/transaction';
+import { issueChallenge, spendChallenge } from './challenges.ts';
+import type { Sealing } from './sealing.ts';
+
+/** EdDSA, ES256, RS256: every authenticator supports one of them, and so does Node. */
+const supportedAlgorithmIDs = [-8, -7, -257];
+
+export interface PasskeyPorts {
+  readonly db: Db;
+  readonly sealing: Pick<Sealing, 'mac'>;
+  readonly clock: Clock;
+}
+
+/** The domain that passkeys are bound to; `undefined` for an IP address, which cannot have passkeys. */
+export function passkeyDomain(base: string): string | undefined {
+  const { hostname } = new URL(base);
+  return isIP(hostname) !== 0 || hostname.startsWith('[') ? undefined : hostname;
+}
+
+export type Passkeys = ReturnType<typeof passkeys>;
+
+/** Registration of passkeys and sign-in with them, for one public URL. WebAuthn L3 §7 */
+export function passkeys(base: string, ports: PasskeyPorts) {
+  const rpID = passkeyDomain(base) ?? 'passkeys.invalid';
+  const place = { expectedOrigin: base, expectedRPID: rpID, requireUserVerification: true };
+  const { db, clock } = ports;
+  const challengeFor = (purpose: string, cookieToken: string) => ({
+    challenge: Buffer.from(issueChallenge(purpose, cookieToken, ports), 'base64url'),
+  });
+  const isOurs = (purpose: string, cookieToken: string) => (challenge: string) =>
+    spendChallenge({ challenge, purpose, cookieToken }, ports);
+
+  return {
+    /** Options for the browser to create a passkey for `user`. */
+    async registrationOptions(user: User, cookieToken: string): Promise<object> {
+      return generateRegistrationOptions({
+        rpName: 'Latchkey',
+        rpID,
+        supportedAlgorithmIDs,
+        userName: user.email,
+        userDisplayName: user.email,
+        userID: new Uint8Array(Buffer.from(user.id)),
+        ...withBytes(challengeFor(`passkey-add ${user.id}`, cookieToken)),
+        attestationType: 'none',
+        excludeCredentials: (await listPasskeys(db, user.id)).map(({ id, transports }) => ({
+          id,
+          transports: [...transports],
+        })),
+        authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+      });
+    },
+
+    /** Stores the passkey that the browser created; `false` if its response does not verify. */
+    async register(
+      { user, name, answer }: { user: User; name: string; answer: unknown },
+      cookieToken: string,
+    ): Promise<boolean> {
+      const response = attestationSchema.safeParse(answer);
+      if (!response.success) return false;
+      const expectedChallenge = isOurs(`passkey-add ${user.id}`, cookieToken);
+      const result = await proven(
+        verifyRegistrationResponse({
+          ...place,
+          response: response.data,
+          expectedChallenge,
+          supportedAlgorithmIDs,
+        }),
+      );
+      if (!result?.verified) return false;
+      const { id, publicKey, counter, transports = [] } = result.registrationInfo.credential;
+      return insertPasskey(db, {
+        id,
+        userId: user.id,
+        name: name.trim().slice(0, 60) || 'Passkey',
+        publicKey: Buffer.from(publicKey).toString('base64url'),
+        counter,
+        transports,
+        createdAt: clock.now(),
+        lastUsedAt: undefined,
+      });
+    },
+
+    /** Options for the browser to sign in with any passkey; the response says whose it is. */
+    async signInOptions(cookieToken: string): Promise<object> {
+      return generateAuthenticationOptions({
+        rpID,
+        userVerification: 'required',
+        ...withBytes(challengeFor('passkey-sign-in', cookieToken)),
+      });
+    },
+
+    /** The owner of the passkey, if known, and whether the response verifies. */
+    async signIn(
+      answer: unknown,
+      cookieToken: string,
+    ): Promise<{ userId: string | undefined; isProven: boolean }> {
+      const response = assertionSchema.safeParse(answer);
+      const passkey = response.success ? await findPasskey(db, response.data.id) : undefined;
+      if (!response.success || !passkey) return { userId: undefined, isProven: false };
+      const { id, userId, publicKey, counter } = passkey;
+      const refused = { userId, isProven: false };
+      const { userHandle } = response.data.response;
+      if (userHandle !== undefined && textOf(userHandle) !== userId) return refused;
+      const key = new Uint8Array(Buffer.from(publicKey, 'base64url'));
+      const result = await proven(
+        verifyAuthenticationResponse({
+          ...place,
+          response: response.data,
+          expectedChallenge: isOurs('passkey-sign-in', cookieToken),
+          credential: { id, counter, publicKey: key },
+        }),
+      );
+      if (!result?.verified) return refused;
+      // If the counter changed concurrently, the authenticator was cloned or this is a replay. §6.1.1
+      const to = result.authenticationInfo.newCounter;
+      return { userId, isProven: await advancePasskey(db, id, { from: counter, to }, clock.now()) };
+    },
+  };
+}
+
+function withBytes({ challenge }: { challenge: Buffer }) {
+  return { challenge: new Uint8Array(challenge) };
+}
+
+function textOf(base64url: string): string {
+  return Buffer.from(base64url, 'base64url').toString();
+}
+
+/** The library throws if a response does not verify. Errors of our database are passed on. */
+async function proven<T>(verification: Promise<T>): Promise<T | undefined> {
+  try {
+    return await verification;
+  } catch (error) {
+    if (databaseFault(error) !== undefined) throw error;
+    return undefined;
+  }
+}
+
+const base64url = z.string().regex(/^[\w-]+$/);
+const envelope = {
+  id: base64url.max(1400),
+  rawId: base64url.max(1400),
+  type: z.literal('public-key'),
+  clientExtensionResults: z.object({}),
+};
+const transport = z.enum(['ble', 'cable', 'hybrid', 'internal', 'nfc', 'smart-card', 'usb']);
+
+/** The browser's response after creating a passkey. WebAuthn L3 §5.1.8, RegistrationResponseJSON */
+export const attestationSchema = z.object({
+  ...envelope,
+  response: z.object({
+    clientDataJSON: base64url,
+    attestationObject: base64url,
+    transports: z.array(transport).max(10),
+  }),
+});
+
+/** The browser's response after using a passkey. WebAuthn L3 §5.1.8, AuthenticationResponseJSON */
+export const assertionSchema = z.object({
+  ...envelope,
+  response: z.object({
+    clientDataJSON: base64url,
+    authenticatorData: base64url,
+    signature: base64url,
+    userHandle: base64url.exactOptional(),
+  }),
+});

@@ -1,0 +1,92 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { hashSecret, randomBase62 } from '#oauth/secrets';
+import { insertSession, type Session } from '#db/sessions';
+import type { Db } from '#db/transaction';
+import { recentProofSeconds, sessionLifeSeconds } from './lifetimes.ts';
+
+/** Where a request came from, for sessions and the audit log. */
+export interface Visit {
+  readonly address: string;
+  readonly userAgent: string;
+  readonly requestId: string;
+}
+
+const mostUserAgent = 300;
+
+/** 192 random bits, for a cookie or a link. */
+export function randomToken(): string {
+  return randomBytes(24).toString('base64url');
+}
+
+/** Signs a browser in. The token is stored only in its cookie. */
+export async function startSession(
+  { userId, factors }: Pick<Session, 'userId' | 'factors'>,
+  { address, userAgent }: Visit,
+  { db, clock }: { db: Db; clock: Clock },
+): Promise<{ session: Session; sessionToken: string }> {
+  const now = clock.now();
+  const sessionToken = randomToken();
+  const session: Session = {
+    id: `session_${randomBase62(16)}`,
+    userId,
+    createdAt: now,
+    usedAt: now,
+    expiresAt: now + sessionLifeSeconds,
+    address,
+    userAgent: userAgent.slice(0, mostUserAgent),
+    factors,
+  };
+  await insertSession(db, { ...session, tokenHash: hashSecret(sessionToken) });
+  return { session, sessionToken };
+}
+
+/**
+ * Whether this browser signed in within the last ten minutes. Adding another way to sign in requires it; otherwise
+ * anyone who finds an unlocked browser or steals a cookie could take over the account permanently. OWASP Session
+ * Management Cheat Sheet, "Require Re-authentication for Sensitive Actions"
+ */
+export function isRecentProof({ createdAt }: Pick<Session, 'createdAt'>, now: EpochSeconds) {
+  return now - createdAt < recentProofSeconds;
+}
+
+/**
+ * The CSRF token of our forms, derived from the browser's cookie, which no other site can read, so that nothing is
+ * stored. OWASP CSRF Prevention Cheat Sheet, "HMAC Based Token Pattern"
+ */
+export function csrfToken(cookieToken: string): string {
+  return createHmac('sha256', cookieToken).update('latchkey csrf').digest('base64url');
+}
+
+export function isCsrfToken(presented: string | undefined, cookieToken: string): boolean {
+  const expected = Buffer.from(csrfToken(cookieToken));
+  const given = Buffer.from(presented ?? '');
+  return given.length === expected.length && timingSafeEqual(given, expected);
+}
+
+const browsers = [
+  ['Edge', /\bEdg(?:e|A|iOS)?\//],
+  ['Opera', /\bOPR\//],
+  ['Samsung Internet', /\bSamsungBrowser\//],
+  ['Firefox', /\b(?:Firefox|FxiOS)\//],
+  ['Chrome', /\b(?:Chrome|CriOS|Chromium|HeadlessChrome)\//],
+  ['Safari', /\bSafari\//],
+] as const;
+
+const systems = [
+  ['Android', /\bAndroid\b/],
+  ['iOS', /\b(?:iPhone|iPad|iPod)\b/],
+  ['Windows', /\bWindows\b/],
+  ['macOS', /\bMacintosh\b/],
+  ['Linux', /\b(?:Linux|X11)\b/],
+] as const;
+
+/** A readable form of a `User-Agent`: `Firefox on Windows`. A guess, to tell sessions apart. */
+export function browserInWords(userAgent: string): string {
+  const browser = browsers.find(([, pattern]) => pattern.test(userAgent))?.[0];
+  const system = systems.find(([, pattern]) => pattern.test(userAgent))?.[0];
+  if (browser === undefined)
+    return system === undefined ? 'An unknown browser' : `A browser on ${system}`;
+  return system === undefined ? browser : `${browser} on ${system}`;
+}

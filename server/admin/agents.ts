@@ -1,0 +1,243 @@
+import { z } from 'zod';
+
+import { CommandError } from '#config/usage-error';
+import {
+  findAgent,
+  findAgentByName,
+  insertAgent,
+  listAgents,
+  revokeAgent,
+  type Agent,
+} from '#db/agents';
+import { listKeys } from '#db/keys';
+import { listServers } from '#db/servers';
+import { createKey } from '#oauth/create-credentials';
+import { randomBase62 } from '#oauth/secrets';
+import { command, listCommand, type Command } from './command.ts';
+import { fields, surfaces } from './fields.ts';
+import { agentKeyCreate, agentKeyRevoke, keyViewSchema, toKeyView } from './keys.ts';
+import { organizationOperation, type Operation } from './operation.ts';
+import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
+import { agentPath, ofAgent, ownAgent } from './paths.ts';
+import {
+  namedOrganization,
+  organizationArgument,
+  splitPath,
+  type Positional,
+} from './positionals.ts';
+import { AdministrationRefusal } from './refusal.ts';
+import { toServerView, serverViewSchema } from './servers.ts';
+
+/** An agent as every surface shows it; `keyHint` is of its newest key. */
+export const agentViewSchema = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    keyHint: z.string().nullable().describe('Prefix and last four characters of the newest key'),
+    createdAt: fields.at,
+    lastUsedAt: fields.maybeAt,
+    revokedAt: fields.maybeAt,
+  })
+  .meta({ id: 'Agent' });
+
+/** Times in seconds since 1970, `null` for what never was. */
+export type AgentView = z.output<typeof agentViewSchema>;
+
+/** An agent as it is kept, as every surface shows it. */
+export function toAgentView(agent: Agent): AgentView {
+  return {
+    id: agent.id,
+    name: agent.name,
+    keyHint: agent.keyHint ?? null,
+    createdAt: agent.createdAt,
+    lastUsedAt: agent.lastUsedAt ?? null,
+    revokedAt: agent.revokedAt ?? null,
+  };
+}
+
+const inOrganization = { organization: fields.organization };
+const target = ({ organization, agent }: { organization: string; agent: string }) =>
+  `agent:${organization}/${agent}`;
+
+const sorts = { created_at: 'createdAt', name: 'name', last_used_at: 'lastUsedAt' } as const;
+
+export const agentList = organizationOperation({
+  name: 'agent.list',
+  doc: 'List the on-premise agents of an organization',
+  route: { method: 'GET', path: '/organizations/{organization}/agents' },
+  permission: 'agent.read',
+  input: z.strictObject({
+    ...inOrganization,
+    status: z.enum(['active', 'revoked']).optional(),
+    ...pageFields(['created_at', 'name', 'last_used_at']),
+  }),
+  output: pageOf(agentViewSchema),
+  async run(input, { organization }, { db }) {
+    const query = { ...pageQuery(input), sort: sorts[input.sort], status: input.status };
+    const page = await listAgents(db, { ...query, organizationId: organization.id });
+    return toPageView(page, input, toAgentView);
+  },
+});
+
+export const agentCreate = organizationOperation({
+  name: 'agent.create',
+  doc: 'Make an on-premise agent; its key is in this answer and never again',
+  route: {
+    method: 'POST',
+    path: '/organizations/{organization}/agents',
+    made: '/organizations/{organization}/agents/{name}',
+  },
+  permission: 'agent.manage',
+  input: z.strictObject({
+    ...inOrganization,
+    name: fields.slug.clone().register(surfaces, {
+      control: {
+        kind: 'text',
+        label: 'Name',
+        subject: 'The name',
+        help: 'Where it runs, as head-office: lower-case letters, digits and hyphens.',
+        attributes: {
+          spellcheck: 'false',
+          autocapitalize: 'none',
+          autocomplete: 'off',
+          maxlength: '63',
+        },
+      },
+    }),
+  }),
+  output: agentViewSchema
+    .extend({ key: z.string().describe('Shown this once') })
+    .meta({ id: 'CreatedAgent' }),
+  target: ({ organization, name }) => target({ organization, agent: name }),
+  async run({ name }, { organization }, ports) {
+    const id = `agent_${randomBase62(16)}`;
+    const made = { id, organizationId: organization.id, name, createdAt: ports.clock.now() };
+    if (!(await insertAgent(ports.db, made))) {
+      const why = `there is an agent ${organization.name}/${name} already`;
+      throw new AdministrationRefusal('conflict', why);
+    }
+    const owner = { type: 'agent', agentId: id } as const;
+    const { key } = await createKey({ name, owner, scopes: [], expiresAt: undefined }, ports);
+    return { ...toAgentView(await ownAgent(organization.name, name, ports)), key };
+  },
+});
+
+export const agentRead = organizationOperation({
+  name: 'agent.read',
+  doc: 'Read an agent with its keys and the servers that are bound to it',
+  route: { method: 'GET', path: agentPath },
+  permission: 'agent.read',
+  input: z.strictObject(ofAgent),
+  output: agentViewSchema
+    .extend({ keys: z.array(keyViewSchema), servers: z.array(serverViewSchema) })
+    .meta({ id: 'AgentWithKeys' }),
+  async run(input, { organization }, { db, clock }) {
+    const agent = await ownAgent(organization.name, input.agent, { db });
+    const now = clock.now();
+    const all = { organizationId: organization.id, agentId: agent.id, limit: 1000, offset: 0 };
+    const keys = { ...all, sort: 'createdAt', descending: true, now } as const;
+    const servers = { ...all, sort: 'name', descending: false } as const;
+    const names = new Map([[agent.id, agent.name]]);
+    return {
+      ...toAgentView(agent),
+      keys: (await listKeys(db, keys)).items.map((key) => toKeyView(key, now)),
+      servers: (await listServers(db, servers)).items.map((server) => toServerView(server, names)),
+    };
+  },
+});
+
+export const agentRevoke = organizationOperation({
+  name: 'agent.revoke',
+  doc: 'Revoke an agent and every key of it immediately; this cannot be undone',
+  route: { method: 'DELETE', path: agentPath },
+  permission: 'agent.manage',
+  input: z.strictObject(ofAgent),
+  output: agentViewSchema,
+  target,
+  async run(input, { organization }, ports) {
+    const { id } = await ownAgent(organization.name, input.agent, ports);
+    if (!(await revokeAgent(ports.db, id, ports.clock.now()))) {
+      throw new AdministrationRefusal('conflict', 'the agent was revoked before');
+    }
+    return toAgentView(await ownAgent(organization.name, input.agent, ports));
+  },
+});
+
+export const agentOperations: readonly Operation[] = [
+  agentList,
+  agentCreate,
+  agentRead,
+  agentRevoke,
+  agentKeyCreate,
+  agentKeyRevoke,
+];
+
+/** `ORG/NAME` for an agent that need not be there. */
+const newAgent: Positional = {
+  usage: 'ORG/NAME',
+  async read(text, { stores }) {
+    const { organization, name } = splitPath(text);
+    await namedOrganization(organization, stores);
+    return { organization, name };
+  },
+};
+
+const agentArgument: Positional = {
+  usage: 'ORG/NAME',
+  async read(text, { stores }) {
+    const { organization, name: agent } = splitPath(text);
+    await namedOrganization(organization, stores);
+    if (await findAgentByName(stores.db, organization, agent)) return { organization, agent };
+    const path = `${organization}/${agent}`;
+    throw new CommandError(`there is no agent ${path}`, `latchkey-server agent create ${path}`);
+  },
+};
+
+const activeAgent: Positional = {
+  usage: 'ID',
+  async read(id, { stores }) {
+    const agent = await findAgent(stores.db, id);
+    if (agent && agent.revokedAt === undefined) {
+      return { organization: agent.organization, agent: agent.name };
+    }
+    throw new CommandError(`there is no active agent ${id}`, 'latchkey-server agent list ORG');
+  },
+};
+
+export const agentCommands: readonly Command[] = [
+  command(agentCreate, {
+    words: 'agent create',
+    positionals: [newAgent],
+    doc: 'make an on-premise agent; its pk_live_ key is shown once',
+    prints: ['id', 'name', 'key'],
+    secret: 'key',
+  }),
+  command(agentKeyCreate, {
+    words: 'agent create-key',
+    positionals: [agentArgument],
+    doc: 'give an agent one more key, shown once; the older ones count until they are revoked',
+    prints: ['id', 'name', 'key'],
+    secret: 'key',
+  }),
+  listCommand(agentList, {
+    words: 'agent list',
+    positionals: [organizationArgument],
+    doc: 'list on-premise agents',
+    prints: [
+      'id',
+      'name',
+      { key: 'keyHint' },
+      'createdAt',
+      'lastUsedAt',
+      { expires_at: () => null },
+      'revokedAt',
+    ],
+    empty: 'no agents yet: latchkey-server agent create ORG/NAME',
+  }),
+  command(agentRevoke, {
+    words: 'agent revoke',
+    positionals: [activeAgent],
+    doc: 'revoke an agent and its keys at once',
+    prints: ['id', 'revokedAt'],
+  }),
+];

@@ -1,0 +1,214 @@
+import { z } from 'zod';
+
+import { fields, wholeNumber, words } from './fields.ts';
+import { organizationOperation, type Operation } from './operation.ts';
+import { exportAudit } from '#audit/export-audit';
+import { listAuditActions, listAuditEvents, type StoredAuditEvent } from '#db/audit';
+import { json, type Option } from '#config/option';
+import type { Input } from '#config/read-options';
+import { UsageError } from '#config/usage-error';
+import { administer, type Command, type Stores } from './command.ts';
+import { namedOrganization, requireUser } from './positionals.ts';
+import { printRows } from './print.ts';
+
+const mostALimit = 200;
+const path = '/organizations/{organization}/audit';
+
+/** By what an audit log is narrowed down. */
+export const auditFilter = {
+  actor: words(200).optional().describe('As `user:…`, `client:…`, `operator`'),
+  action: words(100).optional().describe('As `key.create`'),
+  target: words(400).optional(),
+  outcome: z.enum(['done', 'refused']).optional(),
+  from: wholeNumber().optional().describe('Not before, in seconds since 1970'),
+  until: wholeNumber().optional().describe('Before, in seconds since 1970'),
+};
+
+const auditEventViewSchema = z
+  .object({
+    id: z.string(),
+    at: fields.at,
+    actor: z.string(),
+    action: z.string(),
+    target: z.string().nullable(),
+    address: z.string().nullable(),
+    requestId: z.string().nullable(),
+    outcome: z.enum(['done', 'refused']),
+    times: z.int().describe('How often, where repetitions are counted'),
+  })
+  .meta({ id: 'AuditEvent' });
+
+export const auditRead = organizationOperation({
+  name: 'audit.read',
+  doc: 'Read what happened in an organization, the newest first',
+  route: { method: 'GET', path },
+  permission: 'audit.read',
+  input: z.strictObject({
+    organization: fields.organization,
+    ...auditFilter,
+    after: z
+      .string()
+      .regex(/^\d{1,12}-[\w]{1,64}$/, 'is not what an earlier answer said')
+      .optional()
+      .describe('The `next` of the answer before'),
+    limit: z.coerce.number().int().min(1).max(mostALimit).default(50),
+  }),
+  output: z.object({
+    items: z.array(auditEventViewSchema),
+    next: z.string().nullable().describe('What `after` must be for those that follow'),
+    actions: z.array(z.string()).describe('Every action that occurs'),
+  }),
+  async run({ after, limit, ...filter }, { organization }, { db }) {
+    const [at = '', id = ''] = after?.split('-') ?? [];
+    const found = await listAuditEvents(db, {
+      ...filter,
+      organization: organization.name,
+      after: after === undefined ? undefined : { at: Number(at), id },
+      limit: limit + 1,
+    });
+    const events = found.slice(0, limit);
+    const last = found.length > limit ? events.at(-1) : undefined;
+    const actions = await listAuditActions(db, organization.name);
+    return {
+      items: events.map(toAuditEventView),
+      next: last ? `${last.at}-${last.id}` : null,
+      actions,
+    };
+  },
+});
+
+/** Authorizes and records an export. The caller streams the data from `exportAudit`. */
+export const auditExport = organizationOperation({
+  name: 'audit.export',
+  doc: 'Take the record of an organization away as a file',
+  permission: 'audit.read',
+  input: z.strictObject({
+    organization: fields.organization,
+    ...auditFilter,
+    format: z.enum(['csv', 'jsonl']),
+  }),
+  output: z.object({}),
+  target: ({ format }) => format,
+  run: async () => ({}),
+});
+
+function toAuditEventView(event: StoredAuditEvent): z.output<typeof auditEventViewSchema> {
+  const { id, at, actor, action, target, address, requestId, outcome, times } = event;
+  return {
+    id,
+    at,
+    actor,
+    action,
+    target: target ?? null,
+    address: address ?? null,
+    requestId: requestId ?? null,
+    outcome,
+    times: times ?? 1,
+  };
+}
+
+export const auditOperations: readonly Operation[] = [auditRead, auditExport];
+
+const narrowed: readonly Option[] = [
+  {
+    name: 'actor',
+    value: 'WHO',
+    doc: 'an e-mail address, user:…, client:…, key:…, operator, system, anonymous',
+  },
+  { name: 'action', value: 'WHAT', doc: 'as key.create' },
+  { name: 'target', value: 'ON', doc: 'as key:key_…' },
+  { name: 'outcome', value: 'O', doc: 'done or refused' },
+  { name: 'from', value: 'DAY', doc: 'the first day, as 2026-11-20' },
+  { name: 'until', value: 'DAY', doc: 'the last day' },
+];
+const outcomes = ['done', 'refused'] as const;
+const daySeconds = 86_400;
+
+const listCommand: Command = {
+  words: 'audit list',
+  positionals: ['ORG'],
+  options: [
+    ...narrowed,
+    { name: 'limit', value: 'N', fallback: '50', doc: 'how many, up to 200' },
+    json,
+  ],
+  doc: 'show what happened in an organization, the newest first',
+  async run(input, { out, ...ports }) {
+    const { name: organization } = await namedOrganization(
+      input.positionals[0] ?? '',
+      ports.stores,
+    );
+    const wanted = {
+      organization,
+      ...(await filterOf(input, ports.stores)),
+      limit: input.must('limit'),
+    };
+    const { items } = await administer(auditRead, wanted, ports);
+    const rows = items.map((event) => ({
+      happened_at: event.at,
+      actor: event.actor,
+      action: event.action,
+      target: event.target,
+      address: event.address,
+      outcome: event.outcome,
+      times: event.times,
+    }));
+    printRows(rows, { json: input.flag('json'), empty: 'nothing like that happened here', out });
+  },
+};
+
+const exportCommand: Command = {
+  words: 'audit export',
+  positionals: ['ORG'],
+  options: [
+    ...narrowed,
+    { name: 'csv', doc: 'a table rather than one JSON document a line' },
+    { ...json, doc: 'one JSON document a line, as without' },
+  ],
+  doc: 'print the whole record of an organization, or a part of it',
+  async run(input, { out, ...ports }) {
+    const { name: organization } = await namedOrganization(
+      input.positionals[0] ?? '',
+      ports.stores,
+    );
+    const format = input.flag('csv') ? 'csv' : 'jsonl';
+    const filter = await filterOf(input, ports.stores);
+    await administer(auditExport, { organization, ...filter, format }, ports);
+    const query = { organization, ...filter };
+    for await (const piece of exportAudit(query, format, ports.stores)) {
+      piece.trimEnd().split(/\r?\n/).forEach(out);
+    }
+  },
+};
+
+/**
+ * @throws {UsageError}
+ * @throws {CommandError} if no person has the given address
+ */
+async function filterOf(input: Input, stores: Stores) {
+  const typed = input.text('outcome');
+  const outcome = outcomes.find((known) => known === typed);
+  if (typed !== undefined && !outcome) {
+    throw new UsageError(`--outcome '${typed}' is unknown`, `it is ${outcomes.join(' or ')}`);
+  }
+  const until = day('until', input);
+  const who = input.text('actor');
+  return {
+    actor: who?.includes('@') ? `user:${(await requireUser(who, stores)).id}` : who,
+    action: input.text('action'),
+    target: input.text('target'),
+    outcome,
+    from: day('from', input),
+    until: until === undefined ? undefined : until + daySeconds,
+  };
+}
+
+function day(name: string, input: Input): number | undefined {
+  const text = input.text(name);
+  if (text === undefined) return undefined;
+  const at = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
+  if (Number.isNaN(at)) throw new UsageError(`--${name} '${text}' is not a day, as 2026-11-20`);
+  return at / 1000;
+}
+
+export const auditCommands: readonly Command[] = [listCommand, exportCommand];

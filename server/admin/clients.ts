@@ -1,0 +1,528 @@
+import { z } from 'zod';
+
+import {
+  listClientSecrets,
+  type ClientSecret,
+  insertClientSecret,
+  revokeClientSecret,
+} from '#db/client-secrets';
+import {
+  findClient,
+  type ListedOAuthClient,
+  type OAuthClient,
+  listClients,
+  revokeClient,
+  updateClient,
+} from '#db/clients';
+import { allScopes } from '#oauth/scopes';
+import {
+  type AdministrationPorts,
+  organizationOperation,
+  personalOperation,
+  type Operation,
+} from './operation.ts';
+import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
+import { fields, readDays, readScope, surfaces } from './fields.ts';
+import { createClient, createKeyedClient } from '#oauth/create-credentials';
+import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
+import { ownServer, serverPath } from './paths.ts';
+import { hashSecret, mintSecret, secretHint } from '#oauth/secrets';
+import { readFileSync } from 'node:fs';
+
+import { CommandError, UsageError } from '#config/usage-error';
+import type { Db } from '#db/transaction';
+import { checkRedirectUri } from '#oauth/redirect-uris';
+import { command, listCommand, type Command } from './command.ts';
+import {
+  organizationIn,
+  organizationOrServerArgument,
+  serverArgument,
+  type Positional,
+} from './positionals.ts';
+
+/** The fields that name one client, and its path. */
+export const ofClient = { organization: fields.organization, clientId: fields.clientId };
+export const clientPath = '/organizations/{organization}/clients/{clientId}';
+
+/** An OAuth client as every surface shows it; `secretHint` is of its newest secret. */
+export const clientViewSchema = z
+  .object({
+    clientId: z.string(),
+    name: z.string(),
+    server: z.string().describe('The name of the server it is for'),
+    scopes: z.array(z.enum(allScopes)).describe('The most it may ever get'),
+    redirectUris: z.array(z.string()),
+    authentication: z
+      .enum(['secret', 'keys'])
+      .describe('What it proves itself with: a secret, or keys of its own (private_key_jwt)'),
+    secretHint: z
+      .string()
+      .nullable()
+      .describe('Prefix and last four characters of the newest secret'),
+    createdAt: fields.at,
+    lastUsedAt: fields.maybeAt,
+    revokedAt: fields.maybeAt,
+  })
+  .meta({ id: 'Client' });
+
+/** Times in seconds since 1970, `null` for what never was. */
+export type ClientView = z.output<typeof clientViewSchema>;
+
+/** A client as it is kept, as every surface shows it; never its secret or its keys. */
+export function toClientView(client: ListedOAuthClient): ClientView {
+  return {
+    clientId: client.id,
+    name: client.name,
+    server: client.serverPath?.split('/')[1] ?? '',
+    scopes: [...client.scopes],
+    redirectUris: [...client.redirectUris],
+    authentication: client.jwks === undefined ? 'secret' : 'keys',
+    secretHint: client.secretHint ?? null,
+    createdAt: client.createdAt,
+    lastUsedAt: client.lastUsedAt ?? null,
+    revokedAt: client.revokedAt ?? null,
+  };
+}
+
+/** A secret of a client as every surface shows it. */
+export const clientSecretViewSchema = z
+  .object({
+    id: z.string(),
+    hint: z.string().describe('Prefix and last four characters'),
+    createdAt: fields.at,
+    expiresAt: fields.maybeAt,
+    lastUsedAt: fields.maybeAt,
+    revokedAt: fields.maybeAt,
+  })
+  .meta({ id: 'ClientSecret' });
+
+/** A secret as it is kept, as every surface shows it: its hint, never itself. */
+export function toClientSecretView(secret: ClientSecret): z.output<typeof clientSecretViewSchema> {
+  return {
+    id: secret.id,
+    hint: secret.hint,
+    createdAt: secret.createdAt,
+    expiresAt: secret.expiresAt ?? null,
+    lastUsedAt: secret.lastUsedAt ?? null,
+    revokedAt: secret.revokedAt ?? null,
+  };
+}
+
+/**
+ * A client of this organization, its newest secret's hint beside it.
+ *
+ * @throws {AdministrationRefusal} `not_found`
+ */
+export async function ownClient(
+  organization: string,
+  clientId: string,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<OAuthClient & ListedOAuthClient> {
+  const client = await findClient(db, clientId);
+  if (client?.serverPath?.split('/')[0] !== organization) throw notFound('client');
+  const [newest] = await listClientSecrets(db, clientId);
+  return { ...client, secretHint: newest?.hint };
+}
+
+const privateMembers = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
+
+/** A JWK set of public keys. RFC 7517 §5 */
+export const jwksField = z
+  .object({
+    keys: z
+      .array(
+        z.looseObject({ kty: z.string() }).superRefine((key, context) => {
+          if (!privateMembers.some((member) => member in key)) return;
+          context.addIssue({
+            code: 'custom',
+            message: 'is a private or shared key: keep that to yourself, and give the public part',
+          });
+        }),
+      )
+      .min(1)
+      .max(20),
+  })
+  .meta({ id: 'Jwks' });
+
+/** The JWK set that a text holds, for `jwksField` to check; the text itself where it is no JSON. */
+export function jwksOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+const inOrganization = { organization: fields.organization };
+const target = ({ clientId }: { clientId: string }) => `client:${clientId}`;
+const sorts = { created_at: 'createdAt', name: 'name', last_used_at: 'lastUsedAt' } as const;
+
+export const clientList = organizationOperation({
+  name: 'client.list',
+  doc: 'List the OAuth clients of an organization or of one server',
+  route: { method: 'GET', path: '/organizations/{organization}/clients' },
+  permission: 'client.read',
+  input: z.strictObject({
+    ...inOrganization,
+    server: fields.server.optional(),
+    status: z.enum(['active', 'revoked']).optional(),
+    ...pageFields(['created_at', 'name', 'last_used_at'], { order: 'desc' }),
+  }),
+  output: pageOf(clientViewSchema),
+  async run(input, { organization }, ports) {
+    const { server, status } = input;
+    const serverId = server && (await ownServer(organization.name, server, ports)).id;
+    const query = { ...pageQuery(input), sort: sorts[input.sort], status, serverId };
+    const page = await listClients(ports.db, { ...query, organizationId: organization.id });
+    return toPageView(page, input, toClientView);
+  },
+});
+
+export const clientCreate = organizationOperation({
+  name: 'client.create',
+  doc: 'Make an OAuth client of a server; its secret is in this answer and never again',
+  route: {
+    method: 'POST',
+    path: `${serverPath}/clients`,
+    made: clientPath,
+  },
+  permission: 'client.manage',
+  input: z.strictObject({
+    ...inOrganization,
+    server: fields.server,
+    name: fields.name
+      .describe('Whom the client is for')
+      .register(surfaces, { option: { value: 'N' } }),
+    scopes: fields.scopes.describe('The most it may ever get').register(surfaces, {
+      option: {
+        name: 'scope',
+        value: 'S',
+        repeated: true,
+        doc: 'the most it may ever get, one scope each time',
+        read: readScope,
+      },
+    }),
+    redirectUris: fields.redirectUris
+      .default([])
+      .describe('Where consent may return to; the port of a loopback host is free')
+      .register(surfaces, {
+        option: {
+          name: 'redirect-uri',
+          value: 'U',
+          repeated: true,
+          doc: 'where consent may return to',
+          read: readRedirectUri,
+        },
+      }),
+    jwks: jwksField
+      .optional()
+      .describe('Its public keys (private_key_jwt), instead of a secret')
+      .register(surfaces, {
+        option: { value: 'FILE', doc: 'its public keys, instead of a secret', read: readJwks },
+      }),
+  }),
+  output: clientViewSchema
+    .extend({ clientSecret: z.string().nullable().describe('Shown this once; null with jwks') })
+    .meta({ id: 'CreatedClient' }),
+  target: (_, made) => made && target(made),
+  async run(input, { organization }, ports) {
+    const { name, scopes, redirectUris, jwks } = input;
+    const server = await ownServer(organization.name, input.server, ports);
+    const chosen = { name, serverId: server.id, scopes, redirectUris };
+    const made =
+      jwks === undefined
+        ? await createClient({ ...chosen, jwks: undefined }, ports)
+        : {
+            ...(await createKeyedClient({ ...chosen, jwks: JSON.stringify(jwks) }, ports)),
+            secret: null,
+          };
+    const client = await ownClient(organization.name, made.id, ports);
+    return { ...toClientView(client), clientSecret: made.secret };
+  },
+});
+
+export const clientRead = organizationOperation({
+  name: 'client.read',
+  doc: 'Read an OAuth client with the hints of its secrets',
+  route: { method: 'GET', path: clientPath },
+  permission: 'client.read',
+  input: z.strictObject(ofClient),
+  output: clientViewSchema,
+  run: async ({ clientId }, { organization }, ports) =>
+    toClientView(await ownClient(organization.name, clientId, ports)),
+});
+
+export const clientUpdate = organizationOperation({
+  name: 'client.update',
+  doc: 'Change an OAuth client; what is not given stays, and a scope taken away counts at the next call',
+  route: { method: 'PATCH', path: clientPath },
+  permission: 'client.manage',
+  input: z.strictObject({
+    ...ofClient,
+    name: fields.name.optional(),
+    scopes: fields.scopes.optional(),
+    redirectUris: fields.redirectUris.optional(),
+    jwks: jwksField.optional().describe('New public keys, for a client that has some'),
+  }),
+  output: clientViewSchema,
+  target,
+  async run({ clientId, name, scopes, redirectUris, jwks }, { organization }, ports) {
+    const client = await ownClient(organization.name, clientId, ports);
+    if (jwks && client.jwks === undefined) {
+      throw invalidField('jwks', 'is for a client that was made with keys; this one has secrets');
+    }
+    const changed = await updateClient(ports.db, clientId, {
+      ...(name !== undefined && { name }),
+      ...(scopes && { scopes }),
+      ...(redirectUris && { redirectUris }),
+      ...(jwks && { jwks: JSON.stringify(jwks) }),
+    });
+    if (!changed) throw new AdministrationRefusal('conflict', 'the client is revoked');
+    return toClientView(await ownClient(organization.name, clientId, ports));
+  },
+});
+
+export const clientRevoke = organizationOperation({
+  name: 'client.revoke',
+  doc: 'Revoke an OAuth client and every token that it has immediately; this cannot be undone',
+  route: { method: 'DELETE', path: clientPath },
+  permission: 'client.manage',
+  input: z.strictObject(ofClient),
+  output: clientViewSchema,
+  target,
+  async run({ clientId }, { organization }, ports) {
+    await ownClient(organization.name, clientId, ports);
+    if (!(await revokeClient(ports.db, clientId, ports.clock.now()))) {
+      throw new AdministrationRefusal('conflict', 'the client was revoked before');
+    }
+    return toClientView(await ownClient(organization.name, clientId, ports));
+  },
+});
+
+const mostSecrets = 5;
+const secondsADay = 86_400;
+const path = `${clientPath}/secrets`;
+
+export const clientSecretList = organizationOperation({
+  name: 'client.secrets',
+  doc: 'List the secrets of an OAuth client by their hints, the newest first',
+  route: { method: 'GET', path },
+  permission: 'client.read',
+  input: z.strictObject(ofClient),
+  output: z.object({ items: z.array(clientSecretViewSchema) }),
+  async run({ clientId }, { organization }, ports) {
+    await ownClient(organization.name, clientId, ports);
+    return { items: (await listClientSecrets(ports.db, clientId)).map(toClientSecretView) };
+  },
+});
+
+export const clientRotate = organizationOperation({
+  name: 'client.rotate',
+  doc: 'Give an OAuth client one more secret; the older ones count until they are revoked or expire',
+  route: { method: 'POST', path, made: path },
+  permission: 'client.manage',
+  input: z.strictObject({
+    ...ofClient,
+    expireOthersInDays: fields
+      .days(0, 90)
+      .optional()
+      .describe('When the older secrets end by themselves; 0 is at once, not given is never')
+      .register(surfaces, {
+        option: {
+          value: 'D',
+          doc: 'when the older secrets end, 0 for at once (default: when they are revoked)',
+          read: readDays(/^\d{1,2}$/),
+        },
+      }),
+  }),
+  output: clientSecretViewSchema
+    .extend({ clientId: z.string(), clientSecret: z.string().describe('Shown this once') })
+    .meta({ id: 'CreatedClientSecret' }),
+  target: ({ clientId }) => `client:${clientId}`,
+  async run({ clientId, expireOthersInDays: days }, { organization }, ports) {
+    const client = await ownClient(organization.name, clientId, ports);
+    if (client.jwks !== undefined) {
+      throw new AdministrationRefusal('conflict', 'the client proves itself by keys of its own');
+    }
+    if (client.revokedAt !== undefined) {
+      throw new AdministrationRefusal('conflict', 'the client is revoked');
+    }
+    const createdAt = ports.clock.now();
+    const clientSecret = mintSecret('secret_');
+    const hint = secretHint(clientSecret);
+    const id = await insertClientSecret(
+      ports.db,
+      { clientId, hint, createdAt, hash: hashSecret(clientSecret) },
+      {
+        most: mostSecrets,
+        othersExpireAt: days === undefined ? undefined : createdAt + days * secondsADay,
+      },
+    );
+    if (id === undefined) {
+      const why = `the client has ${mostSecrets} secrets that count: revoke one first`;
+      throw new AdministrationRefusal('conflict', why);
+    }
+    const unused = { expiresAt: null, lastUsedAt: null, revokedAt: null };
+    return { id, clientId, clientSecret, hint, createdAt, ...unused };
+  },
+});
+
+export const clientSecretRevoke = organizationOperation({
+  name: 'client.revoke-secret',
+  doc: 'Revoke one secret of an OAuth client immediately; this cannot be undone',
+  route: { method: 'DELETE', path: `${path}/{secretId}` },
+  permission: 'client.manage',
+  input: z.strictObject({ ...ofClient, secretId: z.string().max(100) }),
+  output: clientSecretViewSchema,
+  target: ({ clientId, secretId }) => `client:${clientId}/${secretId}`,
+  async run({ clientId, secretId }, { organization }, ports) {
+    await ownClient(organization.name, clientId, ports);
+    const find = async () =>
+      (await listClientSecrets(ports.db, clientId)).find(({ id }) => id === secretId);
+    if (!(await find())) throw notFound('secret');
+    if (!(await revokeClientSecret(ports.db, clientId, secretId, ports.clock.now()))) {
+      throw new AdministrationRefusal('conflict', 'the secret was revoked before');
+    }
+    const revoked = await find();
+    if (!revoked) throw notFound('secret');
+    return toClientSecretView(revoked);
+  },
+});
+
+export const registeredClientRevoke = personalOperation({
+  name: 'registered-client.revoke',
+  doc: 'Revoke a client that made itself known and belongs to no server; for the operator',
+  input: z.strictObject({ clientId: fields.clientId }),
+  output: z.object({ clientId: z.string(), revokedAt: fields.at }),
+  target: ({ clientId }) => `client:${clientId}`,
+  async run({ clientId }, { actor }, { db, clock }) {
+    // It may act for people of every organization, so none of them decides about it for the others.
+    if (actor.type !== 'operator') {
+      throw new AdministrationRefusal('forbidden', 'only the operator may do this');
+    }
+    const client = await findClient(db, clientId);
+    if (!client || client.serverId !== undefined) throw notFound('client');
+    if (!(await revokeClient(db, clientId, clock.now()))) {
+      throw new AdministrationRefusal('conflict', 'the client was revoked before');
+    }
+    return { clientId, revokedAt: clock.now() };
+  },
+});
+
+export const clientOperations: readonly Operation[] = [
+  clientList,
+  clientCreate,
+  clientRead,
+  clientUpdate,
+  clientRevoke,
+  clientSecretList,
+  clientRotate,
+  clientSecretRevoke,
+  registeredClientRevoke,
+];
+
+/** @throws {UsageError} */
+function readRedirectUri(uri: string, option: string): string {
+  const problem = checkRedirectUri(uri);
+  if (problem === undefined) return uri;
+  throw new UsageError(`--${option} '${uri}' ${problem}`);
+}
+
+/**
+ * The JWK set in a file.
+ *
+ * @throws {CommandError} when the file cannot be read
+ * @throws {UsageError} when it holds something else, or a private key
+ */
+function readJwks(file: string): unknown {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (cause) {
+    throw new CommandError(`--jwks ${file} cannot be read`, undefined, { cause });
+  }
+  const jwks = jwksOf(text);
+  const { success, error } = jwksField.safeParse(jwks);
+  if (success) return jwks;
+  const secret = error.issues.find(({ code }) => code === 'custom');
+  if (secret) throw new UsageError(`--jwks ${file}: ${secret.path.join('.')} ${secret.message}`);
+  throw new UsageError(`--jwks ${file} is not a JWK set: {"keys":[…]}`);
+}
+
+/** An active client, and the organization that it belongs to, if it belongs to one. @throws {CommandError} */
+async function findActiveClient(clientId: string, db: Db) {
+  const client = await findClient(db, clientId);
+  if (client && client.revokedAt === undefined) {
+    return { clientId, organization: client.serverPath?.split('/')[0] };
+  }
+  throw new CommandError(
+    `there is no active client ${clientId}`,
+    'latchkey-server client list ORG',
+  );
+}
+
+const activeClient: Positional = {
+  usage: 'ID',
+  async read(text, { stores }) {
+    const { clientId, organization } = await findActiveClient(text, stores.db);
+    return { clientId, ...(organization !== undefined && { organization }) };
+  },
+};
+
+const activeServerClient: Positional = {
+  usage: 'ID',
+  async read(text, { stores }) {
+    const { clientId, organization } = await findActiveClient(text, stores.db);
+    if (organization !== undefined) return { clientId, organization };
+    throw new CommandError(`the client ${clientId} made itself known, and looks after its secret`);
+  },
+};
+
+export const clientCommands: readonly Command[] = [
+  command(clientCreate, {
+    words: 'client create',
+    positionals: [serverArgument],
+    doc: 'make an OAuth client; its secret is shown once',
+    prints: [
+      'clientId',
+      'clientSecret',
+      'name',
+      // As they were typed.
+      { scopes: ({ scopes }, { given }) => given['scopes'] ?? scopes },
+    ],
+    secret: 'client_secret',
+  }),
+  listCommand(clientList, {
+    words: 'client list',
+    positionals: [organizationOrServerArgument],
+    doc: 'list OAuth clients',
+    always: { order: 'asc' },
+    prints: [
+      'clientId',
+      { client_secret: 'secretHint' },
+      'name',
+      { server: ({ server }, { given }) => `${organizationIn(given)}/${server}` },
+      'scopes',
+      'createdAt',
+      'lastUsedAt',
+      { expires_at: () => null },
+      'revokedAt',
+    ],
+    empty: 'no OAuth clients yet: latchkey-server client create ORG/SERVER --name N --scope S',
+  }),
+  command(clientRotate, {
+    words: 'client rotate',
+    positionals: [activeServerClient],
+    doc: 'give an OAuth client one more secret, shown once; the older ones count meanwhile',
+    prints: ['clientId', 'id', 'clientSecret'],
+    secret: 'client_secret',
+  }),
+  command(clientRevoke, {
+    words: 'client revoke',
+    positionals: [activeClient],
+    doc: 'revoke an OAuth client, and every token it has, at once',
+    instead: ({ organization }) =>
+      organization === undefined ? registeredClientRevoke : undefined,
+    prints: ['clientId', 'revokedAt'],
+  }),
+];

@@ -1,0 +1,289 @@
+import type { z } from 'zod';
+
+import type { PasswordHashing } from '#accounts/passwords';
+import { everyRefusal } from '#audit/counted-refusals';
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { json, type Option } from '#config/option';
+import type { Input } from '#config/read-options';
+import { CommandError, UsageError } from '#config/usage-error';
+import { surfaces, type FieldOption } from './fields.ts';
+import { operator, perform, type AdministrationPorts, type Operation } from './operation.ts';
+import { requireUser, type Positional } from './positionals.ts';
+import { printMade, printRows, type Cell } from './print.ts';
+import { AdministrationRefusal } from './refusal.ts';
+import { wireName } from './wire-names.ts';
+
+/** The stores that administrative commands work on, beside a running server or without one. */
+export interface Stores extends Omit<AdministrationPorts, 'clock' | 'refusals'> {
+  /** Writes everything to a new file, `EEXIST` where there is one. */
+  readonly backUp: (file: string) => void;
+}
+
+export interface CommandPorts {
+  readonly stores: Stores;
+  readonly clock: Clock;
+  /** Writes a line to stdout. */
+  readonly out: (line: string) => void;
+  /** A new password, typed twice on a terminal or piped in once. */
+  readonly readPassword: () => Promise<{ password: string; repeated: string }>;
+  readonly hashing: Pick<PasswordHashing, 'hash'>;
+}
+
+/** How a command is typed and told of. */
+export interface CommandFacts {
+  readonly words: string;
+  /** Names of the positional arguments, as the help shows them. */
+  readonly positionals: readonly string[];
+  readonly options: readonly Option[];
+  readonly doc: string;
+}
+
+/** An administrative command: `latchkey-server client create …`. */
+export interface Command extends CommandFacts {
+  readonly run: (input: Input, ports: CommandPorts) => Promise<void>;
+}
+
+/** What operations are performed with. */
+export type Ports = Pick<CommandPorts, 'stores' | 'clock'>;
+
+/**
+ * Does an operation as the operator of this machine, written down like everybody's.
+ *
+ * @throws {UsageError} for a value that was typed wrongly
+ * @throws {CommandError} for what cannot be done
+ */
+export async function administer<Fields extends z.ZodObject, Output extends z.ZodObject>(
+  operation: Operation<Fields, Output>,
+  input: Given,
+  { stores, clock }: Ports,
+): Promise<z.output<Output>> {
+  try {
+    return await perform(operation, input, operator, {
+      ...stores,
+      clock,
+      refusals: everyRefusal({ db: stores.db, clock }),
+    });
+  } catch (refusal) {
+    if (!(refusal instanceof AdministrationRefusal)) throw refusal;
+    if (refusal.code === 'invalid') throw new UsageError(refusal.message);
+    throw new CommandError(refusal.message, undefined, { cause: refusal });
+  }
+}
+
+/** Input of an operation, as a command line gives it. */
+export type Given = Readonly<Record<string, unknown>>;
+
+/** What is printed of a record: a field under its wire name, or, under a name of its own, a field or a value made of it. */
+type Printed<Row> = PrintedField<Row> | Readonly<Record<string, PrintedValue<Row>>>;
+type PrintedField<Row> = keyof Row & string;
+type PrintedValue<Row> =
+  | PrintedField<Row>
+  | ((row: Row, at: { readonly given: Given; readonly now: EpochSeconds }) => unknown);
+
+interface DerivedCommand<Row> {
+  readonly words: string;
+  readonly doc: string;
+  readonly positionals?: readonly Positional[];
+  /** What the operation is always asked besides. */
+  readonly always?: Given;
+  /** Options besides those of the operation's fields and `--json`. */
+  readonly options?: readonly Option[];
+  readonly prints: readonly Printed<Row>[];
+}
+
+/**
+ * A command that performs one operation: its options are the fields of the input that have one, and it prints fields of
+ * the output.
+ */
+export function command<
+  Fields extends z.ZodObject,
+  Output extends z.ZodObject,
+  Other extends z.ZodObject = Output,
+>(
+  operation: Operation<Fields, Output>,
+  {
+    prints,
+    secret,
+    instead,
+    hint,
+    ...derived
+  }: DerivedCommand<z.output<Output> | z.output<Other>> & {
+    /** The name of what is shown this once. */
+    readonly secret?: string;
+    /** The operation that is meant where the arguments turn out to name something else. */
+    readonly instead?: (given: Given) => Operation<z.ZodObject, Other> | undefined;
+    /** A next step for a person, behind what is printed. */
+    readonly hint?: (output: z.output<Output> | z.output<Other>, given: Given) => string;
+  },
+): Command {
+  return {
+    ...factsOf(operation, derived),
+    async run(input, { out, ...ports }) {
+      const given = await givenTo(operation, derived, input, ports);
+      const other = instead?.(given);
+      const output = await (other
+        ? administer(other, given, ports)
+        : administer(operation, given, ports));
+      const facts = printed(prints, output, { given, now: ports.clock.now() });
+      const isJson = input.flag('json');
+      const isShown = secret !== undefined && facts[secret] !== null;
+      printMade(facts, { json: isJson, out, ...(isShown && { secret }) });
+      if (hint && !isJson) out(`hint: ${hint(output, given)}`);
+    },
+  };
+}
+
+type ItemOf<Output extends z.ZodObject> =
+  z.output<Output> extends { items: readonly (infer Item)[] } ? Item : never;
+
+/** A command that prints all that an operation lists. */
+export function listCommand<Fields extends z.ZodObject, Output extends z.ZodObject>(
+  operation: Operation<Fields, Output>,
+  {
+    prints,
+    empty,
+    ...derived
+  }: DerivedCommand<ItemOf<Output>> & {
+    /** Printed when there is nothing. */
+    readonly empty: string | ((given: Given) => string);
+  },
+): Command {
+  return {
+    ...factsOf(operation, derived),
+    async run(input, { out, ...ports }) {
+      const given = await givenTo(operation, derived, input, ports);
+      const at = { given, now: ports.clock.now() };
+      const items = await administerList(operation, given, ports);
+      const rows = items.map((item) => printed(prints, item, at));
+      const words = typeof empty === 'string' ? empty : empty(given);
+      printRows(rows, { json: input.flag('json'), empty: words, out });
+    },
+  };
+}
+
+/** All that a list has, its pages put together. */
+export async function administerList<Fields extends z.ZodObject, Output extends z.ZodObject>(
+  operation: Operation<Fields, Output>,
+  input: Given,
+  ports: Ports,
+): Promise<ItemOf<Output>[]> {
+  const { shape } = operation.output;
+  const items: ItemOf<Output>[] = [];
+  let next: Given | undefined = 'total' in shape ? { page: 1 } : {};
+  while (next) {
+    const limit = 'total' in shape || 'next' in shape ? { limit: 200 } : {};
+    const part: Given = await administer(operation, { ...input, ...limit, ...next }, ports);
+    const found = part['items'];
+    if (!isListOf<ItemOf<Output>>(found)) throw new TypeError(`${operation.name} lists no items`);
+    items.push(...found);
+    next = nextPart(part, items.length);
+  }
+  return items;
+}
+
+function isListOf<Item>(value: unknown): value is Item[] {
+  return Array.isArray(value);
+}
+
+/** How the part of a list behind this one is asked for. */
+function nextPart({ items, total, page, next }: Given, count: number): Given | undefined {
+  if (typeof next === 'string') return { after: next };
+  if (typeof total !== 'number' || typeof page !== 'number') return undefined;
+  const isLast = count >= total || (Array.isArray(items) && items.length === 0);
+  return isLast ? undefined : { page: page + 1 };
+}
+
+function factsOf(
+  { input }: Pick<Operation, 'input'>,
+  { words, doc, positionals = [], options = [] }: Omit<DerivedCommand<never>, 'prints'>,
+): CommandFacts {
+  const ofFields = optionsOf(input).map(({ option }) => option);
+  return {
+    words,
+    doc,
+    positionals: positionals.map(({ usage }) => usage),
+    options: [...ofFields, ...options, json],
+  };
+}
+
+/** The options of an input's fields, in their order. */
+function optionsOf({
+  shape,
+}: z.ZodObject): (Pick<FieldOption, 'read' | 'isPerson'> & { field: string; option: Option })[] {
+  return Object.entries<z.ZodType>(shape).flatMap(([field, schema]) => {
+    const meta = surfaces.get(schema)?.option;
+    if (!meta) return [];
+    const { name = optionName(field), doc = uncapitalized(schema.description ?? '') } = meta;
+    const { read, isPerson, ...facts } = meta;
+    const isRequired = meta.fallback === undefined && !schema.safeParse(undefined).success;
+    const option = { ...facts, name, doc, ...(isRequired && { required: true }) };
+    return [{ field, option, ...(read && { read }), ...(isPerson && { isPerson }) }];
+  });
+}
+
+/** `expires-in-days` for `expiresInDays`. */
+function optionName(field: string): string {
+  return field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+function uncapitalized(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1);
+}
+
+/** @throws {UsageError} @throws {CommandError} */
+async function givenTo(
+  operation: Pick<Operation, 'input'>,
+  { positionals = [], always }: Pick<DerivedCommand<never>, 'positionals' | 'always'>,
+  input: Input,
+  ports: Ports,
+): Promise<Given> {
+  const given: Record<string, unknown> = {
+    ...always,
+    ...(await givenOptions(operation.input, input, ports)),
+  };
+  for (const [index, { read }] of positionals.entries()) {
+    Object.assign(given, await read(input.positionals[index] ?? '', ports, given));
+  }
+  return given;
+}
+
+/** The fields for which an option was given. @throws {UsageError} @throws {CommandError} */
+async function givenOptions(fields: z.ZodObject, input: Input, ports: Ports): Promise<Given> {
+  const given: Record<string, unknown> = {};
+  for (const { field, option, read = (text: string) => text, isPerson } of optionsOf(fields)) {
+    const { name, value, repeated } = option;
+    if (value === undefined) {
+      if (input.flag(name)) given[field] = read('', name);
+      continue;
+    }
+    const texts = input.list(name);
+    const typed = isPerson
+      ? await Promise.all(texts.map(async (text) => (await requireUser(text, ports.stores)).id))
+      : texts.map((text) => read(text, name));
+    if (typed.length > 0) given[field] = repeated ? [...new Set(typed)] : typed[0];
+  }
+  return given;
+}
+
+/** The facts that are printed of a record. */
+export function printed<Row>(
+  prints: readonly Printed<Row>[],
+  row: Row,
+  at: { readonly given: Given; readonly now: EpochSeconds },
+): Record<string, Cell> {
+  const columns = prints.flatMap((one): (readonly [string, PrintedValue<Row>])[] =>
+    typeof one === 'string' ? [[wireName(one), one]] : Object.entries(one),
+  );
+  return Object.fromEntries(
+    columns.map(([name, value]) => [
+      name,
+      cellOf(typeof value === 'function' ? value(row, at) : row[value]),
+    ]),
+  );
+}
+
+function cellOf(value: unknown): Cell {
+  if (value === null || typeof value === 'string' || typeof value === 'number') return value;
+  if (Array.isArray(value)) return value.map(String);
+  throw new TypeError('only texts, numbers and lists of texts are printed');
+}

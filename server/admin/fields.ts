@@ -1,0 +1,117 @@
+import { z } from 'zod';
+
+import type { Option } from '#config/option';
+import { UsageError } from '#config/usage-error';
+import { checkRedirectUri } from '#oauth/redirect-uris';
+import { allScopes, isScope, type Scope } from '#oauth/scopes';
+import { slugPattern, slugRule } from '#organizations/slug';
+
+/** How commands take a field. It is required where the schema requires it and there is no fallback. */
+export interface FieldOption extends Partial<Omit<Option, 'required'>> {
+  /** What a text stands for; itself unless given, '' for a flag. `name` is the option's. @throws {UsageError} */
+  readonly read?: (text: string, name: string) => unknown;
+  /** Whether the text is the address of a person, whose id the field is. */
+  readonly isPerson?: boolean;
+}
+
+/** How forms take a field. */
+export type FieldControl = {
+  /** The name of the control, if it is not the field's. */
+  readonly name?: string;
+  readonly label: string;
+  /** What an error begins with, such as `The name`; the label unless given. */
+  readonly subject?: string;
+  readonly help?: string;
+} & (
+  | { readonly kind: 'text'; readonly attributes?: Readonly<Record<string, string>> }
+  /** One of these, at first `chosen` or the first; an empty value omits the field. */
+  | {
+      readonly kind: 'select';
+      readonly chosen?: string;
+      readonly choices: readonly { readonly value: string; readonly text: string }[];
+    }
+  /** Scopes, each in words. */
+  | { readonly kind: 'scopes'; readonly chosen: readonly Scope[] }
+);
+
+/**
+ * What commands and forms need of an operation's field besides its schema. A registry of its own, because what zod keeps
+ * with `meta` goes into the OpenAPI document.
+ */
+export const surfaces = z.registry<{
+  readonly option?: FieldOption;
+  readonly control?: FieldControl;
+}>();
+
+const slug = z.string().regex(slugPattern, slugRule);
+
+/** A text of one line that a person typed, in any script. */
+export function words(most: number) {
+  return z
+    .string()
+    .trim()
+    .max(most)
+    .regex(/^\P{Cc}*$/u, 'may hold no line break or other control character');
+}
+
+/**
+ * A whole number; a form and a query send it as text. What stands for nothing elsewhere, as `null` or an empty text, is
+ * no zero here: a secret that ends in no days ends at once.
+ */
+export function wholeNumber(least?: number, most?: number) {
+  const number = (value: unknown) =>
+    typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
+  const { MIN_SAFE_INTEGER, MAX_SAFE_INTEGER } = Number;
+  return z.preprocess(
+    number,
+    z
+      .int()
+      .min(least ?? MIN_SAFE_INTEGER)
+      .max(most ?? MAX_SAFE_INTEGER),
+  );
+}
+
+/** Fields that mean the same wherever they stand. */
+export const fields = {
+  organization: slug.describe('The name of the organization'),
+  server: slug.describe('The name of the server'),
+  agent: slug.describe('The name of the agent'),
+  slug,
+  name: words(200).min(1),
+  clientId: z.string().max(2000),
+  keyId: z.string().max(100),
+  scopes: z
+    .array(z.enum(allScopes))
+    .min(1)
+    .transform((scopes) => allScopes.filter((scope) => scopes.includes(scope))),
+  redirectUris: z
+    .array(
+      z
+        .string()
+        .max(2000)
+        .superRefine((uri, context) => {
+          const problem = checkRedirectUri(uri);
+          if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
+        }),
+    )
+    .max(50)
+    .transform((uris) => [...new Set(uris)]),
+  /** Days from now. */
+  days: (least: number, most: number) => wholeNumber(least, most),
+  at: z.int().describe('Seconds since 1970'),
+  maybeAt: z.int().nullable().describe('Seconds since 1970'),
+} as const;
+
+/** @throws {UsageError} for a scope that is unknown */
+export function readScope(word: string, option: string): Scope {
+  if (isScope(word)) return word;
+  throw new UsageError(`--${option} '${word}' is unknown`, `scopes are ${allScopes.join(', ')}`);
+}
+
+/** Reads days, `pattern` being what may be typed. */
+export function readDays(pattern: RegExp) {
+  return (text: string, option: string): number => {
+    if (pattern.test(text)) return Number(text);
+    throw new UsageError(`--${option} '${text}' is not a number of days`);
+  };
+}

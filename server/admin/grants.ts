@@ -1,0 +1,124 @@
+import { z } from 'zod';
+
+import { deleteConsents } from '#db/consents';
+import { findGrant, listGrants, revokeGrant, type ListedGrant } from '#db/grants';
+import { allScopes } from '#oauth/scopes';
+import { AdministrationRefusal, notFound } from './refusal.ts';
+import { fields, surfaces } from './fields.ts';
+import { organizationOperation, type Operation } from './operation.ts';
+import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
+import { command, listCommand, type Command } from './command.ts';
+import { organizationArgument, textArgument } from './positionals.ts';
+
+const inOrganization = { organization: fields.organization };
+const path = '/organizations/{organization}/grants';
+
+const grantViewSchema = z
+  .object({
+    id: z.string(),
+    userId: z.string(),
+    email: z.string(),
+    clientId: z.string(),
+    client: z.string(),
+    isOpenClient: z.boolean().describe('Whether the application made itself known'),
+    server: z.string().describe('`organization/server`'),
+    scopes: z.array(z.enum(allScopes)),
+    createdAt: fields.at,
+    expiresAt: fields.at,
+  })
+  .meta({ id: 'Grant' });
+
+export const grantList = organizationOperation({
+  name: 'grant.list',
+  doc: 'List what the people of an organization allowed applications to do',
+  route: { method: 'GET', path },
+  permission: 'grants.read',
+  input: z.strictObject({
+    ...inOrganization,
+    userId: z
+      .string()
+      .max(100)
+      .optional()
+      .register(surfaces, {
+        option: {
+          name: 'user',
+          value: 'EMAIL',
+          doc: 'only what this person allowed',
+          isPerson: true,
+        },
+      }),
+    ...pageFields(['created_at'], { order: 'desc' }),
+  }),
+  output: pageOf(grantViewSchema),
+  async run(input, { organization }, { db, clock }) {
+    const { text, limit, offset } = pageQuery(input);
+    const query = { organizationId: organization.id, userId: input.userId, text, limit, offset };
+    return toPageView(await listGrants(db, { ...query, now: clock.now() }), input, toGrantView);
+  },
+});
+
+export const grantRead = organizationOperation({
+  name: 'grant.read',
+  doc: 'Read what a person allowed an application',
+  route: { method: 'GET', path: `${path}/{grantId}` },
+  permission: 'grants.read',
+  input: z.strictObject({ ...inOrganization, grantId: z.string().max(100) }),
+  output: grantViewSchema,
+  async run({ grantId }, { organization: { id: organizationId } }, { db, clock }) {
+    const query = { organizationId, grantId, now: clock.now(), limit: 1, offset: 0 };
+    const [grant] = (await listGrants(db, query)).items;
+    if (!grant) throw notFound('grant');
+    return toGrantView(grant);
+  },
+});
+
+export const grantWithdraw = organizationOperation({
+  name: 'grant.withdraw',
+  doc: 'Take back what a person allowed an application; its tokens count no more',
+  route: { method: 'DELETE', path: `${path}/{grantId}` },
+  permission: 'grants.manage',
+  input: z.strictObject({ ...inOrganization, grantId: z.string().max(100) }),
+  output: z.object({ id: z.string() }),
+  target: ({ grantId }) => grantId,
+  async run({ grantId: id }, { organization }, { db, clock }) {
+    const grant = await findGrant(db, id);
+    if (grant?.serverPath.split('/')[0] !== organization.name) throw notFound('grant');
+    await deleteConsents(db, grant);
+    if (await revokeGrant(db, id, clock.now())) return { id };
+    throw new AdministrationRefusal('conflict', 'it was taken back before');
+  },
+});
+
+function toGrantView(grant: ListedGrant): z.output<typeof grantViewSchema> {
+  return {
+    id: grant.id,
+    userId: grant.userId,
+    email: grant.email,
+    clientId: grant.clientId,
+    client: grant.clientName,
+    isOpenClient: grant.isOpenClient,
+    server: grant.serverPath,
+    scopes: [...grant.scopes],
+    createdAt: grant.createdAt,
+    expiresAt: grant.expiresAt,
+  };
+}
+
+export const grantOperations: readonly Operation[] = [grantList, grantRead, grantWithdraw];
+
+/** The command line calls them consents, as people do. */
+export const grantCommands: readonly Command[] = [
+  listCommand(grantList, {
+    words: 'consent list',
+    positionals: [organizationArgument],
+    doc: 'list what the people of an organization allowed applications to do',
+    prints: ['id', { user: 'email' }, 'client', 'server', 'scopes', 'createdAt', 'expiresAt'],
+    empty: 'no person allows an application anything now',
+  }),
+  command(grantWithdraw, {
+    words: 'consent withdraw',
+    positionals: [organizationArgument, textArgument('ID', 'grantId')],
+    doc: 'take back what a person allowed an application, at once',
+    prints: ['id', { revoked_at: (_, { now }) => now }],
+  }),
+];

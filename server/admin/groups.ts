@@ -1,0 +1,414 @@
+import { z } from 'zod';
+
+import { type AdministrationPorts, organizationOperation, type Operation } from './operation.ts';
+import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
+import { fields, surfaces, words } from './fields.ts';
+import {
+  listGroups,
+  insertGroup,
+  deleteGroup,
+  listGroupMappings,
+  listGroupMembers,
+  renameGroup,
+  insertGroupMapping,
+  insertGroupMember,
+  removeGroupMapping,
+  removeGroupMember,
+  listGroupsOfServer,
+  setGroupsOfServer,
+} from '#db/groups';
+import { randomBase62 } from '#oauth/secrets';
+import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
+import { json } from '#config/option';
+import { CommandError } from '#config/usage-error';
+import { administer, command, listCommand, type Command, type Ports } from './command.ts';
+import {
+  namedOrganization,
+  namedServer,
+  organizationArgument,
+  organizationIn,
+  personArgument,
+  textArgument,
+  type Positional,
+} from './positionals.ts';
+import { printMade } from './print.ts';
+
+/** The fields that name one group, its path, and what the audit log calls it. */
+export const ofGroup = { organization: fields.organization, groupId: z.string().max(100) };
+export const groupsPath = '/organizations/{organization}/groups';
+export const groupPath = `${groupsPath}/{groupId}`;
+export function groupTarget({ groupId }: { readonly groupId: string }): string {
+  return `group:${groupId}`;
+}
+
+/** What a person calls a group. */
+export const groupName = words(100).min(1);
+
+/** A group as every surface shows it. */
+export const groupViewSchema = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    members: z.int().describe('How many people are in it'),
+    servers: z.array(z.string()).describe('The servers that it opens'),
+    createdAt: fields.at,
+  })
+  .meta({ id: 'Group' });
+
+/** `members` is a number; `servers` are names. */
+export type GroupView = z.output<typeof groupViewSchema>;
+
+/** The groups of an organization. */
+export async function listGroupViews(
+  organizationId: string,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<GroupView[]> {
+  const list = await listGroups(db, organizationId);
+  return list.map(({ id, name, memberCount, servers, createdAt }) => {
+    return { id, name, members: memberCount, servers: [...servers], createdAt };
+  });
+}
+
+/** A group of this organization. @throws {AdministrationRefusal} `not_found` */
+export async function ownGroup(
+  organizationId: string,
+  groupId: string,
+  ports: Pick<AdministrationPorts, 'db'>,
+): Promise<GroupView> {
+  const groups = await listGroupViews(organizationId, ports);
+  const group = groups.find(({ id }) => id === groupId);
+  if (group) return group;
+  throw notFound('group');
+}
+
+const inOrganization = { organization: fields.organization };
+
+export const groupList = organizationOperation({
+  name: 'group.list',
+  doc: 'List the groups of an organization',
+  route: { method: 'GET', path: groupsPath },
+  permission: 'people.read',
+  input: z.strictObject(inOrganization),
+  output: z.object({ items: z.array(groupViewSchema) }),
+  run: async (_input, { organization }, ports) => ({
+    items: await listGroupViews(organization.id, ports),
+  }),
+});
+
+export const groupRead = organizationOperation({
+  name: 'group.read',
+  doc: 'Read a group with its members and the provider’s groups that are mapped to it',
+  route: { method: 'GET', path: groupPath },
+  permission: 'people.read',
+  input: z.strictObject(ofGroup),
+  output: groupViewSchema
+    .extend({
+      people: z.array(
+        z.object({
+          id: z.string(),
+          email: z.string(),
+          source: z.enum(['hand', 'provider']).describe('Who put them there'),
+        }),
+      ),
+      externalNames: z.array(z.string()),
+    })
+    .meta({ id: 'GroupWithMembers' }),
+  async run({ groupId }, { organization }, ports) {
+    const group = await ownGroup(organization.id, groupId, ports);
+    const mappings = await listGroupMappings(ports.db, organization.id);
+    const people = await listGroupMembers(ports.db, groupId);
+    return {
+      ...group,
+      people: people.map(({ userId, email, source }) => ({ id: userId, email, source })),
+      externalNames: mappings
+        .filter((mapping) => mapping.groupId === groupId)
+        .map(({ externalName }) => externalName),
+    };
+  },
+});
+
+export const groupCreate = organizationOperation({
+  name: 'group.create',
+  doc: 'Make a group',
+  route: { method: 'POST', path: groupsPath },
+  permission: 'people.manage',
+  input: z.strictObject({
+    ...inOrganization,
+    name: groupName.clone().register(surfaces, {
+      control: {
+        kind: 'text',
+        label: 'Name',
+        subject: 'The name',
+        attributes: { maxlength: '100', autocomplete: 'off' },
+      },
+    }),
+  }),
+  output: groupViewSchema,
+  target: (_, made) => made && groupTarget({ groupId: made.id }),
+  async run({ name }, { organization }, ports) {
+    const id = `group_${randomBase62(16)}`;
+    const made = { id, organizationId: organization.id, name, createdAt: ports.clock.now() };
+    if (!(await insertGroup(ports.db, made))) throw taken();
+    return ownGroup(organization.id, id, ports);
+  },
+});
+
+export const groupRename = organizationOperation({
+  name: 'group.rename',
+  doc: 'Give a group another name',
+  route: { method: 'PATCH', path: groupPath },
+  permission: 'people.manage',
+  input: z.strictObject({ ...ofGroup, name: groupName }),
+  output: groupViewSchema,
+  target: groupTarget,
+  async run({ groupId, name }, { organization }, ports) {
+    await ownGroup(organization.id, groupId, ports);
+    if (!(await renameGroup(ports.db, organization.id, groupId, name))) throw taken();
+    return ownGroup(organization.id, groupId, ports);
+  },
+});
+
+export const groupDelete = organizationOperation({
+  name: 'group.delete',
+  doc: 'Remove a group that no server is kept to',
+  route: { method: 'DELETE', path: groupPath },
+  permission: 'people.manage',
+  input: z.strictObject(ofGroup),
+  output: groupViewSchema,
+  target: groupTarget,
+  async run({ groupId }, { organization }, ports) {
+    const group = await ownGroup(organization.id, groupId, ports);
+    if ((await deleteGroup(ports.db, organization.id, groupId)) === 'done') return group;
+    const why =
+      'a server is kept to this group: choose others there first, or open it to everybody';
+    throw new AdministrationRefusal('conflict', why);
+  },
+});
+
+function taken(): AdministrationRefusal {
+  return new AdministrationRefusal('conflict', 'there is a group of that name already');
+}
+
+/** What both changes of one member have in common. */
+const ofMember = {
+  permission: 'people.manage',
+  input: z.strictObject({ ...ofGroup, userId: z.string().max(100) }),
+  output: groupViewSchema,
+  target: ({ groupId, userId }: { groupId: string; userId: string }) =>
+    `${groupTarget({ groupId })} user:${userId}`,
+} as const;
+const memberPath = `${groupPath}/people/{userId}`;
+
+export const groupAddMember = organizationOperation({
+  name: 'group.add-member',
+  doc: 'Put a member of the organization into a group',
+  route: { method: 'POST', path: memberPath },
+  ...ofMember,
+  async run({ groupId, userId }, { organization }, ports) {
+    await ownGroup(organization.id, groupId, ports);
+    const isAdded = await insertGroupMember(ports.db, organization.id, groupId, userId);
+    if (!isAdded) throw notFound('person');
+    return ownGroup(organization.id, groupId, ports);
+  },
+});
+
+export const groupRemoveMember = organizationOperation({
+  name: 'group.remove-member',
+  doc: 'Remove a person who was added to a group by hand; access through the group ends immediately',
+  route: { method: 'DELETE', path: memberPath },
+  ...ofMember,
+  async run({ groupId, userId }, { organization }, ports) {
+    await ownGroup(organization.id, groupId, ports);
+    const isRemoved = await removeGroupMember(ports.db, organization.id, groupId, userId);
+    if (!isRemoved) throw notFound('person');
+    return ownGroup(organization.id, groupId, ports);
+  },
+});
+
+/** What both changes of one mapping have in common. */
+const ofMapping = {
+  permission: 'people.manage',
+  input: z.strictObject({ ...ofGroup, externalName: words(256).min(1) }),
+  output: groupViewSchema,
+  target: ({ groupId, externalName }: { groupId: string; externalName: string }) =>
+    `${groupTarget({ groupId })} ${externalName}`,
+} as const;
+const mappingsPath = `${groupPath}/external-names`;
+
+export const groupMap = organizationOperation({
+  name: 'group.map',
+  doc: 'Map a group of the OpenID provider to a group here',
+  route: { method: 'POST', path: mappingsPath },
+  ...ofMapping,
+  async run({ groupId, externalName }, { organization }, ports) {
+    await ownGroup(organization.id, groupId, ports);
+    await insertGroupMapping(ports.db, organization.id, externalName, groupId);
+    return ownGroup(organization.id, groupId, ports);
+  },
+});
+
+export const groupUnmap = organizationOperation({
+  name: 'group.unmap',
+  doc: 'End a mapping; who was in the group by it alone is in it no more',
+  route: { method: 'POST', path: `${mappingsPath}/remove` },
+  ...ofMapping,
+  async run({ groupId, externalName }, { organization }, ports) {
+    await ownGroup(organization.id, groupId, ports);
+    const isRemoved = await removeGroupMapping(ports.db, organization.id, externalName, groupId);
+    if (!isRemoved) throw notFound('mapping');
+    return ownGroup(organization.id, groupId, ports);
+  },
+});
+
+const serverGroupsViewSchema = z
+  .object({
+    server: z.string(),
+    groups: z.array(z.object({ id: z.string(), name: z.string() })),
+  })
+  .meta({ id: 'ServerGroups' });
+const path = `${serverPath}/groups`;
+
+export const serverGroupsRead = organizationOperation({
+  name: 'server.groups',
+  doc: 'Read which groups may use a server; none means every member',
+  route: { method: 'GET', path },
+  permission: 'server.read',
+  input: z.strictObject(ofServer),
+  output: serverGroupsViewSchema,
+  async run({ server }, { organization }, ports) {
+    const { id } = await ownServer(organization.name, server, ports);
+    return { server, groups: await listGroupsOfServer(ports.db, id) };
+  },
+});
+
+export const serverGroupsSet = organizationOperation({
+  name: 'server.set-groups',
+  doc: 'Keep a server to some groups, or open it to every member; members outside the groups lose access immediately',
+  route: { method: 'PATCH', path },
+  permission: 'server.manage',
+  input: z.strictObject({ ...ofServer, groupIds: z.array(ofGroup.groupId).max(100) }),
+  output: serverGroupsViewSchema,
+  target: serverTarget,
+  async run({ server, groupIds }, { organization }, ports) {
+    const { id } = await ownServer(organization.name, server, ports);
+    const isSet = await setGroupsOfServer(ports.db, id, groupIds);
+    if (!isSet) throw invalidField('groupIds', 'names a group that is not there');
+    return { server, groups: await listGroupsOfServer(ports.db, id) };
+  },
+});
+
+export const groupOperations: readonly Operation[] = [
+  groupList,
+  groupRead,
+  groupCreate,
+  groupRename,
+  groupDelete,
+  groupAddMember,
+  groupRemoveMember,
+  groupMap,
+  groupUnmap,
+];
+
+export const serverGroupOperations: readonly Operation[] = [serverGroupsRead, serverGroupsSet];
+
+/** The ids of groups that a person called by their names, or by their ids. @throws {CommandError} */
+export async function findGroups(
+  organization: string,
+  wanted: readonly string[],
+  ports: Ports,
+): Promise<string[]> {
+  await namedOrganization(organization, ports.stores);
+  if (wanted.length === 0) return [];
+  const { items } = await administer(groupList, { organization }, ports);
+  return wanted.map((text) => {
+    const found = items.find(({ id, name }) => id === text || name === text);
+    if (found) return found.id;
+    const hint = `latchkey-server group list ${organization}`;
+    throw new CommandError(`there is no group '${text}' in ${organization}`, hint);
+  });
+}
+
+const groupArgument: Positional = {
+  usage: 'GROUP',
+  async read(text, ports, given) {
+    const [groupId] = await findGroups(organizationIn(given), [text], ports);
+    return { groupId };
+  },
+};
+const memberArguments = [organizationArgument, groupArgument, personArgument];
+const mappingArguments = [
+  organizationArgument,
+  groupArgument,
+  textArgument('EXTERNAL', 'externalName'),
+];
+
+export const groupCommands: readonly Command[] = [
+  command(groupCreate, {
+    words: 'group create',
+    positionals: [organizationArgument, textArgument('NAME', 'name')],
+    doc: 'make a group of people',
+    prints: ['id', 'name'],
+  }),
+  listCommand(groupList, {
+    words: 'group list',
+    positionals: [organizationArgument],
+    doc: 'list the groups of an organization, and the servers that they open',
+    prints: ['id', 'name', 'members', 'servers', 'createdAt'],
+    empty: (given) => `no groups yet: latchkey-server group create ${organizationIn(given)} NAME`,
+  }),
+  command(groupAddMember, {
+    words: 'group add',
+    positionals: memberArguments,
+    doc: 'put a member into a group',
+    prints: ['id', 'name', 'members'],
+  }),
+  command(groupRemoveMember, {
+    words: 'group take-out',
+    positionals: memberArguments,
+    doc: 'take a person out of a group; what they use through it ends at once',
+    prints: ['id', 'name', 'members'],
+  }),
+  command(groupMap, {
+    words: 'group map',
+    positionals: mappingArguments,
+    doc: 'map a group of the OpenID provider to a group here',
+    prints: ['id', 'name', 'members'],
+  }),
+  command(groupUnmap, {
+    words: 'group unmap',
+    positionals: mappingArguments,
+    doc: 'end such a mapping',
+    prints: ['id', 'name', 'members'],
+  }),
+  command(groupDelete, {
+    words: 'group delete',
+    positionals: [organizationArgument, groupArgument],
+    doc: 'remove a group that no server is kept to',
+    prints: ['id', 'name'],
+  }),
+];
+
+export const serverSetGroups: Command = {
+  words: 'server set-groups',
+  positionals: ['ORG/SERVER'],
+  options: [
+    {
+      name: 'group',
+      value: 'GROUP',
+      repeated: true,
+      doc: 'who may use it; none opens it to everybody',
+    },
+    json,
+  ],
+  doc: 'keep a server to some groups, or open it to every member',
+  async run(input, { out, ...ports }) {
+    const { organization, name: server } = await namedServer(
+      input.positionals[0] ?? '',
+      ports.stores,
+    );
+    const groupIds = await findGroups(organization, input.list('group'), ports);
+    const { groups } = await administer(serverGroupsSet, { organization, server, groupIds }, ports);
+    const names = groups.map(({ name }) => name);
+    printMade({ name: server, groups: names }, { json: input.flag('json'), out });
+  },
+};

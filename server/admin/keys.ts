@@ -1,0 +1,381 @@
+import { z } from 'zod';
+
+import type { EpochSeconds } from '#clock/clock';
+import { CommandError } from '#config/usage-error';
+import { findKey, listKeys, revokeKey, type PlacedApiKey } from '#db/keys';
+import { createKey } from '#oauth/create-credentials';
+import { allScopes, defaultKeyScopes } from '#oauth/scopes';
+import { command, listCommand, type Command, type Stores } from './command.ts';
+import { fields, readDays, readScope, surfaces } from './fields.ts';
+import { organizationOperation, type AdministrationPorts, type Operation } from './operation.ts';
+import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
+import { agentPath, ofAgent, ownAgent } from './paths.ts';
+import {
+  organizationIn,
+  organizationOrServerArgument,
+  serverArgument,
+  type Positional,
+} from './positionals.ts';
+import { AdministrationRefusal, notFound } from './refusal.ts';
+import { ownServer, serverPath } from './paths.ts';
+
+const secondsADay = 86_400;
+const mostDays = 99_999;
+
+/** A key as every surface shows it; times in seconds since 1970, `null` for what never was. */
+export type KeyView = z.output<typeof keyViewSchema>;
+export const keyViewSchema = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    server: z.string().nullable().describe('The server that it opens'),
+    agent: z.string().nullable().describe('The agent that it is for'),
+    hint: z.string().describe('Prefix and last four characters'),
+    scopes: z.array(z.enum(allScopes)),
+    status: z.enum(['active', 'expired', 'revoked']),
+    ageDays: z.int().describe('Whole days since it was made'),
+    createdAt: fields.at,
+    expiresAt: fields.maybeAt,
+    lastUsedAt: fields.maybeAt,
+    revokedAt: fields.maybeAt,
+  })
+  .meta({ id: 'Key' });
+
+/** A key as it is kept, as every surface shows it at `now`: its hint, never itself. */
+export function toKeyView(key: PlacedApiKey, now: EpochSeconds): KeyView {
+  const { expiresAt, revokedAt } = key;
+  const isExpired = expiresAt !== undefined && expiresAt <= now;
+  return {
+    id: key.id,
+    name: key.name,
+    server: key.server ?? null,
+    agent: key.agent ?? null,
+    hint: key.hint,
+    scopes: [...key.scopes],
+    status: revokedAt !== undefined ? 'revoked' : isExpired ? 'expired' : 'active',
+    ageDays: Math.max(0, Math.floor((now - key.createdAt) / secondsADay)),
+    createdAt: key.createdAt,
+    expiresAt: expiresAt ?? null,
+    lastUsedAt: key.lastUsedAt ?? null,
+    revokedAt: revokedAt ?? null,
+  };
+}
+
+/** A key of this organization. @throws {AdministrationRefusal} `not_found` */
+async function ownKey(
+  organization: string,
+  keyId: string,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<PlacedApiKey> {
+  const key = await findKey(db, keyId);
+  if (key?.organization === organization) return key;
+  throw notFound('key');
+}
+
+async function keyView(
+  organization: string,
+  keyId: string,
+  ports: Pick<AdministrationPorts, 'db' | 'clock'>,
+): Promise<KeyView> {
+  return toKeyView(await ownKey(organization, keyId, ports), ports.clock.now());
+}
+
+/** @throws {AdministrationRefusal} `conflict` */
+async function revokeOnce(keyId: string, { db, clock }: AdministrationPorts): Promise<void> {
+  if (await revokeKey(db, keyId, clock.now())) return;
+  throw new AdministrationRefusal('conflict', 'the key was revoked before');
+}
+
+const ofKey = { organization: fields.organization, keyId: fields.keyId };
+const listPath = '/organizations/{organization}/keys';
+const keyPath = `${listPath}/{keyId}`;
+const createdPath = `${listPath}/{id}`;
+const createdKey = keyViewSchema
+  .extend({ key: z.string().describe('Shown this once') })
+  .meta({ id: 'CreatedKey' });
+
+const sorts = {
+  created_at: 'createdAt',
+  name: 'name',
+  last_used_at: 'lastUsedAt',
+  expires_at: 'expiresAt',
+} as const;
+
+export const keyList = organizationOperation({
+  name: 'key.list',
+  doc: 'List the MCP keys of an organization or of one server',
+  route: { method: 'GET', path: listPath },
+  permission: 'key.read',
+  input: z.strictObject({
+    organization: fields.organization,
+    server: fields.server.optional(),
+    status: z.enum(['active', 'expired', 'revoked']).optional(),
+    ...pageFields(['created_at', 'name', 'last_used_at', 'expires_at'], { order: 'desc' }),
+  }),
+  output: pageOf(keyViewSchema),
+  async run(input, { organization }, ports) {
+    const { server, status } = input;
+    const now = ports.clock.now();
+    const serverId = server && (await ownServer(organization.name, server, ports)).id;
+    const query = { ...pageQuery(input), sort: sorts[input.sort], status, serverId, now };
+    const page = await listKeys(ports.db, { ...query, organizationId: organization.id });
+    return toPageView(page, input, (key) => toKeyView(key, now));
+  },
+});
+
+export const keyCreate = organizationOperation({
+  name: 'key.create',
+  doc: 'Make an MCP key of a server; it is in this answer and never again',
+  route: { method: 'POST', path: `${serverPath}/keys`, made: createdPath },
+  permission: 'key.manage',
+  input: z.strictObject({
+    organization: fields.organization,
+    server: fields.server,
+    name: fields.name.describe('Whom the key is for').register(surfaces, {
+      option: { value: 'N' },
+      control: {
+        kind: 'text',
+        label: 'Name',
+        subject: 'The name',
+        help: 'Who or what uses it, as Nightly report.',
+        attributes: { autocomplete: 'off', maxlength: '200' },
+      },
+    }),
+    scopes: fields.scopes
+      .optional()
+      .describe('What it may do; all but mcp:server:manage if not given')
+      .register(surfaces, {
+        option: {
+          name: 'scope',
+          value: 'S',
+          repeated: true,
+          doc: 'what it may do (default: all but manage)',
+          read: readScope,
+        },
+        control: { kind: 'scopes', label: 'What it may do', chosen: defaultKeyScopes },
+      }),
+    expiresInDays: fields
+      .days(1, mostDays)
+      .optional()
+      .describe('Never, if not given')
+      .register(surfaces, {
+        option: {
+          value: 'D',
+          doc: 'when it expires (default: never)',
+          read: readDays(/^[1-9]\d{0,4}$/),
+        },
+        control: {
+          kind: 'select',
+          name: 'expiry',
+          label: 'Expires',
+          subject: 'The end',
+          help: 'Whatever you choose, rotate it every 90 days; the list reminds you.',
+          choices: [
+            { value: '', text: 'Never' },
+            ...['30', '90', '180', '365'].map((days) => ({ value: days, text: `In ${days} days` })),
+          ],
+        },
+      }),
+  }),
+  output: createdKey,
+  target: (_, made) => made && `key:${made.id}`,
+  async run({ server, name, scopes, expiresInDays }, { organization }, ports) {
+    const { id: serverId } = await ownServer(organization.name, server, ports);
+    const now = ports.clock.now();
+    const chosen = {
+      name,
+      owner: { type: 'server', serverId } as const,
+      scopes: scopes ?? defaultKeyScopes,
+      expiresAt: expiresInDays === undefined ? undefined : now + expiresInDays * secondsADay,
+    };
+    const { id, key } = await createKey(chosen, ports);
+    return { ...(await keyView(organization.name, id, ports)), key };
+  },
+});
+
+export const keyRead = organizationOperation({
+  name: 'key.read',
+  doc: 'Read a key by its id',
+  route: { method: 'GET', path: keyPath },
+  permission: 'key.read',
+  input: z.strictObject(ofKey),
+  output: keyViewSchema,
+  run: ({ keyId }, { organization }, ports) => keyView(organization.name, keyId, ports),
+});
+
+export const keyRotate = organizationOperation({
+  name: 'key.rotate',
+  doc: 'Make a key that replaces one of a server, with its name, scopes and length of life; both are active until the older one is revoked',
+  route: { method: 'POST', path: `${keyPath}/rotate`, made: createdPath },
+  permission: 'key.manage',
+  input: z.strictObject(ofKey),
+  output: createdKey,
+  // Both are named, so that the audit log says which key replaced which.
+  target: ({ keyId }, made) => (made ? `key:${keyId}/${made.id}` : `key:${keyId}`),
+  async run({ keyId }, { organization }, ports) {
+    const { name, owner, scopes, createdAt, expiresAt, revokedAt } = await ownKey(
+      organization.name,
+      keyId,
+      ports,
+    );
+    if (owner.type !== 'server') throw notFound('key');
+    if (revokedAt !== undefined) {
+      throw new AdministrationRefusal('conflict', 'the key is revoked');
+    }
+    // Whole days, as they are chosen for a key that is made.
+    const days = expiresAt && Math.ceil((expiresAt - createdAt) / secondsADay);
+    const chosen = {
+      name,
+      owner,
+      scopes,
+      expiresAt: days && ports.clock.now() + days * secondsADay,
+    };
+    const { id, key } = await createKey(chosen, ports);
+    return { ...(await keyView(organization.name, id, ports)), key };
+  },
+});
+
+export const keyRevoke = organizationOperation({
+  name: 'key.revoke',
+  doc: 'Revoke a key of a server immediately; this cannot be undone',
+  route: { method: 'DELETE', path: keyPath },
+  permission: 'key.manage',
+  input: z.strictObject(ofKey),
+  output: keyViewSchema,
+  target: ({ keyId }) => `key:${keyId}`,
+  async run({ keyId }, { organization }, ports) {
+    const { server } = await ownKey(organization.name, keyId, ports);
+    if (server === undefined) throw notFound('key');
+    await revokeOnce(keyId, ports);
+    return keyView(organization.name, keyId, ports);
+  },
+});
+
+export const agentKeyCreate = organizationOperation({
+  name: 'agent.create-key',
+  doc: 'Give an agent one more key, so that the older one can be replaced; both count meanwhile',
+  route: { method: 'POST', path: `${agentPath}/keys`, made: agentPath },
+  permission: 'agent.manage',
+  input: z.strictObject({
+    ...ofAgent,
+    name: fields.name
+      .optional()
+      .register(surfaces, { option: { value: 'N', doc: 'what the key is called' } }),
+  }),
+  output: keyViewSchema
+    .extend({ key: z.string().describe('Shown this once') })
+    .meta({ id: 'CreatedAgentKey' }),
+  target: (_, made) => made && `key:${made.id}`,
+  async run({ agent: agentName, name = agentName }, { organization }, ports) {
+    const agent = await ownAgent(organization.name, agentName, ports);
+    if (agent.revokedAt !== undefined) {
+      throw new AdministrationRefusal('conflict', 'the agent is revoked');
+    }
+    const owner = { type: 'agent', agentId: agent.id } as const;
+    const { id, key } = await createKey({ name, owner, scopes: [], expiresAt: undefined }, ports);
+    return { ...(await keyView(organization.name, id, ports)), key };
+  },
+});
+
+export const agentKeyRevoke = organizationOperation({
+  name: 'agent.revoke-key',
+  doc: 'Revoke one key of an agent immediately; this cannot be undone',
+  route: { method: 'DELETE', path: `${agentPath}/keys/{keyId}` },
+  permission: 'agent.manage',
+  input: z.strictObject({ ...ofAgent, keyId: fields.keyId }),
+  output: keyViewSchema,
+  target: ({ keyId }) => `key:${keyId}`,
+  async run({ agent: agentName, keyId }, { organization }, ports) {
+    await ownAgent(organization.name, agentName, ports);
+    const key = await ownKey(organization.name, keyId, ports);
+    if (key.agent !== agentName) throw notFound('key');
+    await revokeOnce(keyId, ports);
+    return keyView(organization.name, keyId, ports);
+  },
+});
+
+export const keyOperations: readonly Operation[] = [
+  keyList,
+  keyCreate,
+  keyRead,
+  keyRotate,
+  keyRevoke,
+];
+
+/** A key that was not revoked, of whatever organization. @throws {CommandError} */
+async function findActiveKey(keyId: string, { db }: Pick<Stores, 'db'>): Promise<PlacedApiKey> {
+  const key = await findKey(db, keyId);
+  if (key && key.revokedAt === undefined) return key;
+  throw new CommandError(`there is no active key ${keyId}`, 'latchkey-server key list ORG');
+}
+
+const activeKey: Positional = {
+  usage: 'ID',
+  async read(keyId, { stores }) {
+    const { organization, agent } = await findActiveKey(keyId, stores);
+    return { organization, keyId, ...(agent !== undefined && { agent }) };
+  },
+};
+
+const activeServerKey: Positional = {
+  usage: 'ID',
+  async read(keyId, { stores }) {
+    const { organization, agent } = await findActiveKey(keyId, stores);
+    if (agent === undefined) return { organization, keyId };
+    const hint = `latchkey-server agent create-key ${organization}/${agent}`;
+    throw new CommandError(`the key ${keyId} is for an agent`, hint);
+  },
+};
+
+export const keyCommands: readonly Command[] = [
+  command(keyCreate, {
+    words: 'key create',
+    positionals: [serverArgument],
+    doc: 'make an MCP key; it is shown once',
+    prints: [
+      'id',
+      'name',
+      'key',
+      // As they were typed.
+      { scopes: ({ scopes }, { given }) => given['scopes'] ?? scopes },
+      'expiresAt',
+    ],
+    secret: 'key',
+  }),
+  listCommand(keyList, {
+    words: 'key list',
+    positionals: [organizationOrServerArgument],
+    doc: 'list MCP keys',
+    always: { order: 'asc' },
+    prints: [
+      'id',
+      'name',
+      {
+        key: 'hint',
+        server: ({ server }, { given }) => server && `${organizationIn(given)}/${server}`,
+      },
+      'scopes',
+      'createdAt',
+      'lastUsedAt',
+      'expiresAt',
+      'revokedAt',
+    ],
+    empty: 'no MCP keys yet: latchkey-server key create ORG/SERVER --name N',
+  }),
+  command(keyRotate, {
+    words: 'key rotate',
+    positionals: [activeServerKey],
+    doc: 'make a key that replaces another, shown once; both are active until you revoke the older one',
+    prints: ['id', 'name', 'key', 'scopes', 'expiresAt'],
+    secret: 'key',
+    hint: (_, { keyId }) =>
+      `once nothing uses the older key: latchkey-server key revoke ${String(keyId)}`,
+  }),
+  command(keyRevoke, {
+    words: 'key revoke',
+    positionals: [activeKey],
+    doc: 'revoke a key at once',
+    instead: ({ agent }) => (agent === undefined ? undefined : agentKeyRevoke),
+    prints: ['id', 'revokedAt'],
+  }),
+];

@@ -1,0 +1,74 @@
+import { agentOperations } from './agents.ts';
+import { auditOperations } from './audit.ts';
+import { clientOperations } from './clients.ts';
+import { grantOperations } from './grants.ts';
+import { groupOperations, serverGroupOperations } from './groups.ts';
+import { invitationOperations } from './invitations.ts';
+import { keyOperations } from './keys.ts';
+import type { Operation } from './operation.ts';
+import { organizationOperations, settingsOperations } from './organizations.ts';
+import { personOperations } from './people.ts';
+import {
+  serverCreate,
+  serverDelete,
+  serverDisable,
+  serverEnable,
+  serverList,
+  serverRead,
+  serverUpdate,
+} from './servers.ts';
+import { tokenOperations } from './tokens.ts';
+import { toolOperations } from './tools.ts';
+import { accessRead, accessSet } from './upstream-access.ts';
+import {
+  connectionEnd,
+  connectionList,
+  ownConnectionEnd,
+  ownConnectionRead,
+} from './upstream-connections.ts';
+import {
+  headerForgetPrevious,
+  headerList,
+  headerRemove,
+  headerRestore,
+  headerSet,
+} from './upstream-headers.ts';
+import { userOperations } from './users.ts';
+import { webhookOperations } from './webhooks.ts';
+
+/** Every operation, in the order of the API's document. */
+export const operations: readonly Operation[] = [
+  ...organizationOperations,
+  serverList,
+  serverCreate,
+  serverRead,
+  serverUpdate,
+  serverDisable,
+  serverEnable,
+  serverDelete,
+  ...toolOperations,
+  ...clientOperations,
+  ...keyOperations,
+  ...agentOperations,
+  ...tokenOperations,
+  ...serverGroupOperations,
+  accessRead,
+  accessSet,
+  headerList,
+  headerSet,
+  headerRestore,
+  headerForgetPrevious,
+  headerRemove,
+  connectionList,
+  connectionEnd,
+  ownConnectionRead,
+  ownConnectionEnd,
+  ...personOperations,
+  ...invitationOperations,
+  ...groupOperations,
+  ...settingsOperations,
+  ...grantOperations,
+  ...auditOperations,
+  ...webhookOperations,
+  ...userOperations,
+];

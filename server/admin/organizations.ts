@@ -1,0 +1,273 @@
+import { z } from 'zod';
+
+import {
+  insertOrganization,
+  listOrganizations,
+  setOrganizationTitle,
+  type Organization,
+} from '#db/organizations';
+import { randomBase62 } from '#oauth/secrets';
+import { roles, type Role } from '#accounts/people';
+import { insertUser, findUser, listMemberships } from '#db/people';
+import { AdministrationRefusal } from './refusal.ts';
+import { fields, surfaces, words } from './fields.ts';
+import {
+  organizationOperation,
+  personalOperation,
+  type AdministrationPorts,
+  type Operation,
+} from './operation.ts';
+import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
+import { findSettings, updateSettings } from '#db/settings';
+import { ownMember } from './people.ts';
+import { json } from '#config/option';
+import { UsageError } from '#config/usage-error';
+import { administer, command, listCommand, type Command } from './command.ts';
+import { checkSlug, namedOrganization, type Positional } from './positionals.ts';
+import { printMade } from './print.ts';
+
+const organizationViewSchema = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    title: z.string().describe('What people call it'),
+    role: z.enum(roles).describe('The role of the caller there'),
+    createdAt: fields.at,
+  })
+  .meta({ id: 'Organization' });
+
+function toOrganizationView({ id, name, title, createdAt }: Organization, role: Role) {
+  return { id, name, title: title ?? name, role, createdAt };
+}
+
+export const organizationList = personalOperation({
+  name: 'organization.list',
+  doc: 'List the organizations that the caller belongs to',
+  route: { method: 'GET', path: '/organizations' },
+  input: z.strictObject({ ...pageFields(['name']) }),
+  output: pageOf(organizationViewSchema),
+  async run(input, { actor }, { db }) {
+    const query = pageQuery(input);
+    if (actor.type === 'operator') {
+      const page = await listOrganizations(db, query);
+      return toPageView(page, input, (organization) => toOrganizationView(organization, 'owner'));
+    }
+    const memberships = await listMemberships(db, actor.userId);
+    const roleOf = new Map(memberships.map(({ organization, role }) => [organization, role]));
+    const page = await listOrganizations(db, { ...query, names: [...roleOf.keys()] });
+    return toPageView(page, input, (organization) =>
+      toOrganizationView(organization, roleOf.get(organization.name) ?? 'viewer'),
+    );
+  },
+});
+
+export const organizationCreate = personalOperation({
+  name: 'organization.create',
+  doc: 'Make an organization; a person must own one already, and owns the new one too',
+  route: { method: 'POST', path: '/organizations', made: '/organizations/{name}' },
+  input: z.strictObject({
+    name: fields.slug.clone().register(surfaces, {
+      control: {
+        kind: 'text',
+        label: 'Name',
+        subject: 'The name',
+        help: 'Stands in addresses and stays: lower-case letters, digits and hyphens, as acme.',
+        attributes: {
+          spellcheck: 'false',
+          autocapitalize: 'none',
+          autocomplete: 'off',
+          maxlength: '63',
+        },
+      },
+    }),
+    title: words(200)
+      .optional()
+      .register(surfaces, {
+        control: {
+          kind: 'text',
+          label: 'Title',
+          subject: 'The title',
+          help: 'What people call it, in any script.',
+          attributes: { maxlength: '200' },
+        },
+      }),
+  }),
+  output: organizationViewSchema,
+  target: ({ name }) => `organization:${name}`,
+  async run({ name, title }, { actor }, { db, clock }) {
+    const user = actor.type === 'person' ? await findUser(db, actor.userId) : undefined;
+    if (actor.type === 'person') {
+      const memberships = await listMemberships(db, actor.userId);
+      if (!user || !memberships.some(({ role }) => role === 'owner')) {
+        const why = 'only who owns an organization may make another one';
+        throw new AdministrationRefusal('forbidden', why);
+      }
+    }
+    const id = `org_${randomBase62(16)}`;
+    const made = { id, name, ...(title && { title }), createdAt: clock.now() };
+    if (!(await insertOrganization(db, made))) {
+      throw new AdministrationRefusal('conflict', `there is an organization ${name} already`);
+    }
+    if (user) await insertUser(db, user, { organizationId: id, role: 'owner' });
+    return toOrganizationView(made, 'owner');
+  },
+});
+
+export const organizationRead = organizationOperation({
+  name: 'organization.read',
+  doc: 'Read an organization',
+  route: { method: 'GET', path: '/organizations/{organization}' },
+  permission: 'organization.read',
+  input: z.strictObject({ organization: fields.organization }),
+  output: organizationViewSchema,
+  run: async (_input, { organization, role }) => toOrganizationView(organization, role),
+});
+
+export const organizationUpdate = organizationOperation({
+  name: 'organization.update',
+  doc: 'Change what people call an organization; its name stays, as every endpoint has it in its URL',
+  route: { method: 'PATCH', path: '/organizations/{organization}' },
+  permission: 'organization.manage',
+  input: z.strictObject({ organization: fields.organization, title: words(200).min(1) }),
+  output: organizationViewSchema,
+  target: ({ organization }) => `organization:${organization}`,
+  async run({ title }, { organization, role }, { db }) {
+    await setOrganizationTitle(db, organization.id, title);
+    return toOrganizationView({ ...organization, title }, role);
+  },
+});
+
+const path = '/organizations/{organization}/settings';
+const settings = {
+  secondFactorRequired: z.boolean().describe('Whether everybody needs a second factor here'),
+  openClientsAllowed: z
+    .boolean()
+    .describe(
+      'Whether applications that described or registered themselves have access, where members allow it',
+    ),
+};
+const settingsViewSchema = z.object(settings).meta({ id: 'OrganizationSettings' });
+
+export const settingsRead = organizationOperation({
+  name: 'organization.settings',
+  doc: 'Read what an organization asks of its people and lets them do',
+  route: { method: 'GET', path },
+  permission: 'organization.read',
+  input: z.strictObject({ organization: fields.organization }),
+  output: settingsViewSchema,
+  run: async (_input, { organization }, ports) => settingsOf(organization.name, ports),
+});
+
+export const settingsUpdate = organizationOperation({
+  name: 'organization.change-settings',
+  doc: 'Change what an organization asks of its people and lets them do',
+  route: { method: 'PATCH', path },
+  permission: 'organization.manage',
+  input: z.strictObject({
+    organization: fields.organization,
+    secondFactorRequired: settings.secondFactorRequired.optional(),
+    openClientsAllowed: settings.openClientsAllowed.optional(),
+    title: words(200).min(1).optional().describe('What people call the organization, besides'),
+  }),
+  output: settingsViewSchema,
+  target: ({ organization, secondFactorRequired, openClientsAllowed, title }) =>
+    `organization:${organization} ${JSON.stringify({ secondFactorRequired, openClientsAllowed, title })}`,
+  async run(input, { organization, actor }, ports) {
+    const { secondFactorRequired, openClientsAllowed, title } = input;
+    if (secondFactorRequired && actor.type === 'person') {
+      const { hasSecondFactor } = await ownMember(organization.id, actor.userId, ports);
+      if (!hasSecondFactor) {
+        const why = 'you have no second factor yourself, and could not come back: set one up first';
+        throw new AdministrationRefusal('conflict', why);
+      }
+    }
+    if (title !== undefined) await setOrganizationTitle(ports.db, organization.id, title);
+    await updateSettings(ports.db, organization.id, {
+      ...(secondFactorRequired !== undefined && { secondFactorRequired }),
+      ...(openClientsAllowed !== undefined && { openClientsAllowed }),
+    });
+    return settingsOf(organization.name, ports);
+  },
+});
+
+async function settingsOf(organization: string, { db }: Pick<AdministrationPorts, 'db'>) {
+  const found = await findSettings(db, organization);
+  if (!found) throw new Error(`the organization ${organization} was removed meanwhile`);
+  return { ...found };
+}
+
+export const organizationOperations: readonly Operation[] = [
+  organizationList,
+  organizationCreate,
+  organizationRead,
+  organizationUpdate,
+];
+
+export const settingsOperations: readonly Operation[] = [settingsRead, settingsUpdate];
+
+const newOrganization: Positional = {
+  usage: 'ORG',
+  read: (text) => ({ name: checkSlug(text, 'an organization') }),
+};
+
+const updateCommand: Command = {
+  words: 'organization update',
+  positionals: ['ORG'],
+  options: [
+    { name: 'title', value: 'T', doc: 'what people call it' },
+    { name: 'second-factor', value: 'YES|NO', doc: 'whether everybody needs one here' },
+    {
+      name: 'open-clients',
+      value: 'YES|NO',
+      doc: 'whether applications that registered themselves have access',
+    },
+    json,
+  ],
+  doc: 'change what people call an organization, and what it asks of them',
+  async run(input, { out, ...ports }) {
+    const { name } = await namedOrganization(input.positionals[0] ?? '', ports.stores);
+    const place = { organization: name };
+    const title = input.text('title');
+    const secondFactorRequired = yesOrNo('second-factor', input.text('second-factor'));
+    const openClientsAllowed = yesOrNo('open-clients', input.text('open-clients'));
+    if (title !== undefined) await administer(organizationUpdate, { ...place, title }, ports);
+    if (secondFactorRequired !== undefined || openClientsAllowed !== undefined) {
+      const change = { ...place, secondFactorRequired, openClientsAllowed };
+      await administer(settingsUpdate, change, ports);
+    }
+    const now = await administer(settingsRead, place, ports);
+    const word = (holds: boolean) => (holds ? 'yes' : 'no');
+    const facts = {
+      name,
+      ...(title !== undefined && { title }),
+      second_factor: word(now.secondFactorRequired),
+      open_clients: word(now.openClientsAllowed),
+    };
+    printMade(facts, { json: input.flag('json'), out });
+  },
+};
+
+/** @throws {UsageError} */
+function yesOrNo(option: string, text: string | undefined): boolean | undefined {
+  if (text === undefined) return undefined;
+  if (text === 'yes' || text === 'no') return text === 'yes';
+  throw new UsageError(`--${option} '${text}' is neither yes nor no`);
+}
+
+export const organizationCommands: readonly Command[] = [
+  command(organizationCreate, {
+    words: 'organization create',
+    positionals: [newOrganization],
+    doc: 'make an organization',
+    prints: ['id', 'name'],
+    hint: ({ name }) =>
+      `it has no members yet: latchkey-server user create EMAIL --organization ${name} --role owner`,
+  }),
+  listCommand(organizationList, {
+    words: 'organization list',
+    doc: 'list organizations',
+    prints: ['id', 'name', 'title', 'createdAt'],
+    empty: 'no organizations yet: latchkey-server organization create ORG',
+  }),
+  updateCommand,
+];

@@ -1,0 +1,340 @@
+import { z } from 'zod';
+
+import {
+  findMember,
+  listMemberships,
+  type Member,
+  changeRole,
+  listMembers,
+  removeMember,
+  transferOwnership,
+  unlinkIdentities,
+  type MembershipChange,
+} from '#db/people';
+import { roles, type Role, emailKey } from '#accounts/people';
+import {
+  type Actor,
+  type AdministrationPorts,
+  mayDo,
+  organizationOperation,
+  type Operation,
+} from './operation.ts';
+import { AdministrationRefusal, notFound } from './refusal.ts';
+import { fields, words, surfaces } from './fields.ts';
+import { isRecentProof } from '#accounts/sessions';
+import type { EpochSeconds } from '#clock/clock';
+import { deletePasskey, deleteTotp, findPasswordHash, listPasskeys } from '#db/authenticators';
+import { endSessions } from '#db/sessions';
+import { command, listCommand, type Command } from './command.ts';
+import {
+  organizationArgument,
+  organizationIn,
+  requireMember,
+  type Positional,
+} from './positionals.ts';
+
+/** A member of an organization as every surface shows them. */
+export const personViewSchema = z
+  .object({
+    id: z.string(),
+    email: z.string(),
+    role: z.enum(roles),
+    groups: z.array(z.object({ id: z.string(), name: z.string() })),
+    secondFactor: z.boolean().describe('Whether a sign-in of theirs can prove two factors'),
+    seenAt: fields.maybeAt,
+  })
+  .meta({ id: 'Person' });
+
+/** A member as they are kept, as every surface shows them. */
+export function toPersonView(member: Member): z.output<typeof personViewSchema> {
+  const { userId, email, role, groups, hasSecondFactor, seenAt } = member;
+  return {
+    id: userId,
+    email,
+    role,
+    groups: groups.map(({ id, name }) => ({ id, name })),
+    secondFactor: hasSecondFactor,
+    seenAt: seenAt ?? null,
+  };
+}
+
+/** A member of this organization. @throws {AdministrationRefusal} `not_found` */
+export async function ownMember(
+  organizationId: string,
+  userId: string,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<Member> {
+  const member = await findMember(db, organizationId, userId);
+  if (member) return member;
+  throw notFound('person');
+}
+
+/**
+ * Lets only an owner touch what is an owner's: `touched` are all roles that are held, given or taken.
+ *
+ * @throws {AdministrationRefusal} `forbidden`
+ */
+export function checkOwnersTouch(by: Role, ...touched: readonly Role[]): void {
+  if (!touched.includes('owner') || mayDo(by, 'owners.manage')) return;
+  throw new AdministrationRefusal('forbidden', 'only an owner makes, changes or removes an owner');
+}
+
+/**
+ * What changes a person's account, and not only their place here, takes an administrator of every
+ * organization that they belong to: else one organization could weaken another's.
+ *
+ * @throws {AdministrationRefusal} `forbidden`, `conflict`
+ */
+export async function checkWholeAccount(
+  userId: string,
+  actor: Actor,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<void> {
+  if (actor.type === 'operator') return;
+  if (actor.userId === userId) {
+    throw new AdministrationRefusal('conflict', 'change your own account on its own page');
+  }
+  const mine = new Map(
+    (await listMemberships(db, actor.userId)).map(({ organization, role }) => [organization, role]),
+  );
+  for (const { organization, role } of await listMemberships(db, userId)) {
+    const by = mine.get(organization);
+    if (!by || !mayDo(by, 'people.manage')) {
+      const why = 'this person belongs to another organization as well; ask the operator';
+      throw new AdministrationRefusal('forbidden', why);
+    }
+    checkOwnersTouch(by, role);
+  }
+}
+
+const inOrganization = { organization: fields.organization };
+const ofPerson = {
+  organization: fields.organization.clone().register(surfaces, {
+    option: { name: 'organization', value: 'ORG', doc: 'where the person belongs' },
+  }),
+  userId: z.string().max(100),
+};
+const list = '/organizations/{organization}/people';
+const path = `${list}/{userId}`;
+const target = ({ userId }: { userId: string }) => `user:${userId}`;
+const mostALimit = 200;
+
+export const personList = organizationOperation({
+  name: 'person.list',
+  doc: 'List the people of an organization, by address',
+  route: { method: 'GET', path: list },
+  permission: 'people.read',
+  input: z.strictObject({
+    ...inOrganization,
+    text: words(200).optional().describe('Only who has this in their address'),
+    after: words(320).optional().describe('Only those after this address'),
+    limit: z.coerce.number().int().min(1).max(mostALimit).default(50),
+  }),
+  output: z.object({
+    items: z.array(personViewSchema),
+    next: z.string().nullable().describe('What `after` must be for those that follow'),
+  }),
+  async run({ text: search, after, limit }, { organization }, { db }) {
+    const page = {
+      after: after === undefined ? undefined : emailKey(after),
+      search,
+      limit: limit + 1,
+    };
+    const found = await listMembers(db, organization.id, page);
+    const items = found.slice(0, limit).map(toPersonView);
+    return { items, next: found.length > limit ? (items.at(-1)?.email ?? null) : null };
+  },
+});
+
+export const personRead = organizationOperation({
+  name: 'person.read',
+  doc: 'Read a person of an organization',
+  route: { method: 'GET', path },
+  permission: 'people.read',
+  input: z.strictObject(ofPerson),
+  output: personViewSchema,
+  run: async ({ userId }, { organization }, ports) =>
+    toPersonView(await ownMember(organization.id, userId, ports)),
+});
+
+export const personSetRole = organizationOperation({
+  name: 'person.set-role',
+  doc: 'Change what a person is in an organization; what their tokens may do follows at once',
+  route: { method: 'PATCH', path },
+  permission: 'people.manage',
+  input: z.strictObject({
+    ...ofPerson,
+    role: z
+      .enum(roles)
+      .register(surfaces, { option: { value: 'ROLE', doc: `one of ${roles.join(', ')}` } }),
+  }),
+  output: personViewSchema,
+  target,
+  async run({ userId, role: to }, { organization, role: by }, ports) {
+    const { role: from } = await ownMember(organization.id, userId, ports);
+    checkOwnersTouch(by, from, to);
+    settled(await changeRole(ports.db, organization.id, userId, { from, to }));
+    return toPersonView(await ownMember(organization.id, userId, ports));
+  },
+});
+
+export const personRemove = organizationOperation({
+  name: 'person.remove',
+  doc: 'Remove a person from an organization, with what they allowed there, at once',
+  route: { method: 'DELETE', path },
+  permission: 'people.manage',
+  input: z.strictObject(ofPerson),
+  output: personViewSchema,
+  target,
+  async run({ userId }, { organization, role: by }, ports) {
+    const member = await ownMember(organization.id, userId, ports);
+    checkOwnersTouch(by, member.role);
+    settled(await removeMember(ports.db, organization.id, userId, member.role));
+    return toPersonView(member);
+  },
+});
+
+export const ownershipTransfer = organizationOperation({
+  name: 'organization.transfer',
+  doc: 'Make another person an owner and oneself an admin, both at once',
+  permission: 'owners.manage',
+  input: z.strictObject(ofPerson),
+  output: personViewSchema,
+  target,
+  async run({ userId: to }, { organization, actor }, ports) {
+    await ownMember(organization.id, to, ports);
+    if (actor.type === 'operator') {
+      throw new AdministrationRefusal(
+        'conflict',
+        'ownership cannot be handed over here: set the roles instead',
+      );
+    }
+    checkRecent(actor, ports.clock.now());
+    const people = { from: actor.userId, to };
+    if (!(await transferOwnership(ports.db, organization.id, people))) throw stale();
+    return toPersonView(await ownMember(organization.id, to, ports));
+  },
+});
+
+export const secondFactorReset = organizationOperation({
+  name: 'person.reset-second-factor',
+  doc: 'Take away a person’s authenticator app, its recovery codes, their passkeys and, if they have a password, linked accounts, and end their sessions',
+  permission: 'people.manage',
+  input: z.strictObject(ofPerson),
+  output: personViewSchema,
+  target,
+  async run({ userId }, { organization, actor }, ports) {
+    await ownMember(organization.id, userId, ports);
+    await checkWholeAccount(userId, actor, ports);
+    checkRecent(actor, ports.clock.now());
+    const passkeys = await listPasskeys(ports.db, userId);
+    for (const { id } of passkeys) await deletePasskey(ports.db, userId, id);
+    // For who has no password the linked account is the only way in, and never a second factor.
+    const hasPassword = (await findPasswordHash(ports.db, userId)) !== undefined;
+    const isUnlinked = hasPassword && (await unlinkIdentities(ports.db, userId));
+    if (!(await deleteTotp(ports.db, userId)) && !isUnlinked && passkeys.length === 0) {
+      throw new AdministrationRefusal('conflict', 'this person has no second factor');
+    }
+    await endSessions(ports.db, userId);
+    return toPersonView(await ownMember(organization.id, userId, ports));
+  },
+});
+
+export const sessionsEnd = organizationOperation({
+  name: 'person.end-sessions',
+  doc: 'Sign a person out of every browser',
+  route: { method: 'DELETE', path: `${path}/sessions` },
+  permission: 'people.manage',
+  input: z.strictObject(ofPerson),
+  output: personViewSchema,
+  target,
+  async run({ userId }, { organization, actor }, ports) {
+    const member = await ownMember(organization.id, userId, ports);
+    await checkWholeAccount(userId, actor, ports);
+    await endSessions(ports.db, userId);
+    return toPersonView(member);
+  },
+});
+
+/** @throws {AdministrationRefusal} `proof_old`: what could not be undone takes a sign-in just now. */
+function checkRecent(actor: Actor, now: EpochSeconds): void {
+  if (actor.type === 'operator') return;
+  const { provedAt: createdAt } = actor;
+  if (createdAt !== undefined && isRecentProof({ createdAt }, now)) return;
+  throw new AdministrationRefusal('proof_old', 'this takes a sign-in within the last ten minutes');
+}
+
+function settled(change: MembershipChange): void {
+  if (change === 'stale') throw stale();
+  if (change === 'done') return;
+  const why = 'an organization keeps an owner: make another person an owner first';
+  throw new AdministrationRefusal('conflict', why);
+}
+
+function stale(): AdministrationRefusal {
+  return new AdministrationRefusal('conflict', 'another person changed this meanwhile: look again');
+}
+
+export const personOperations: readonly Operation[] = [
+  personList,
+  personRead,
+  personSetRole,
+  personRemove,
+  ownershipTransfer,
+  secondFactorReset,
+  sessionsEnd,
+];
+
+/** A member of the organization that an option names. */
+const memberArgument: Positional = {
+  usage: 'EMAIL',
+  read: async (text, { stores }, given) => ({
+    userId: (await requireMember(text, organizationIn(given), stores)).id,
+  }),
+};
+
+/** A command that changes the role or access of a member. */
+const memberCommand = (name: string, doc: string, operation: typeof personRemove): Command =>
+  command(operation, {
+    words: name,
+    positionals: [memberArgument],
+    doc,
+    prints: ['id', 'email', { organization: (_, { given }) => organizationIn(given) }, 'role'],
+  });
+
+export const personCommands: readonly Command[] = [
+  listCommand(personList, {
+    words: 'user members',
+    positionals: [organizationArgument],
+    doc: 'list the people of an organization with their roles and groups',
+    prints: [
+      'email',
+      'id',
+      'role',
+      {
+        groups: ({ groups }) => groups.map(({ name }) => name),
+        second_factor: ({ secondFactor }) => (secondFactor ? 'yes' : 'no'),
+        last_used_at: 'seenAt',
+      },
+    ],
+    empty: (given) =>
+      `no people yet: latchkey-server invitation create ${organizationIn(given)} --role member`,
+  }),
+  command(personSetRole, {
+    words: 'user set-role',
+    positionals: [memberArgument],
+    doc: 'change what a person is in an organization, at once',
+    prints: ['id', 'email', { organization: (_, { given }) => organizationIn(given) }, 'role'],
+  }),
+  memberCommand(
+    'user leave',
+    'take a person out of one organization, with what they allowed there, at once',
+    personRemove,
+  ),
+  memberCommand('user end-sessions', 'sign a person out of every browser', sessionsEnd),
+  memberCommand(
+    'user reset-second-factor',
+    'take away the authenticator app of a person who lost it, its recovery codes, passkeys and linked accounts',
+    secondFactorReset,
+  ),
+];

@@ -1,0 +1,131 @@
+import { CommandError, UsageError } from '#config/usage-error';
+import { findOrganization, type Organization } from '#db/organizations';
+import { findMember, findUserByEmail, type User } from '#db/people';
+import { findServer, type ServerRecord } from '#db/servers';
+import { isSlug, parseServerPath } from '#organizations/slug';
+import type { Given, Ports, Stores } from './command.ts';
+
+/** An argument of a command that stands without a name, and the fields of an operation's input that it gives. */
+export interface Positional {
+  /** As the help shows it: `ORG/SERVER`. */
+  readonly usage: string;
+  /**
+   * `given` are the fields of the options and of the arguments before it.
+   *
+   * @throws {UsageError} for what cannot be such a thing
+   * @throws {CommandError} for what is not there
+   */
+  readonly read: (text: string, ports: Ports, given: Given) => Given | Promise<Given>;
+}
+
+/** An organization that is there. */
+export const organizationArgument: Positional = {
+  usage: 'ORG',
+  read: async (text, { stores }) => ({
+    organization: (await namedOrganization(text, stores)).name,
+  }),
+};
+
+/** A server that is there. */
+export const serverArgument: Positional = { usage: 'ORG/SERVER', read: placeOf };
+
+/** An organization, or one of its servers. */
+export const organizationOrServerArgument: Positional = {
+  usage: 'ORG[/SERVER]',
+  read: (text, { stores }) => findListed(text, stores),
+};
+
+/** A person who can sign in. */
+export const personArgument: Positional = {
+  usage: 'EMAIL',
+  read: async (text, { stores }) => ({ userId: (await requireUser(text, stores)).id }),
+};
+
+/** The organization that an argument or option before has named. */
+export function organizationIn(given: Given): string {
+  const { organization } = given;
+  return typeof organization === 'string' ? organization : '';
+}
+
+/** A text that stands for one field. */
+export function textArgument(usage: string, field: string): Positional {
+  return { usage, read: (text) => ({ [field]: text }) };
+}
+
+const slugHint = 'names are lower-case letters, digits and hyphens, at most 63';
+
+/** @throws {UsageError} when `text` is not a name. */
+export function checkSlug(text: string, what: string): string {
+  if (!isSlug(text)) throw new UsageError(`'${text}' is not a name for ${what}`, slugHint);
+  return text;
+}
+
+/** `ORG/NAME` taken apart. @throws {UsageError} */
+export function splitPath(text: string): { organization: string; name: string } {
+  const path = parseServerPath(text);
+  if (!path) throw new UsageError(`'${text}' is not ORGANIZATION/NAME`, slugHint);
+  return { organization: path.organization, name: path.server };
+}
+
+/** @throws {CommandError} when there is no such organization. */
+export async function namedOrganization(name: string, { db }: Stores): Promise<Organization> {
+  const organization = await findOrganization(db, checkSlug(name, 'an organization'));
+  if (organization) return organization;
+  throw new CommandError(
+    `there is no organization ${name}`,
+    `latchkey-server organization create ${name}`,
+  );
+}
+
+/** @throws {CommandError} when there is no such server. */
+export async function namedServer(path: string, stores: Stores): Promise<ServerRecord> {
+  const { organization, name } = splitPath(path);
+  await namedOrganization(organization, stores);
+  const server = await findServer(stores.db, organization, name);
+  if (server) return server;
+  throw new CommandError(
+    `there is no server ${path}`,
+    `latchkey-server server create ${path} --http-url URL`,
+  );
+}
+
+/** What `list` was asked about: an organization, or one of its servers, which must exist. */
+export async function findListed(
+  path: string,
+  stores: Stores,
+): Promise<{ organization: string; server?: string }> {
+  if (!path.includes('/')) return { organization: (await namedOrganization(path, stores)).name };
+  const { organization, name } = await namedServer(path, stores);
+  return { organization, server: name };
+}
+
+/**
+ * The fields by which operations know the server that `path` names.
+ *
+ * @throws {CommandError} when there is no such server.
+ */
+export async function placeOf(
+  path: string,
+  { stores }: { stores: Stores },
+): Promise<{ organization: string; server: string }> {
+  const { organization, name } = await namedServer(path, stores);
+  return { organization, server: name };
+}
+
+/** @throws {CommandError} if no person has that address. */
+export async function requireUser(email: string, { db }: Pick<Stores, 'db'>): Promise<User> {
+  const user = await findUserByEmail(db, email);
+  if (user) return user;
+  throw new CommandError(`no person has the address ${email}`, 'latchkey-server user list');
+}
+
+/** A member of an organization. @throws {CommandError} if person or organization do not exist, or the person is no member */
+export async function requireMember(email: string, name: string, stores: Stores): Promise<User> {
+  const user = await requireUser(email, stores);
+  const { id } = await namedOrganization(name, stores);
+  if (await findMember(stores.db, id, user.id)) return user;
+  throw new CommandError(
+    `${email} does not belong to ${name}`,
+    `latchkey-server user create ${email} --organization ${name} --role ROLE adds who has an account already`,
+  );
+}

@@ -1,0 +1,59 @@
+import type { EpochSeconds } from '#clock/clock';
+import { printable } from '#log/printable';
+
+/** Writes one line to stdout. */
+export type Out = (line: string) => void;
+
+/** A value that is printed. */
+export type Cell = string | number | null | readonly string[];
+
+/** Rows as one JSON document, or as a table that a person reads. */
+export function printRows(
+  rows: readonly Record<string, Cell>[],
+  { json, empty, out }: { json: boolean; empty: string; out: Out },
+): void {
+  if (json) return printJson(rows, out);
+  const [first] = rows;
+  if (!first) return out(empty);
+  const columns = Object.keys(first);
+  const lines = rows.map((row) => columns.map((column) => cellText(column, row[column] ?? null)));
+  const widths = columns.map((column, index) =>
+    Math.max(column.length, ...lines.map((line) => line[index]?.length ?? 0)),
+  );
+  for (const line of [columns, ...lines]) {
+    out(
+      line
+        .map((text, index) => text.padEnd(widths[index] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    );
+  }
+}
+
+/** Its line ends are ours: those in a text are spelled out. */
+function printJson(value: unknown, out: Out): void {
+  JSON.stringify(value, null, 2).split('\n').forEach(out);
+}
+
+function cellText(column: string, cell: Cell): string {
+  if (cell === null) return '-';
+  if (typeof cell === 'number') return column.endsWith('_at') ? timeText(cell) : String(cell);
+  return printable(typeof cell === 'string' ? cell : cell.join(' '));
+}
+
+function timeText(at: EpochSeconds): string {
+  return new Date(at * 1000).toISOString().replace('.000Z', 'Z');
+}
+
+/** One thing that was made: as JSON, or a line a fact, a secret with the word that it is shown once. */
+export function printMade(
+  facts: Record<string, Cell>,
+  { json, secret, out }: { json: boolean; secret?: string; out: Out },
+): void {
+  if (json) return printJson(facts, out);
+  const width = Math.max(...Object.keys(facts).map((name) => name.length));
+  for (const [name, value] of Object.entries(facts)) {
+    out(`${name.padEnd(width)}  ${cellText(name, value)}`);
+  }
+  if (secret !== undefined) out(`hint: store the ${secret} now, it is not shown again`);
+}

@@ -1,0 +1,55 @@
+import { readFileSync } from 'node:fs';
+import type { z } from 'zod';
+import type { Option } from '#config/option';
+import type { Input } from '#config/read-options';
+import { CommandError, UsageError } from '#config/usage-error';
+import { headerFields } from '#upstreams/credentials/fixed-headers';
+import type { GivenHeader } from './upstream-headers.ts';
+
+export const httpHeaderFile: Option = {
+  name: 'http-header-file',
+  value: 'NAME=FILE',
+  repeated: true,
+  doc: 'a header for every request to the HTTP server, and the file that holds its value',
+};
+
+/**
+ * The fixed headers that were given, each value read from its file without the newline at its end. People may have
+ * typed a value in the place of a name or a file, so no error repeats what was typed before it is known to be a name.
+ *
+ * @throws {UsageError} for what is not NAME=FILE
+ * @throws {CommandError} for a file that cannot be read, or does not hold the value of a header
+ */
+export function readHeaders(input: Input): GivenHeader[] {
+  return input.list(httpHeaderFile.name).map((typed) => {
+    const [, name = '', file = ''] = /^([^=]*)=(.+)$/s.exec(typed) ?? [];
+    if (file === '') {
+      throw new UsageError('--http-header-file takes NAME=FILE, as X-Api-Key=/run/secrets/key');
+    }
+    const nameProblem = problemOf(headerFields.name, name);
+    if (nameProblem !== undefined) {
+      throw new UsageError(`--http-header-file: what stands before the equals sign ${nameProblem}`);
+    }
+    const value = textOf(file, name).replace(/\r?\n$/, '');
+    const problem = problemOf(headerFields.value, value);
+    if (problem === undefined) return { name, value };
+    throw new CommandError(`--http-header-file: the value in the file of ${name} ${problem}`);
+  });
+}
+
+function textOf(file: string, name: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    // Without the error itself, whose words hold what was typed.
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
+    throw new CommandError(
+      `--http-header-file: the file of ${name} cannot be read (${code})`,
+      'NAME=FILE names a file that holds the value, not the value itself',
+    );
+  }
+}
+
+function problemOf(field: z.ZodType, text: string): string | undefined {
+  return field.safeParse(text).error?.issues[0]?.message;
+}

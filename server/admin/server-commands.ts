@@ -1,0 +1,311 @@
+import { json, masterKeyFile, type Option } from '#config/option';
+import type { Input } from '#config/read-options';
+import { CommandError, UsageError } from '#config/usage-error';
+import { findAgentByName } from '#db/agents';
+import { limitBounds, limitNames } from '#organizations/server-limits';
+import { listedSettings, offeredKinds, settingColumns } from '#upstreams/drivers';
+import {
+  administer,
+  command,
+  type Command,
+  type Given,
+  listCommand,
+  type Stores,
+} from './command.ts';
+import {
+  findListed,
+  namedOrganization,
+  namedServer,
+  placeOf,
+  type Positional,
+  serverArgument,
+  splitPath,
+} from './positionals.ts';
+import { printMade } from './print.ts';
+import { httpHeaderFile, readHeaders } from './read-headers.ts';
+import {
+  serverCreate,
+  serverDelete,
+  serverDisable,
+  serverEnable,
+  serverList,
+  serverRead,
+  serverUpdate,
+  type ServerView,
+} from './servers.ts';
+import type { GivenHeader } from './upstream-headers.ts';
+
+const chosenKinds = offeredKinds.filter(({ isOperators }) => !isOperators);
+
+const upstreamOptions: readonly Option[] = chosenKinds.flatMap(({ options }) => options);
+
+/** Whether an option that chooses an upstream is given. */
+function isUpstreamGiven(input: Input): boolean {
+  return upstreamOptions.some((option) => isGiven(option, input));
+}
+
+/**
+ * Reads where the calls of a server are to go.
+ *
+ * @throws {UsageError} unless exactly one upstream is given, and it is valid
+ * @throws {CommandError} when there is no such agent
+ */
+async function readUpstream(
+  input: Input,
+  organization: string,
+  { db }: Pick<Stores, 'db'>,
+): Promise<{ kind: string }> {
+  const given = chosenKinds.filter(({ options }) => options.some((one) => isGiven(one, input)));
+  const [chosen] = given;
+  if (!chosen || given.length > 1) {
+    const all = chosenKinds.map(({ options }) => options.map(synopsis).join(' '));
+    throw new UsageError(`give one of ${all.join(', ')}`);
+  }
+  const settings: Record<string, string> = {};
+  for (const { name, option, control, problemOf } of chosen.settings) {
+    const text = input.text(option.name);
+    if (text === undefined) continue;
+    const problem = problemOf(text);
+    // What the text may not contain is not repeated: it may be a password.
+    if (problem?.startsWith('may')) throw new UsageError(`--${option.name} ${problem}`);
+    if (problem !== undefined) throw new UsageError(`--${option.name} '${text}' ${problem}`);
+    if (control === 'agent' && !(await findAgentByName(db, organization, text))) {
+      throw new CommandError(
+        `there is no agent ${organization}/${text}`,
+        `latchkey-server agent create ${organization}/${text}`,
+      );
+    }
+    settings[name] = text;
+  }
+  return { kind: chosen.kind, ...settings };
+}
+
+function synopsis({ name, value }: Option): string {
+  return value === undefined ? `--${name}` : `--${name} ${value}`;
+}
+
+function isGiven({ name, value }: Option, input: Input): boolean {
+  return value === undefined ? input.flag(name) : input.text(name) !== undefined;
+}
+
+const path = [serverArgument.usage];
+const words: readonly Option[] = [
+  { name: 'title', value: 'T', doc: 'what people call it' },
+  { name: 'description', value: 'D', doc: 'what it is for' },
+  { name: 'instructions', value: 'I', doc: 'what an assistant is told about using it' },
+];
+
+const changedTools: Option = {
+  name: 'changed-tools',
+  value: 'flag|withhold',
+  doc: 'what becomes of a tool that turns into another one',
+};
+
+export const serverCreateCommand: Command = {
+  words: 'server create',
+  positionals: path,
+  options: [...upstreamOptions, httpHeaderFile, masterKeyFile, json],
+  doc: 'make an MCP endpoint and say where its calls go',
+  async run(input, { out, ...ports }) {
+    const { organization, name } = splitPath(input.positionals[0] ?? '');
+    await namedOrganization(organization, ports.stores);
+    const headers = headersBeside(input);
+    const upstream = { ...(await readUpstream(input, organization, ports.stores)), ...headers };
+    const { id } = await administer(serverCreate, { organization, name, upstream }, ports);
+    const facts = { id, name: `${organization}/${name}`, upstream: upstream.kind };
+    printMade(facts, { json: input.flag('json'), out });
+  },
+};
+
+/** `ORG`; of `ORG/SERVER`, the organization. */
+const listedOrganization: Positional = {
+  usage: 'ORG',
+  async read(text, { stores }) {
+    const { organization } = await findListed(text, stores);
+    return { organization };
+  },
+};
+
+/** A path as commands name a server. */
+const pathOf = ({ name }: { readonly name: string }, { given }: { readonly given: Given }) =>
+  `${String(given['organization'])}/${name}`;
+
+export const serverListCommand = listCommand(serverList, {
+  words: 'server list',
+  positionals: [listedOrganization],
+  doc: 'list MCP endpoints, and where their calls go',
+  prints: [
+    'id',
+    { name: pathOf },
+    'title',
+    { upstream: ({ upstream }) => upstream.kind },
+    ...settingColumns.map((column) => ({
+      [column]: ({ upstream }: ServerView) => listedSettings(upstream)[column],
+    })),
+    'hiddenTools',
+    'withheldTools',
+    'createdAt',
+    'disabledAt',
+  ],
+  empty: 'no servers yet: latchkey-server server create ORG/SERVER --http-url URL',
+});
+
+export const serverUpdateCommand: Command = {
+  words: 'server update',
+  positionals: path,
+  options: [...words, changedTools, ...upstreamOptions, httpHeaderFile, masterKeyFile, json],
+  doc: 'change a server; what is not given stays, and counts from the next call on',
+  async run(input, { out, ...ports }) {
+    const at = await placeOf(input.positionals[0] ?? '', ports);
+    const chosen = words.map(({ name }) => [name, input.text(name)] as const);
+    const given = Object.fromEntries(chosen.filter(([, text]) => text !== undefined));
+    const closes = input.text('changed-tools');
+    const headers = headersBeside(input);
+    const upstream = isUpstreamGiven(input) && {
+      ...(await readUpstream(input, at.organization, ports.stores)),
+      ...headers,
+    };
+    const changed = await administer(
+      serverUpdate,
+      { ...at, ...given, ...(closes && { changedTools: closes }), ...(upstream && { upstream }) },
+      ports,
+    );
+    const { title, description, instructions } = changed;
+    const facts = { name: `${at.organization}/${at.server}`, title, description, instructions };
+    const { removedHeaders: removed } = changed;
+    const shown = { id: changed.id, ...facts, upstream: changed.upstream.kind };
+    printMade({ ...shown, removed_headers: removed }, { json: input.flag('json'), out });
+    if (removed.length > 0 && !input.flag('json')) {
+      const names = removed.map((name) => `--http-header-file ${name}=FILE`).join(' ');
+      out('hint: the removed headers were entered for another origin: enter them again with');
+      out(`      latchkey-server server set-header ${facts.name} ${names}`);
+    }
+  },
+};
+
+export const serverHideToolsCommand: Command = {
+  words: 'server hide-tools',
+  positionals: path,
+  options: [
+    {
+      name: 'tool',
+      value: 'NAME',
+      repeated: true,
+      doc: 'a tool that may be neither seen nor called',
+    },
+    json,
+  ],
+  doc: 'hide exactly these tools of a server; none given shows all again',
+  async run(input, { out, ...ports }) {
+    const at = await placeOf(input.positionals[0] ?? '', ports);
+    const { id, hiddenTools } = await administer(
+      serverUpdate,
+      { ...at, hiddenTools: [...input.list('tool')] },
+      ports,
+    );
+    const facts = { id, name: `${at.organization}/${at.server}`, hidden_tools: hiddenTools };
+    printMade(facts, { json: input.flag('json'), out });
+  },
+};
+
+export const serverDisableCommand = command(serverDisable, {
+  words: 'server disable',
+  positionals: [serverArgument],
+  doc: 'disable a server immediately',
+  prints: ['id', { name: pathOf }, 'disabledAt'],
+});
+
+export const serverEnableCommand = command(serverEnable, {
+  words: 'server enable',
+  positionals: [serverArgument],
+  doc: 'let a disabled server serve again',
+  prints: ['id', { name: pathOf }, 'disabledAt'],
+});
+
+export const serverDeleteCommand: Command = {
+  words: 'server delete',
+  positionals: path,
+  options: [{ name: 'yes', doc: 'do it; without this it says what would stop working' }, json],
+  doc: 'remove a server with its clients, keys and grants immediately; this cannot be undone',
+  async run(input, { out, ...ports }) {
+    const at = await placeOf(input.positionals[0] ?? '', ports);
+    const name = `${at.organization}/${at.server}`;
+    if (!input.flag('yes')) {
+      const { activeClients, activeKeys, activeGrants } = await administer(serverRead, at, ports);
+      throw new CommandError(
+        `nothing was removed: with ${name} would end OAuth clients (${activeClients}), MCP keys (${activeKeys}) and grants of people (${activeGrants})`,
+        `latchkey-server server delete ${name} --yes`,
+      );
+    }
+    const { id } = await administer(serverDelete, at, ports);
+    printMade({ id, name, removed_at: ports.clock.now() }, { json: input.flag('json'), out });
+  },
+};
+
+/** The fixed headers that were given, for an HTTP server alone. @throws {UsageError} @throws {CommandError} */
+function headersBeside(input: Input): { headers?: GivenHeader[] } {
+  const headers = readHeaders(input);
+  if (headers.length === 0) return {};
+  if (input.text('http-url') !== undefined) return { headers };
+  const hint = 'latchkey-server server set-header ORG/SERVER --http-header-file NAME=FILE';
+  throw new UsageError('--http-header-file goes with --http-url', hint);
+}
+
+const limitOptionNames = {
+  callsPerMinute: 'calls-per-minute',
+  concurrentCalls: 'concurrent-calls',
+  requestBytes: 'request-bytes',
+  answerBytes: 'answer-bytes',
+  callSeconds: 'call-seconds',
+} as const;
+
+const limitDocs = {
+  callsPerMinute: 'requests of one caller in any minute; notifications twice as many',
+  concurrentCalls: 'requests of one caller under way at once; open streams four times as many',
+  requestBytes: 'the largest body of a request',
+  answerBytes: 'the largest answer',
+  callSeconds: 'the longest that a request and its answer may take',
+} as const;
+
+const limitOptions: readonly Option[] = limitNames.map((limit) => ({
+  name: limitOptionNames[limit],
+  value: 'N|none',
+  doc: limitDocs[limit],
+}));
+
+export const serverLimitCommand: Command = {
+  words: 'server limit',
+  positionals: ['ORG/SERVER'],
+  options: [...limitOptions, json],
+  doc: 'limit what a server takes and gives; none given shows what is limited',
+  async run(input, { out, ...ports }) {
+    const { organization, name } = await namedServer(input.positionals[0] ?? '', ports.stores);
+    const typed = limitNames.flatMap((limit) => {
+      const text = input.text(limitOptionNames[limit]);
+      return text === undefined ? [] : [[limit, readLimit(limit, text)] as const];
+    });
+    const at = { organization, server: name };
+    const change = { ...at, limits: Object.fromEntries(typed) };
+    const { id, limits } =
+      typed.length > 0
+        ? await administer(serverUpdate, change, ports)
+        : await administer(serverRead, at, ports);
+    const shown = limitNames.map(
+      (limit) => [limitOptionNames[limit].replaceAll('-', '_'), limits[limit]] as const,
+    );
+    const facts = { id, name: `${organization}/${name}`, ...Object.fromEntries(shown) };
+    printMade(facts, { json: input.flag('json'), out });
+  },
+};
+
+/** @throws {UsageError} naming the option and its bounds */
+function readLimit(limit: (typeof limitNames)[number], text: string): number | null {
+  if (text === 'none') return null;
+  const [least, most] = limitBounds[limit];
+  const value = Number(text);
+  if (/^\d{1,12}$/.test(text) && value >= least && value <= most) return value;
+  const name = limitOptionNames[limit];
+  throw new UsageError(
+    `--${name} '${text}' is neither none nor a whole number, ${least} to ${most}`,
+  );
+}

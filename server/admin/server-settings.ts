@@ -1,0 +1,201 @@
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+
+import { insertAuditEvent } from '#db/audit';
+import { updateServer, type ServerChange, type ServerRecord } from '#db/servers';
+import { transaction } from '#db/transaction';
+import {
+  changedLimits,
+  limitBounds,
+  type LimitsChange,
+  type ServerLimits,
+} from '#organizations/server-limits';
+import { words } from './fields.ts';
+import type { AdministrationPorts } from './operation.ts';
+import { ownServer, serverTarget } from './paths.ts';
+import { AdministrationRefusal, checkedInput } from './refusal.ts';
+
+/** One limit: a whole number within its bounds, or `null` for none. */
+function limit(name: keyof ServerLimits, doc: string) {
+  const [least, most] = limitBounds[name];
+  return z.int().min(least).max(most).nullable().optional().describe(doc);
+}
+
+const limitFields = z
+  .strictObject({
+    callsPerMinute: limit(
+      'callsPerMinute',
+      'Requests of one caller in any minute; notifications, and streams to listen by, twice as many each',
+    ),
+    concurrentCalls: limit(
+      'concurrentCalls',
+      'Requests of one caller under way at once; streams by which it listens four times as many',
+    ),
+    requestBytes: limit('requestBytes', 'The largest body of a request'),
+    answerBytes: limit('answerBytes', 'The largest answer'),
+    callSeconds: limit('callSeconds', 'The longest that a request and its answer may take'),
+  })
+  .describe('Only those that are given change; null lifts one');
+
+/** What may be said of a server without saying where its calls go; what is not given stays. */
+export const serverSettingFields = {
+  title: words(200).optional(),
+  description: z.string().trim().max(2000).optional(),
+  instructions: z.string().trim().max(20_000).optional(),
+  hiddenTools: z
+    .array(z.string().min(1).max(200))
+    .max(1000)
+    .transform((tools) => [...new Set(tools)])
+    .optional(),
+  limits: limitFields.optional(),
+};
+
+const maybeLimit = z.int().nullable();
+export const limitsViewSchema = z
+  .object({
+    callsPerMinute: maybeLimit.describe(
+      'Requests of one caller in any minute; notifications, and streams to listen by, twice as many each',
+    ),
+    concurrentCalls: maybeLimit.describe(
+      'Requests of one caller under way at once; streams by which it listens four times as many',
+    ),
+    requestBytes: maybeLimit.describe('The largest body of a request'),
+    answerBytes: maybeLimit.describe('The largest answer'),
+    callSeconds: maybeLimit.describe('The longest that a request and its answer may take'),
+  })
+  .describe('null where only what holds for every server does');
+
+/** Limits as every surface shows them, each of them there. */
+export function toLimitsView(limits: ServerLimits = {}): z.output<typeof limitsViewSchema> {
+  return {
+    callsPerMinute: limits.callsPerMinute ?? null,
+    concurrentCalls: limits.concurrentCalls ?? null,
+    requestBytes: limits.requestBytes ?? null,
+    answerBytes: limits.answerBytes ?? null,
+    callSeconds: limits.callSeconds ?? null,
+  };
+}
+
+/** Settings as they are given: what is not there stays. */
+export interface GivenSettings {
+  readonly title?: string | undefined;
+  readonly description?: string | undefined;
+  readonly instructions?: string | undefined;
+  readonly hiddenTools?: readonly string[] | undefined;
+  readonly limits?: LimitsChange | undefined;
+}
+
+/** What of a server changes by settings that were given. */
+export function settingsChange(now: ServerRecord, given: GivenSettings): ServerChange {
+  const { title, description, instructions, hiddenTools, limits } = given;
+  return {
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    ...(instructions !== undefined && { instructions }),
+    ...(hiddenTools && { hiddenTools }),
+    ...(limits && { limits: changedLimits(now.limits, limits) ?? null }),
+  };
+}
+
+const mostTries = 20;
+
+/**
+ * Applies `change` to the current version of a server and returns the result. The version it was based on is compared
+ * when writing: if another change was faster, `change` is called again.
+ *
+ * @throws {AdministrationRefusal} `not_found`, `conflict`, and whatever `change` throws
+ */
+export async function changeServer(
+  at: { readonly organization: string; readonly server: string },
+  change: (now: ServerRecord) => ServerChange,
+  ports: Pick<AdministrationPorts, 'db'>,
+): Promise<ServerRecord> {
+  for (let tries = 0; tries < mostTries; tries++) {
+    const now = await ownServer(at.organization, at.server, ports);
+    const isDone = await updateServer(ports.db, now.id, change(now), now.revision);
+    if (isDone) return ownServer(at.organization, at.server, ports);
+  }
+  throw new AdministrationRefusal('conflict', 'others change this server just now: try again');
+}
+
+/**
+ * @throws {AdministrationRefusal} `conflict` if the server is not at the revision that the caller read, if they name
+ * one
+ */
+export function checkRevision(now: ServerRecord, read: number | undefined): void {
+  if (read === undefined || read === now.revision) return;
+  const why = 'the server was changed meanwhile: read it again, then change it';
+  throw new AdministrationRefusal('conflict', why);
+}
+
+/** How a server presents itself, as who calls it may see and, allowed to, change it. */
+export interface ServerSettings {
+  readonly title: string;
+  readonly description: string;
+  readonly instructions: string;
+  readonly hiddenTools: readonly string[];
+  readonly limits: ReturnType<typeof toLimitsView>;
+}
+
+/** A caller of a server's endpoint who was let in there. */
+export interface SettingsCaller {
+  /** `key:…`, `client:…` */
+  readonly name: string;
+  readonly address: string | undefined;
+  readonly requestId: string | undefined;
+}
+
+const changeSchema = z.strictObject(serverSettingFields);
+
+/** A server's settings, and a version that is another after each change. */
+export function serverSettings(server: ServerRecord): {
+  readonly settings: ServerSettings;
+  readonly version: string;
+} {
+  const { title = '', description = '', instructions = '', hiddenTools } = server;
+  const limits = toLimitsView(server.limits);
+  const settings = { title, description, instructions, hiddenTools, limits };
+  const version = createHash('sha256').update(JSON.stringify(settings)).digest('base64url');
+  return { settings, version: version.slice(0, 22) };
+}
+
+/**
+ * Changes settings of a server and records it, in one transaction. Absent settings keep their value. `isExpected`
+ * decides whether the current version may be changed; a concurrent change cannot replace that version in between.
+ *
+ * @returns `undefined` if it may not
+ * @throws {AdministrationRefusal} `invalid` naming each field, `not_found`
+ */
+export async function changeServerSettings(
+  { organization, name }: ServerRecord,
+  given: object,
+  isExpected: (version: string) => boolean,
+  by: SettingsCaller,
+  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+): Promise<ServerRecord | undefined> {
+  const data = checkedInput(changeSchema, given);
+  const stale = new Error('another version');
+  const change = (now: ServerRecord) => {
+    if (!isExpected(serverSettings(now).version)) throw stale;
+    return settingsChange(now, data);
+  };
+  try {
+    return await transaction(db, async (tx) => {
+      const changed = await changeServer({ organization, server: name }, change, { db: tx });
+      await insertAuditEvent(tx, {
+        actor: by.name,
+        organization,
+        action: 'server.update',
+        target: serverTarget({ organization, server: name }),
+        address: by.address,
+        requestId: by.requestId,
+        at: clock.now(),
+        outcome: 'done',
+      });
+      return changed;
+    });
+  } catch (error) {
+    if (error === stale) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,308 @@
+import { z } from 'zod';
+import { findAgentByName, listAgentNames } from '#db/agents';
+import {
+  countServerDependents,
+  deleteServer,
+  insertServer,
+  listServers,
+  type ServerRecord,
+} from '#db/servers';
+import { randomBase62 } from '#oauth/secrets';
+import {
+  chooseUpstream,
+  staysVouched,
+  toUpstreamView,
+  type UpstreamChoice,
+  upstreamChoiceSchema,
+  type UpstreamKind,
+  upstreamViewSchema,
+} from '#upstreams/drivers';
+import { fields } from './fields.ts';
+import { type Actor, type AdministrationPorts, organizationOperation } from './operation.ts';
+import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
+import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
+import { AdministrationRefusal, invalidField } from './refusal.ts';
+import {
+  changeServer,
+  checkRevision,
+  limitsViewSchema,
+  serverSettingFields,
+  settingsChange,
+  toLimitsView,
+} from './server-settings.ts';
+import { type GivenHeader, headersOf, noteHeaders, upstreamWith } from './upstream-headers.ts';
+
+/** A server as every surface shows it. */
+export const serverViewSchema = z
+  .object({
+    id: z.string(),
+    organization: z.string(),
+    name: z.string(),
+    endpoint: z.string().describe('The path of its MCP endpoint'),
+    title: z.string(),
+    description: z.string(),
+    instructions: z.string().describe('What an assistant is told about using it'),
+    upstream: upstreamViewSchema,
+    hiddenTools: z.array(z.string()).describe('Tools that are neither listed nor callable'),
+    changedTools: z
+      .enum(['flag', 'withhold'])
+      .describe('What becomes of a tool that turns into another one'),
+    withheldTools: z.array(z.string()).describe('Tools that are closed for that reason now'),
+    limits: limitsViewSchema,
+    revision: z.int().describe('Another after each change'),
+    createdAt: fields.at,
+    disabledAt: fields.maybeAt,
+  })
+  .meta({ id: 'Server' });
+
+/** Times in seconds since 1970, `null` for what never was; texts that were not given are empty. */
+export type ServerView = z.output<typeof serverViewSchema>;
+
+/** A server as it is kept, as every surface shows it. `agentNames` are those of the agents that serve it, by their id. */
+export function toServerView(
+  server: ServerRecord,
+  agentNames: ReadonlyMap<string, string>,
+): ServerView {
+  const { id, organization, name, hiddenTools, changedTools, withheldTools, createdAt } = server;
+  return {
+    id,
+    organization,
+    name,
+    endpoint: `/mcp/${organization}/${name}`,
+    title: server.title ?? '',
+    description: server.description ?? '',
+    instructions: server.instructions ?? '',
+    upstream: toUpstreamView(server.upstream, agentNames),
+    hiddenTools: [...hiddenTools],
+    changedTools,
+    withheldTools: [...withheldTools],
+    limits: toLimitsView(server.limits),
+    revision: server.revision ?? 0,
+    createdAt,
+    disabledAt: server.disabledAt ?? null,
+  };
+}
+
+/** The names of the agents that serve these servers, by their id. */
+export async function agentNamesOf(
+  servers: readonly Pick<ServerRecord, 'upstream'>[],
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<ReadonlyMap<string, string>> {
+  const ids = servers.flatMap(({ upstream }) =>
+    upstream.kind === 'agent' ? [upstream.agentId] : [],
+  );
+  return listAgentNames(db, [...new Set(ids)]);
+}
+
+/** The server whose upstream is chosen. */
+export interface UpstreamPlace {
+  readonly organization: string;
+  readonly actor: Actor;
+  /** Where the calls went until now. */
+  readonly before?: UpstreamKind;
+}
+
+/**
+ * Turns the choice of an administrator into the settings of an upstream.
+ *
+ * @throws {AdministrationRefusal} `invalid` when the organization has no such active agent, or the URL may not be called
+ */
+export async function chosenUpstream(
+  choice: UpstreamChoice,
+  { organization, actor, before }: UpstreamPlace,
+  { db, upstreamSetup }: Pick<AdministrationPorts, 'db' | 'upstreamSetup'>,
+): Promise<UpstreamKind> {
+  const chosen = await chooseUpstream(choice, {
+    isOperator: actor.type === 'operator',
+    before,
+    isForbidden: (url) => upstreamSetup.isForbidden(url),
+    async findAgent(name) {
+      const agent = await findAgentByName(db, organization, name);
+      return agent?.revokedAt === undefined ? agent?.id : undefined;
+    },
+  });
+  if ('problem' in chosen) throw invalidField(`upstream.${chosen.field}`, chosen.problem);
+  return chosen;
+}
+
+/** The fixed headers that were entered with an upstream whose calls may carry some. */
+function givenHeaders(upstream: UpstreamChoice): readonly GivenHeader[] | undefined {
+  return 'headers' in upstream ? upstream.headers : undefined;
+}
+
+const inOrganization = { organization: fields.organization };
+
+const { hiddenTools: hiddenToolsField, limits: limitsField, ...chosenWords } = serverSettingFields;
+
+const sorts = { name: 'name', created_at: 'createdAt' } as const;
+
+export const serverList = organizationOperation({
+  name: 'server.list',
+  doc: 'List the MCP servers of an organization',
+  route: { method: 'GET', path: '/organizations/{organization}/servers' },
+  permission: 'server.read',
+  input: z.strictObject({
+    ...inOrganization,
+    status: z.enum(['enabled', 'disabled']).optional(),
+    ...pageFields(['name', 'created_at']),
+  }),
+  output: pageOf(serverViewSchema),
+  async run(input, { organization }, ports) {
+    const query = { ...pageQuery(input), sort: sorts[input.sort], status: input.status };
+    const page = await listServers(ports.db, { ...query, organizationId: organization.id });
+    const names = await agentNamesOf(page.items, ports);
+    return toPageView(page, input, (server) => toServerView(server, names));
+  },
+});
+
+export const serverCreate = organizationOperation({
+  name: 'server.create',
+  doc: 'Make an MCP endpoint and say where its calls go',
+  route: {
+    method: 'POST',
+    path: '/organizations/{organization}/servers',
+    made: '/organizations/{organization}/servers/{name}',
+  },
+  permission: 'server.manage',
+  input: z.strictObject({
+    ...inOrganization,
+    name: fields.slug,
+    upstream: upstreamChoiceSchema,
+    ...chosenWords,
+  }),
+  output: serverViewSchema,
+  target: ({ organization, name }) => serverTarget({ organization, server: name }),
+  async run(input, { organization, actor }, ports) {
+    const { name, title, description, instructions } = input;
+    const place = { organization: organization.name, actor };
+    const chosen = await chosenUpstream(input.upstream, place, ports);
+    const id = `srv_${randomBase62(16)}`;
+    const given = givenHeaders(input.upstream);
+    const upstream = upstreamWith(chosen, { serverId: id, given }, ports);
+    const added = await insertServer(ports.db, {
+      id,
+      organizationId: organization.id,
+      name,
+      upstream,
+      ...(title && { title }),
+      ...(description && { description }),
+      ...(instructions && { instructions }),
+      createdAt: ports.clock.now(),
+    });
+    if (!added) {
+      const why = `there is a server ${organization.name}/${name} already`;
+      throw new AdministrationRefusal('conflict', why);
+    }
+    const made = await ownServer(organization.name, name, ports);
+    await noteHeaders({ set: headersOf(made) }, { server: made, actor }, ports);
+    return toServerView(made, await agentNamesOf([made], ports));
+  },
+});
+
+export const serverRead = organizationOperation({
+  name: 'server.read',
+  doc: 'Read a server, and what would stop working with it',
+  route: { method: 'GET', path: serverPath },
+  permission: 'server.read',
+  input: z.strictObject(ofServer),
+  output: serverViewSchema
+    .extend({ activeKeys: z.int(), activeClients: z.int(), activeGrants: z.int() })
+    .meta({ id: 'ServerInUse' }),
+  async run({ server: name }, { organization }, ports) {
+    const server = await ownServer(organization.name, name, ports);
+    const dependents = await countServerDependents(ports.db, server.id, ports.clock.now());
+    const names = await agentNamesOf([server], ports);
+    return { ...toServerView(server, names), ...dependents };
+  },
+});
+
+export const serverUpdate = organizationOperation({
+  name: 'server.update',
+  doc: 'Change a server; what is not given stays, and everything counts from the next call on',
+  route: { method: 'PATCH', path: serverPath },
+  permission: 'server.manage',
+  input: z.strictObject({
+    ...ofServer,
+    ...chosenWords,
+    upstream: upstreamChoiceSchema.optional(),
+    hiddenTools: hiddenToolsField,
+    changedTools: z
+      .enum(['flag', 'withhold'])
+      .optional()
+      .describe('What becomes of a tool that turns into another one: flagged, or closed besides'),
+    limits: limitsField,
+    revision: z.int().optional().describe('Change it only while it is at this revision'),
+  }),
+  output: serverViewSchema
+    .extend({
+      removedHeaders: z
+        .array(z.string())
+        .describe('Fixed headers that were for another origin and are no longer there'),
+    })
+    .meta({ id: 'ChangedServer' }),
+  target: serverTarget,
+  async run(input, { organization, actor }, ports) {
+    const at = { organization: organization.name, server: input.server };
+    const { upstream: before } = await ownServer(at.organization, at.server, ports);
+    const place = { organization: organization.name, actor, before };
+    const chosen = input.upstream && (await chosenUpstream(input.upstream, place, ports));
+    const given = input.upstream && givenHeaders(input.upstream);
+    let had: readonly string[] = [];
+    const change = (now: ServerRecord) => {
+      checkRevision(now, input.revision);
+      had = headersOf(now);
+      const isOther = chosen !== undefined && !staysVouched(now.upstream, chosen);
+      const of = { serverId: now.id, before: now.upstream, given };
+      const upstream = upstreamWith(isOther ? chosen : now.upstream, of, ports);
+      return {
+        ...settingsChange(now, input),
+        ...(input.changedTools && { changedTools: input.changedTools }),
+        ...((isOther || given) && { upstream }),
+      };
+    };
+    const changed = await changeServer(at, change, ports);
+    const set = given?.map(({ name }) => name) ?? [];
+    const removed = had.filter((name) => !headersOf(changed).includes(name));
+    await noteHeaders({ set, removed }, { server: changed, actor }, ports);
+    const shown = toServerView(changed, await agentNamesOf([changed], ports));
+    return { ...shown, removedHeaders: [...removed] };
+  },
+});
+
+export const serverDisable = switching('disable', 'Disable a server immediately', true);
+export const serverEnable = switching('enable', 'Let a disabled server serve again', false);
+
+function switching(verb: 'disable' | 'enable', doc: string, off: boolean) {
+  return organizationOperation({
+    name: `server.${verb}`,
+    doc,
+    route: { method: 'POST', path: `${serverPath}/${verb}` },
+    permission: 'server.manage',
+    input: z.strictObject(ofServer),
+    output: serverViewSchema,
+    target: serverTarget,
+    async run({ server: name }, { organization }, ports) {
+      const at = { organization: organization.name, server: name };
+      const change = ({ disabledAt }: ServerRecord) => ({
+        disabledAt: off ? (disabledAt ?? ports.clock.now()) : null,
+      });
+      const changed = await changeServer(at, change, ports);
+      return toServerView(changed, await agentNamesOf([changed], ports));
+    },
+  });
+}
+
+export const serverDelete = organizationOperation({
+  name: 'server.delete',
+  doc: 'Remove a server with its clients, keys and grants immediately; this cannot be undone',
+  route: { method: 'DELETE', path: serverPath },
+  permission: 'server.manage',
+  input: z.strictObject(ofServer),
+  output: z.object({ id: z.string(), organization: z.string(), name: z.string() }),
+  target: serverTarget,
+  async run({ server: name }, { organization }, ports) {
+    const { id } = await ownServer(organization.name, name, ports);
+    await deleteServer(ports.db, id);
+    return { id, organization: organization.name, name };
+  },
+});

@@ -1,0 +1,184 @@
+import { z } from 'zod';
+
+import { hashSecret, mintSecret, randomBase62, secretHint } from '#oauth/secrets';
+import { isRecentProof } from '#accounts/sessions';
+import {
+  insertPersonalToken,
+  listPersonalTokens,
+  revokePersonalToken,
+  type PersonalToken,
+} from '#db/personal-tokens';
+import { findUser } from '#db/people';
+import {
+  type Actor,
+  type AdministrationPorts,
+  personalOperation,
+  type Operation,
+} from './operation.ts';
+import { AdministrationRefusal, notFound } from './refusal.ts';
+import { fields, readDays, surfaces } from './fields.ts';
+import { command, listCommand, type Command } from './command.ts';
+import { personArgument, textArgument } from './positionals.ts';
+
+const mostDays = 365;
+const usualDays = 90;
+const mostTokens = 50;
+const secondsADay = 86_400;
+
+const ofPerson = {
+  userId: z.string().max(100).optional().describe('For the operator: whose; others have their own'),
+};
+
+const tokenViewSchema = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    hint: z.string().describe('Prefix and last four characters'),
+    createdAt: fields.at,
+    expiresAt: fields.at,
+    lastUsedAt: fields.maybeAt,
+    revokedAt: fields.maybeAt,
+  })
+  .meta({ id: 'PersonalToken' });
+
+function toTokenView(token: PersonalToken): z.output<typeof tokenViewSchema> {
+  const { id, name, hint, createdAt, expiresAt } = token;
+  const lastUsedAt = token.lastUsedAt ?? null;
+  return { id, name, hint, createdAt, expiresAt, lastUsedAt, revokedAt: token.revokedAt ?? null };
+}
+
+export const tokenList = personalOperation({
+  name: 'token.list',
+  doc: 'List personal tokens, the newest first',
+  route: { method: 'GET', path: '/tokens' },
+  input: z.strictObject(ofPerson),
+  output: z.object({ items: z.array(tokenViewSchema) }),
+  async run({ userId }, { actor }, ports) {
+    const owner = await ownerOf(userId, actor, ports);
+    return { items: (await listPersonalTokens(ports.db, owner)).map(toTokenView) };
+  },
+});
+
+export const tokenCreate = personalOperation({
+  name: 'token.create',
+  doc: 'Make a personal token for the admin API; it may do what its person may, and is shown this once',
+  input: z.strictObject({
+    ...ofPerson,
+    name: fields.name.clone().register(surfaces, {
+      option: { value: 'N', doc: 'what uses it' },
+      control: {
+        kind: 'text',
+        label: 'Name',
+        subject: 'The name',
+        help: 'What uses it, as “Nightly report”.',
+        attributes: { maxlength: '200', autocomplete: 'off' },
+      },
+    }),
+    expiresInDays: fields
+      .days(1, mostDays)
+      .default(usualDays)
+      .register(surfaces, {
+        option: {
+          value: 'D',
+          fallback: String(usualDays),
+          doc: 'when it ends, within a year',
+          read: readDays(/^[1-9]\d{0,2}$/),
+        },
+        control: {
+          kind: 'select',
+          name: 'expiry',
+          label: 'Expires',
+          subject: 'The life',
+          chosen: String(usualDays),
+          choices: ['7', '30', '90', '365'].map((days) => ({
+            value: days,
+            text: `In ${days} days`,
+          })),
+        },
+      }),
+  }),
+  output: tokenViewSchema.extend({ token: z.string() }).meta({ id: 'CreatedPersonalToken' }),
+  target: (_, made) => made && `token:${made.id}`,
+  async run({ userId, name, expiresInDays }, { actor }, ports) {
+    const owner = await ownerOf(userId, actor, ports);
+    const createdAt = ports.clock.now();
+    // A token must not create one that outlives it, and an unattended browser must not create any.
+    const isProved =
+      actor.type === 'operator' ||
+      (actor.provedAt !== undefined && isRecentProof({ createdAt: actor.provedAt }, createdAt));
+    if (!isProved) throw new AdministrationRefusal('proof_old', 'this takes a recent sign-in');
+    const token = mintSecret('pat_');
+    const made = {
+      id: `token_${randomBase62(16)}`,
+      userId: owner,
+      name,
+      hint: secretHint(token),
+      createdAt,
+      expiresAt: createdAt + expiresInDays * secondsADay,
+      factors: actor.type === 'operator' ? 2 : actor.factors,
+    };
+    if (!(await insertPersonalToken(ports.db, { ...made, hash: hashSecret(token) }, mostTokens))) {
+      const why = `there are ${mostTokens} tokens that count already: revoke one first`;
+      throw new AdministrationRefusal('conflict', why);
+    }
+    return { ...toTokenView({ ...made, lastUsedAt: undefined, revokedAt: undefined }), token };
+  },
+});
+
+export const tokenRevoke = personalOperation({
+  name: 'token.revoke',
+  doc: 'Revoke a personal token immediately; this cannot be undone',
+  route: { method: 'DELETE', path: '/tokens/{tokenId}' },
+  input: z.strictObject({ ...ofPerson, tokenId: z.string().max(100) }),
+  output: tokenViewSchema,
+  target: ({ tokenId }) => `token:${tokenId}`,
+  async run({ userId, tokenId }, { actor }, ports) {
+    const owner = await ownerOf(userId, actor, ports);
+    const find = async () =>
+      (await listPersonalTokens(ports.db, owner)).find(({ id }) => id === tokenId);
+    if (!(await find())) throw notFound('token');
+    if (!(await revokePersonalToken(ports.db, owner, tokenId, ports.clock.now()))) {
+      throw new AdministrationRefusal('conflict', 'the token was revoked before');
+    }
+    const revoked = await find();
+    if (!revoked) throw notFound('token');
+    return toTokenView(revoked);
+  },
+});
+
+/** Whose tokens it is about: a person's own, or those of whom the operator names. */
+async function ownerOf(
+  userId: string | undefined,
+  actor: Actor,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<string> {
+  const wanted = actor.type === 'person' ? (userId ?? actor.userId) : (userId ?? '');
+  if (actor.type === 'person' && wanted !== actor.userId) throw notFound('person');
+  if (!(await findUser(db, wanted))) throw notFound('person');
+  return wanted;
+}
+
+export const tokenOperations: readonly Operation[] = [tokenList, tokenCreate, tokenRevoke];
+
+export const tokenCommands: readonly Command[] = [
+  command(tokenCreate, {
+    words: 'token create',
+    positionals: [personArgument],
+    doc: 'make a personal token for the admin API; it may do what the person may, and is shown once',
+    prints: ['id', 'name', 'token', 'expiresAt'],
+    secret: 'token',
+  }),
+  listCommand(tokenList, {
+    words: 'token list',
+    positionals: [personArgument],
+    doc: 'list the personal tokens of a person',
+    prints: ['id', 'name', { token: 'hint' }, 'createdAt', 'lastUsedAt', 'expiresAt', 'revokedAt'],
+    empty: 'no personal tokens: latchkey-server token create EMAIL --name N',
+  }),
+  command(tokenRevoke, {
+    words: 'token revoke',
+    positionals: [personArgument, textArgument('ID', 'tokenId')],
+    doc: 'revoke a personal token of a person at once',
+    prints: ['id', 'revokedAt'],
+  }),
+];

@@ -1,0 +1,129 @@
+import { z } from 'zod';
+
+import { AdministrationRefusal } from './refusal.ts';
+import { fields } from './fields.ts';
+import { organizationOperation, type Operation } from './operation.ts';
+import { ofServer, ownServer, serverPath } from './paths.ts';
+import { acceptToolDefinitions, listToolDefinitions, type KnownTool } from '#db/tool-definitions';
+import { json } from '#config/option';
+import { CommandError } from '#config/usage-error';
+import { administer, listCommand, type Command } from './command.ts';
+import { placeOf, serverArgument } from './positionals.ts';
+import { printMade } from './print.ts';
+
+const path = `${serverPath}/tools`;
+const digest = z.string().max(100).describe('SHA-256 of what the server says of the tool');
+const toolName = z.string().max(1_000);
+
+const toolViewSchema = z
+  .object({
+    name: z.string(),
+    accepted: z.string().describe('What the server said of it when it was accepted, as JSON'),
+    acceptedAt: fields.at,
+    changed: z
+      .object({ seen: z.string().describe('What it says now'), digest, changedAt: fields.at })
+      .nullable()
+      .describe('Null while it is as it was accepted'),
+  })
+  .meta({ id: 'Tool' });
+
+/** A tool of a server as it was accepted, and as it is now where that is another. */
+export type ToolView = z.output<typeof toolViewSchema>;
+
+export const toolList = organizationOperation({
+  name: 'tool.list',
+  doc: 'List the tools that a server told its callers of, and which of them turned into others since',
+  route: { method: 'GET', path },
+  permission: 'server.read',
+  input: z.strictObject(ofServer),
+  output: z.object({
+    changedTools: z.enum(['flag', 'withhold']),
+    items: z.array(toolViewSchema),
+  }),
+  async run({ server: name }, { organization }, ports) {
+    const server = await ownServer(organization.name, name, ports);
+    const known = await listToolDefinitions(ports.db, server.id);
+    return { changedTools: server.changedTools, items: known.map(toToolView) };
+  },
+});
+
+export const toolAccept = organizationOperation({
+  name: 'tool.accept',
+  doc: 'Accept changed tools as their server tells them now; each by the digest of what was read',
+  route: { method: 'POST', path: `${path}/accept` },
+  permission: 'server.manage',
+  input: z.strictObject({
+    ...ofServer,
+    tools: z
+      .array(z.strictObject({ name: toolName, digest }))
+      .min(1)
+      .max(1_000),
+  }),
+  output: z.object({ accepted: z.array(z.string()) }),
+  target: ({ organization, server, tools }) =>
+    `tool:${organization}/${server}/${tools.map(({ name }) => name).join(',')}`,
+  async run({ server: name, tools }, { organization }, ports) {
+    const { id } = await ownServer(organization.name, name, ports);
+    const accepted = await acceptToolDefinitions(ports.db, id, tools, ports.clock.now());
+    if (accepted.length > 0) return { accepted };
+    throw new AdministrationRefusal(
+      'conflict',
+      'none of these tools is still as you read it; look at the list again',
+    );
+  },
+});
+
+function toToolView({ name, accepted, acceptedAt, seen, changedAt }: KnownTool): ToolView {
+  const changed =
+    seen && changedAt !== undefined ? { seen: seen.text, digest: seen.digest, changedAt } : null;
+  return { name, accepted: accepted.text, acceptedAt, changed };
+}
+
+export const toolOperations: readonly Operation[] = [toolList, toolAccept];
+
+const acceptCommand: Command = {
+  words: 'server accept-tools',
+  positionals: ['ORG/SERVER'],
+  options: [
+    { name: 'tool', value: 'NAME', repeated: true, doc: 'a tool that turned into another one' },
+    json,
+  ],
+  doc: 'accept changed tools as their server tells them now',
+  async run(input, { out, ...ports }) {
+    const at = await placeOf(input.positionals[0] ?? '', ports);
+    const names = input.list('tool');
+    const { items } = await administer(toolList, at, ports);
+    const tools = items.flatMap(({ name, changed }) =>
+      changed && names.includes(name) ? [{ name, digest: changed.digest }] : [],
+    );
+    const missing = names.filter((name) => !tools.some((tool) => tool.name === name));
+    if (names.length === 0 || missing.length > 0)
+      throw new CommandError(
+        names.length === 0
+          ? 'no tool is named'
+          : `no changed tool of ${at.organization}/${at.server} is called ${missing.join(', ')}`,
+        `latchkey-server server tools ${at.organization}/${at.server}`,
+      );
+    const { accepted } = await administer(toolAccept, { ...at, tools }, ports);
+    const facts = { name: `${at.organization}/${at.server}`, accepted };
+    printMade({ id: accepted.join(' '), ...facts }, { json: input.flag('json'), out });
+  },
+};
+
+export const toolCommands: readonly Command[] = [
+  listCommand(toolList, {
+    words: 'server tools',
+    positionals: [serverArgument],
+    doc: 'list the tools that a server told its callers of, and which turned into others since',
+    prints: [
+      'name',
+      'acceptedAt',
+      {
+        changed_at: ({ changed }) => changed?.changedAt ?? null,
+        digest: ({ changed }) => changed?.digest ?? null,
+      },
+    ],
+    empty: 'no caller has listed its tools yet',
+  }),
+  acceptCommand,
+];

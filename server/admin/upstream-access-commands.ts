@@ -1,0 +1,172 @@
+import { readFileSync } from 'node:fs';
+import { json, knownBaseUrl, masterKeyFile, type Option, outboundHost } from '#config/option';
+import type { Input } from '#config/read-options';
+import { CommandError, UsageError } from '#config/usage-error';
+import { administer, type Command } from './command.ts';
+import { namedServer, requireUser } from './positionals.ts';
+import { printMade, printRows } from './print.ts';
+import { accessRead as read, accessSet as set, type AccessView } from './upstream-access.ts';
+import { connectionEnd as end, connectionList as list } from './upstream-connections.ts';
+
+const path = ['ORG/SERVER'];
+const setOptions: readonly Option[] = [
+  { name: 'none', doc: 'ask it with no token' },
+  { name: 'client-credentials', doc: 'ask it with one token for all callers' },
+  { name: 'per-person', doc: 'ask it with a token of the account that each person connects' },
+  { name: 'issuer', value: 'URL', doc: 'its authorization server (default: the one it names)' },
+  {
+    name: 'client-id',
+    value: 'ID',
+    doc: 'what this server is called there (default: as it was, or it introduces itself)',
+  },
+  {
+    name: 'client-secret-file',
+    value: 'FILE',
+    doc: 'where its secret there is (default: as it was)',
+  },
+  { name: 'scope', value: 'S', repeated: true, doc: 'a scope to ask for (default: what it names)' },
+  {
+    name: 'omit-resource',
+    doc: 'ask for tokens without saying for what, where it refuses to be told: other servers may take them',
+  },
+  { name: 'tell-callers', value: 'yes|no', doc: 'send a signed assertion of who calls' },
+  masterKeyFile,
+  outboundHost,
+  knownBaseUrl,
+  json,
+];
+
+export const serverSetAccess: Command = {
+  words: 'server set-access',
+  positionals: path,
+  options: setOptions,
+  doc: 'say what an HTTP server is asked with: nothing, a token for all, each person’s own',
+  async run(input, { out, ...ports }) {
+    const at = await placeOf(input, ports.stores);
+    const kind = kindOf(input);
+    const secretFile = input.text('client-secret-file');
+    const scopes = input.list('scope');
+    const now = kind === undefined ? await administer(read, at, ports) : undefined;
+    if (now && now.kind !== 'none') {
+      throw new UsageError('give one of --none, --client-credentials, --per-person');
+    }
+    const shown = await administer(
+      set,
+      {
+        ...at,
+        kind: kind ?? 'none',
+        ...given('issuer', input.text('issuer')),
+        ...given('clientId', input.text('client-id')),
+        ...(secretFile !== undefined && { clientSecret: secretIn(secretFile) }),
+        ...(scopes.length > 0 && { scopes: [...scopes] }),
+        ...(input.flag('omit-resource') && { omitsResource: true }),
+        ...tells(input.text('tell-callers')),
+      },
+      ports,
+    );
+    printMade(facts(at, shown), { json: input.flag('json'), out });
+  },
+};
+
+export const serverShowAccess: Command = {
+  words: 'server show-access',
+  positionals: path,
+  options: [json],
+  doc: 'say what an HTTP server is asked with',
+  async run(input, { out, ...ports }) {
+    const at = await placeOf(input, ports.stores);
+    const shown = await administer(read, at, ports);
+    printMade(facts(at, shown), { json: input.flag('json'), out });
+  },
+};
+
+export const connectionList: Command = {
+  words: 'connection list',
+  positionals: path,
+  options: [json],
+  doc: 'list the people who connected an account at the server behind an endpoint',
+  async run(input, { out, ...ports }) {
+    const at = await placeOf(input, ports.stores);
+    const { items } = await administer(list, at, ports);
+    const rows = items.map((one) => ({
+      user: one.email,
+      created_at: one.createdAt,
+      renewed_at: one.renewedAt,
+      failed_at: one.failedAt,
+    }));
+    const empty = 'no person has connected an account';
+    printRows(rows, { json: input.flag('json'), empty, out });
+  },
+};
+
+export const connectionEnd: Command = {
+  words: 'connection end',
+  positionals: [...path, 'EMAIL'],
+  options: [json],
+  doc: 'disconnect a person’s account, at once; a running server tells its authorization server',
+  async run(input, { out, ...ports }) {
+    const at = await placeOf(input, ports.stores);
+    const user = await requireUser(input.positionals[1] ?? '', ports.stores);
+    await administer(end, { ...at, userId: user.id }, ports);
+    const ended = { user: user.email, ended_at: ports.clock.now() };
+    printMade(ended, { json: input.flag('json'), out });
+  },
+};
+
+async function placeOf(input: Input, stores: Parameters<typeof namedServer>[1]) {
+  const { organization, name } = await namedServer(input.positionals[0] ?? '', stores);
+  return { organization, server: name };
+}
+
+function facts(at: { organization: string; server: string }, shown: AccessView) {
+  return {
+    name: `${at.organization}/${at.server}`,
+    access: shown.kind,
+    issuer: shown.issuer,
+    client_id: shown.clientId,
+    scopes: shown.scopes,
+    resource: shown.resource,
+    redirect_path: shown.redirectPath,
+    connections: shown.connections,
+    tells_callers: shown.tellsCallers ? 'yes' : 'no',
+  };
+}
+
+/** @throws {UsageError} for more than one */
+function kindOf(input: Input): AccessView['kind'] | undefined {
+  const chosen = [
+    ...(input.flag('none') ? (['none'] as const) : []),
+    ...(input.flag('client-credentials') ? (['client_credentials'] as const) : []),
+    ...(input.flag('per-person') ? (['authorization_code'] as const) : []),
+  ];
+  if (chosen.length > 1) {
+    throw new UsageError('give one of --none, --client-credentials, --per-person');
+  }
+  const [kind] = chosen;
+  if (kind === undefined && input.text('tell-callers') === undefined) {
+    throw new UsageError('give one of --none, --client-credentials, --per-person, --tell-callers');
+  }
+  return kind;
+}
+
+function tells(text: string | undefined): { tellsCallers?: boolean } {
+  if (text === undefined) return {};
+  if (text === 'yes' || text === 'no') return { tellsCallers: text === 'yes' };
+  throw new UsageError(`--tell-callers '${text}' is neither yes nor no`);
+}
+
+function given(name: string, value: string | undefined) {
+  return value === undefined ? {} : { [name]: value };
+}
+
+/** @throws {CommandError} when it cannot be read, or holds nothing */
+function secretIn(file: string): string {
+  let secret: string;
+  try {
+    secret = readFileSync(file, 'utf8').trim();
+  } catch (cause) {
+    throw new CommandError(`--client-secret-file ${file} cannot be read`, undefined, { cause });
+  }
+  if (secret === '') throw new CommandError(`--client-secret-file ${file} is empty`);
+  return secret;
+}

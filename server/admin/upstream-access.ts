@@ -1,0 +1,334 @@
+import { isDeepStrictEqual } from 'node:util';
+import { z } from 'zod';
+import type { ServerRecord } from '#db/servers';
+import {
+  findUpstreamAccess,
+  removeUpstreamAccess,
+  replaceUpstreamAccess,
+  updateTellsCallers,
+  type UpstreamAccess,
+} from '#db/upstream-access';
+import { listUpstreamConnections } from '#db/upstream-connections';
+import { randomBase62 } from '#oauth/secrets';
+import { hostAndPort } from '#outbound/checked-addresses';
+import { UpstreamAccessError } from '#upstreams/credentials/access';
+import { accountPath } from '#upstreams/credentials/authorization-client';
+import type { DiscoveryRequest, DiscoveryResult } from '#upstreams/credentials/discovery';
+import type { RegisteredClient, UpstreamSetup } from '#upstreams/credentials/setup';
+import { type Actor, type AdministrationPorts, organizationOperation } from './operation.ts';
+import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
+import { AdministrationRefusal, invalidField } from './refusal.ts';
+
+/** How an upstream can be asked: with nothing, with a token for all, with each person's own. */
+const accessKinds = ['none', 'client_credentials', 'authorization_code'] as const;
+
+/** How an upstream is asked, as every surface shows it. */
+const accessViewSchema = z
+  .object({
+    server: z.string(),
+    kind: z
+      .enum(accessKinds)
+      .describe('`authorization_code`: each person by an account of their own'),
+    issuer: z.string().nullable(),
+    clientId: z.string().nullable(),
+    hasClientSecret: z.boolean(),
+    scopes: z.array(z.string()),
+    resource: z.string().nullable().describe('What tokens are asked for. RFC 8707'),
+    omitsResource: z.boolean().describe('Whether tokens are asked for without saying for what'),
+    redirectPath: z.string().describe('The path of the redirect URI to register there'),
+    connections: z.int().describe('How many people have connected an account'),
+    tellsCallers: z.boolean().describe('Whether calls carry a signed assertion of who calls'),
+  })
+  .meta({ id: 'UpstreamAccess' });
+
+/** `null` for what the upstream or its authorization server has none of. */
+export type AccessView = z.output<typeof accessViewSchema>;
+
+/** How the upstream of a server of this organization is asked. @throws {AdministrationRefusal} `not_found` */
+async function toAccessView(
+  organization: string,
+  name: string,
+  ports: Pick<AdministrationPorts, 'db'>,
+): Promise<AccessView> {
+  const { upstream } = await ownServer(organization, name, ports);
+  const { accessId, tellsCallers } =
+    upstream.kind === 'http' ? upstream : { accessId: undefined, tellsCallers: undefined };
+  const access = accessId === undefined ? undefined : await findUpstreamAccess(ports.db, accessId);
+  const people = access ? await listUpstreamConnections(ports.db, access.id) : [];
+  return {
+    server: name,
+    kind: access?.kind ?? 'none',
+    issuer: access?.metadata.issuer ?? null,
+    clientId: access?.clientId ?? null,
+    hasClientSecret: access?.sealedClientSecret !== undefined,
+    scopes: [...(access?.scopes ?? [])],
+    resource: access?.resource ?? null,
+    omitsResource: access !== undefined && access.resource === undefined,
+    redirectPath: `${accountPath({ organization, name })}/callback`,
+    connections: people.length,
+    tellsCallers: tellsCallers === true,
+  };
+}
+
+/** How an upstream is to be asked. What is not given stays, or is found out. */
+interface AccessChoice {
+  readonly kind: UpstreamAccess['kind'];
+  readonly issuer?: string | undefined;
+  readonly clientId?: string | undefined;
+  readonly clientSecret?: string | undefined;
+  readonly scopes?: readonly string[] | undefined;
+  readonly omitsResource?: boolean | undefined;
+}
+
+/** Whose upstream it is, and who chooses. */
+interface ChosenBy {
+  readonly server: ServerRecord;
+  readonly actor: Actor;
+}
+
+/**
+ * What an upstream is asked with from now on: the access that it has, with what is new in it, where it is about the same
+ * client there, so that people need not connect again.
+ *
+ * @throws {AdministrationRefusal} `invalid` for what is wrong or cannot be found out, `conflict` for a server that is not HTTP
+ */
+async function chosenAccess(
+  choice: AccessChoice,
+  by: ChosenBy,
+  ports: Pick<AdministrationPorts, 'db' | 'upstreamSetup' | 'clock'>,
+): Promise<UpstreamAccess> {
+  const { id: serverId } = by.server;
+  const { kind } = choice;
+  const { request, vouchedHosts, now } = await discoveryOf(choice, by, ports);
+  const { url } = request;
+  const found = await findOut(request, vouchedHosts, ports);
+  const about = { now, found, vouchedHosts, server: by.server };
+  const { clientId, clientSecret, registration: made } = await clientOf(choice, about, ports);
+  const isKnown = now?.clientId === clientId && now.metadata.issuer === found.metadata.issuer;
+  const registration = made
+    ? {
+        url: made.url,
+        sealedToken: ports.upstreamSetup.sealRegistration({ serverId, clientId }, made.accessToken),
+      }
+    : isKnown
+      ? now.registration
+      : undefined;
+  const resource = choice.omitsResource ? undefined : found.resource;
+  const isSame = isKnown && now.kind === kind && now.url === url && now.resource === resource;
+  const id = isSame ? now.id : `upa_${randomBase62(16)}`;
+  const sealedClientSecret = clientSecret
+    ? ports.upstreamSetup.sealSecret({ serverId, id }, clientSecret)
+    : isSame
+      ? now.sealedClientSecret
+      : undefined;
+  if (kind === 'client_credentials' && sealedClientSecret === undefined) {
+    throw invalidField('clientSecret', 'is empty');
+  }
+  return {
+    id,
+    serverId,
+    kind,
+    url,
+    metadata: found.metadata,
+    resource,
+    clientId,
+    sealedClientSecret,
+    scopes: choice.scopes ?? found.scopes,
+    vouchedHosts,
+    createdAt: isSame ? now.createdAt : ports.clock.now(),
+    registration,
+  };
+}
+
+/**
+ * Asks the upstream and its authorization server now what `chosenAccess` will want to know of them, and gives a setup
+ * that has those answers: it sends no requests, and refuses with `conflict` if the question has changed.
+ *
+ * @throws {AdministrationRefusal} as `chosenAccess`
+ */
+async function answeredAhead(
+  choice: AccessChoice,
+  by: ChosenBy,
+  ports: Pick<AdministrationPorts, 'db' | 'upstreamSetup'>,
+): Promise<UpstreamSetup> {
+  const { upstreamSetup } = ports;
+  const { request, vouchedHosts, now } = await discoveryOf(choice, by, ports);
+  const found = await findOut(request, vouchedHosts, ports);
+  let client: RegisteredClient | undefined;
+  const asked: UpstreamSetup = {
+    ...upstreamSetup,
+    register: async (...of) => (client = await upstreamSetup.register(...of)),
+  };
+  const about = { now, found, vouchedHosts, server: by.server };
+  await clientOf(choice, about, { upstreamSetup: asked });
+  return {
+    ...upstreamSetup,
+    async discover(again) {
+      // Read again inside the transaction: the answers are valid only for the same question.
+      if (isDeepStrictEqual(again, request)) return found;
+      throw new AdministrationRefusal('conflict', 'where its calls go was changed meanwhile');
+    },
+    async register() {
+      if (client) return client;
+      throw new AdministrationRefusal('conflict', 'how it is asked was changed meanwhile');
+    },
+  };
+}
+
+/** Said of a server whose calls go elsewhere than to an HTTP upstream. */
+function onlyHttp(): AdministrationRefusal {
+  const words = 'only an HTTP server can want this, and the calls of this server go elsewhere';
+  return new AdministrationRefusal('conflict', words);
+}
+
+function authorizationIsFixed(): AdministrationRefusal {
+  const words =
+    'a fixed header sends Authorization already, where the token would go: remove the header first';
+  return new AdministrationRefusal('conflict', words);
+}
+
+/** What is to be found out, and whose hosts the operator vouches for. @throws {AdministrationRefusal} `conflict` */
+async function discoveryOf(
+  { kind, issuer }: AccessChoice,
+  { server, actor }: ChosenBy,
+  { db, upstreamSetup }: Pick<AdministrationPorts, 'db' | 'upstreamSetup'>,
+) {
+  const { upstream } = server;
+  if (upstream.kind !== 'http') throw onlyHttp();
+  const { url, accessId, publicOnly, headers = [] } = upstream;
+  if (headers.some(({ name }) => name === 'authorization')) throw authorizationIsFixed();
+  const now = accessId === undefined ? undefined : await findUpstreamAccess(db, accessId);
+  const vouchedHosts = [
+    // An approval by the operator remains valid for the same upstream.
+    ...(now?.url === url ? now.vouchedHosts : []),
+    ...(publicOnly ? [] : [hostAndPort(new URL(url))]),
+    // Only the operator may name a server inside the network.
+    ...(actor.type === 'operator' && issuer && URL.canParse(issuer)
+      ? [hostAndPort(new URL(issuer))]
+      : []),
+  ];
+  const place = { serverId: server.id, url };
+  const fixed = upstreamSetup.openHeaders(place, headers);
+  const request: DiscoveryRequest = { url, kind, issuer: issuer || undefined, headers: fixed };
+  return { request, vouchedHosts: [...new Set(vouchedHosts)], now };
+}
+
+/** @throws {AdministrationRefusal} `invalid`, saying what could not be found out */
+async function findOut(
+  request: DiscoveryRequest,
+  vouchedHosts: readonly string[],
+  { upstreamSetup }: Pick<AdministrationPorts, 'upstreamSetup'>,
+): Promise<DiscoveryResult> {
+  try {
+    return await upstreamSetup.discover(request, vouchedHosts);
+  } catch (error) {
+    if (!(error instanceof UpstreamAccessError)) throw error;
+    const remedy =
+      error.code === 'forbidden' ? '; --outbound-host allows a host of this network' : '';
+    throw invalidField('issuer', `cannot be used: ${error.message}${remedy}`);
+  }
+}
+
+interface ClientChoice {
+  readonly now: UpstreamAccess | undefined;
+  readonly found: DiscoveryResult;
+  readonly vouchedHosts: readonly string[];
+  readonly server: ServerRecord;
+}
+
+/** Whom its authorization server knows us as: as it was typed, as it was, or as we introduce ourselves there. */
+async function clientOf(
+  { kind, clientId, clientSecret, scopes }: AccessChoice,
+  { now, found, vouchedHosts, server }: ClientChoice,
+  { upstreamSetup }: Pick<AdministrationPorts, 'upstreamSetup'>,
+): Promise<RegisteredClient> {
+  if (clientId) return { clientId, clientSecret };
+  const { metadata } = found;
+  if (now?.kind === kind && now.metadata.issuer === metadata.issuer) {
+    return { clientId: now.clientId, clientSecret };
+  }
+  if (kind === 'client_credentials') throw invalidField('clientId', 'is empty');
+  const request = { metadata, scopes: scopes ?? found.scopes, server };
+  try {
+    return await upstreamSetup.register(request, vouchedHosts);
+  } catch (error) {
+    if (!(error instanceof UpstreamAccessError)) throw error;
+    throw invalidField('clientId', `is empty, and ${error.message}`);
+  }
+}
+
+const path = `${serverPath}/upstream-access`;
+// RFC 6749 Appendix A.1, A.2, A.4
+const visible = (most: number) =>
+  z
+    .string()
+    .max(most)
+    .regex(/^[\x20-\x7e]*$/, 'may hold printable ASCII alone');
+const scope = z
+  .string()
+  .max(200)
+  .regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'is not one word');
+
+export const accessRead = organizationOperation({
+  name: 'server.read-access',
+  doc: 'Read what the MCP server behind an endpoint wants before it answers',
+  route: { method: 'GET', path },
+  permission: 'server.manage',
+  input: z.strictObject(ofServer),
+  output: accessViewSchema,
+  run: async ({ server }, { organization }, ports) =>
+    toAccessView(organization.name, server, ports),
+});
+
+export const accessSet = organizationOperation({
+  name: 'server.set-access',
+  doc: 'Say how the MCP server behind an endpoint is to be asked: with nothing, with a token for all, with each person’s own',
+  route: { method: 'PATCH', path },
+  permission: 'server.manage',
+  input: z.strictObject({
+    ...ofServer,
+    kind: z.enum(accessKinds),
+    issuer: z.string().max(2000).optional().describe('Discovered unless given'),
+    clientId: visible(500)
+      .optional()
+      .describe(
+        'Stays unless given; for people’s accounts we introduce ourselves where there is none',
+      ),
+    clientSecret: visible(2000).optional().describe('Stays unless given'),
+    scopes: z.array(scope).max(100).optional().describe('What the upstream asks for unless given'),
+    omitsResource: z
+      .boolean()
+      .optional()
+      .describe(
+        'For an authorization server that refuses `resource`: other servers may take its tokens',
+      ),
+    tellsCallers: z.boolean().optional().describe('Stays unless given'),
+  }),
+  output: accessViewSchema,
+  target: serverTarget,
+  async ahead(input, { organization, actor }, ports) {
+    const { kind } = input;
+    const { upstreamSetup } = ports;
+    const server = await ownServer(organization.name, input.server, ports);
+    if (kind === 'none' || server.upstream.kind !== 'http') return { upstreamSetup };
+    return { upstreamSetup: await answeredAhead({ ...input, kind }, { server, actor }, ports) };
+  },
+  async run(input, { organization, actor }, ports) {
+    const server = await ownServer(organization.name, input.server, ports);
+    const { kind, tellsCallers } = input;
+    if (server.upstream.kind !== 'http') {
+      if (kind !== 'none' || tellsCallers) throw onlyHttp();
+    } else if (kind === 'none') {
+      await removeUpstreamAccess(ports.db, server.id);
+    } else {
+      const access = await chosenAccess({ ...input, kind }, { server, actor }, ports);
+      if (!(await replaceUpstreamAccess(ports.db, access))) {
+        throw new AdministrationRefusal('conflict', 'where its calls go was changed meanwhile');
+      }
+    }
+    if (tellsCallers !== undefined) {
+      await updateTellsCallers(ports.db, server.id, tellsCallers);
+    }
+    return toAccessView(organization.name, input.server, ports);
+  },
+});

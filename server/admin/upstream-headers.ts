@@ -1,0 +1,291 @@
+import { z } from 'zod';
+import type { EpochSeconds } from '#clock/clock';
+import { insertAuditEvent } from '#db/audit';
+import type { FixedHeader, ServerRecord } from '#db/servers';
+import {
+  headerFields,
+  headerHint,
+  headersKeptFor,
+  maxHeaders,
+  previousOf,
+  withHeader,
+  withoutPrevious,
+} from '#upstreams/credentials/fixed-headers';
+import type { UpstreamKind } from '#upstreams/drivers';
+import { fields } from './fields.ts';
+import {
+  type Actor,
+  actorName,
+  type AdministrationPorts,
+  organizationOperation,
+} from './operation.ts';
+import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
+import { AdministrationRefusal, notFound } from './refusal.ts';
+import { changeServer, checkRevision } from './server-settings.ts';
+
+const path = `${serverPath}/upstream-headers`;
+const permission = 'server.manage';
+const ofHeader = { ...ofServer, header: z.string().min(1).max(100).describe('Its name') };
+const headerPath = `${path}/{header}`;
+const atRevision = {
+  revision: z.int().optional().describe('Change it only while the server is at this revision'),
+};
+
+const headerValueFields = {
+  hint: z.string().nullable().describe('Its last characters; null where it is too short for that'),
+  setAt: fields.at,
+};
+const headersViewSchema = z
+  .object({
+    server: z.string(),
+    items: z.array(
+      z
+        .object({
+          name: z.string(),
+          ...headerValueFields,
+          previous: z
+            .object({ ...headerValueFields, until: fields.at })
+            .nullable()
+            .describe('Sent where the upstream refuses the present value with 401, until then'),
+        })
+        .meta({ id: 'FixedHeader' }),
+    ),
+    refusedAt: fields.maybeAt.describe(
+      'When the upstream last refused the present values and took the previous ones',
+    ),
+    revision: z.int().describe('Of the server; another after each change'),
+  })
+  .meta({ id: 'FixedHeaders' });
+
+/** The fixed headers of a server, as every surface shows them: by their names. */
+export type HeadersView = z.output<typeof headersViewSchema>;
+
+export const headerList = organizationOperation({
+  name: 'server.list-headers',
+  doc: 'List the fixed headers of the requests to an HTTP upstream, without their values',
+  route: { method: 'GET', path },
+  permission,
+  input: z.strictObject(ofServer),
+  output: headersViewSchema,
+  run: async ({ server }, { organization }, ports) =>
+    showHeaders(await ownServer(organization.name, server, ports), ports.clock.now()),
+});
+
+export const headerSet = organizationOperation({
+  name: 'server.set-header',
+  doc: 'Add a fixed header, or replace its value; for seven days the one before is sent where the upstream refuses the new one',
+  route: { method: 'POST', path },
+  permission,
+  input: z.strictObject({ ...ofServer, ...headerFields, ...atRevision }),
+  output: headersViewSchema,
+  target: ({ name, ...at }) => headerTarget({ ...at, header: name }),
+  run: ({ name, value, ...at }, { organization }, ports) =>
+    changeHeaders({ ...at, organization: organization.name }, ports, ({ id, upstream }) => {
+      if (upstream.kind !== 'http') throw noHeadersThere();
+      return upstreamWith(upstream, { serverId: id, given: [{ name, value }] }, ports);
+    }),
+});
+
+export const headerRestore = organizationOperation({
+  name: 'server.restore-header',
+  doc: 'Send the previous value of a fixed header again; the present one becomes the previous',
+  route: { method: 'POST', path: `${headerPath}/restore` },
+  permission,
+  input: z.strictObject({ ...ofHeader, ...atRevision }),
+  output: headersViewSchema,
+  target: headerTarget,
+  run: ({ header: name, ...at }, { organization }, ports) =>
+    changeHeaders({ ...at, organization: organization.name }, ports, ({ upstream }) =>
+      withHeaders(upstream, (headers) => {
+        const header = named(headers, name);
+        const now = ports.clock.now();
+        const previous = previousOf(header, now);
+        if (previous) return withHeader(headers, { ...previous, name: header.name }, now);
+        throw new AdministrationRefusal('conflict', 'the header has no previous value');
+      }),
+    ),
+});
+
+export const headerForgetPrevious = organizationOperation({
+  name: 'server.forget-previous-header',
+  doc: 'Forget the previous value of a fixed header immediately; this cannot be undone',
+  route: { method: 'DELETE', path: `${headerPath}/previous` },
+  permission,
+  input: z.strictObject(ofHeader),
+  output: headersViewSchema,
+  target: headerTarget,
+  run: ({ header: name, ...at }, { organization }, ports) =>
+    changeHeaders({ ...at, organization: organization.name }, ports, ({ upstream }) =>
+      withHeaders(upstream, (headers) => {
+        const header = named(headers, name);
+        return headers.map((one) => (one === header ? withoutPrevious(one) : one));
+      }),
+    ),
+});
+
+export const headerRemove = organizationOperation({
+  name: 'server.remove-header',
+  doc: 'Remove a fixed header and its values immediately; this cannot be undone',
+  route: { method: 'DELETE', path: headerPath },
+  permission,
+  input: z.strictObject(ofHeader),
+  output: headersViewSchema,
+  target: headerTarget,
+  run: ({ header: name, ...at }, { organization }, ports) =>
+    changeHeaders({ ...at, organization: organization.name }, ports, ({ upstream }) =>
+      withHeaders(upstream, (headers) => {
+        const header = named(headers, name);
+        return headers.filter((one) => one !== header);
+      }),
+    ),
+});
+
+/** Changes the upstream of a server. @throws {AdministrationRefusal} */
+async function changeHeaders(
+  at: {
+    readonly organization: string;
+    readonly server: string;
+    readonly revision?: number | undefined;
+  },
+  ports: Pick<AdministrationPorts, 'db' | 'clock'>,
+  change: (now: ServerRecord) => UpstreamKind,
+): Promise<HeadersView> {
+  const changed = await changeServer(
+    at,
+    (now) => {
+      checkRevision(now, at.revision);
+      return { upstream: change(now) };
+    },
+    ports,
+  );
+  return showHeaders(changed, ports.clock.now());
+}
+
+function noHeadersThere(): AdministrationRefusal {
+  const words =
+    'only a server with an HTTP upstream has fixed headers, and the calls of this server go elsewhere';
+  return new AdministrationRefusal('conflict', words);
+}
+
+function withHeaders(
+  upstream: UpstreamKind,
+  change: (headers: readonly FixedHeader[]) => readonly FixedHeader[],
+): UpstreamKind {
+  const headers = change(upstream.kind === 'http' ? (upstream.headers ?? []) : []);
+  return upstream.kind === 'http' ? { ...upstream, headers } : upstream;
+}
+
+/** @throws {AdministrationRefusal} `not_found` */
+function named(headers: readonly FixedHeader[], name: string): FixedHeader {
+  const header = headers.find((one) => one.name === name.toLowerCase());
+  if (header) return header;
+  throw notFound('header');
+}
+
+function showHeaders(
+  { name, upstream, revision = 0 }: ServerRecord,
+  now: EpochSeconds,
+): HeadersView {
+  const { headers = [], headersRefusedAt } =
+    upstream.kind === 'http' ? upstream : { headers: [], headersRefusedAt: undefined };
+  return {
+    server: name,
+    items: headers.map((header) => {
+      const previous = previousOf(header, now);
+      return {
+        name: header.name,
+        hint: header.hint ?? null,
+        setAt: header.setAt,
+        previous: previous
+          ? { hint: previous.hint ?? null, setAt: previous.setAt, until: previous.until }
+          : null,
+      };
+    }),
+    refusedAt: headersRefusedAt ?? null,
+    revision,
+  };
+}
+
+/** A fixed header as entered. */
+export interface GivenHeader {
+  readonly name: string;
+  readonly value: string;
+}
+
+/** The names of a server's fixed headers. */
+export function headersOf({ upstream }: Pick<ServerRecord, 'upstream'>): readonly string[] {
+  return upstream.kind === 'http' ? (upstream.headers ?? []).map(({ name }) => name) : [];
+}
+
+/**
+ * An upstream with the fixed headers that the one `before` has for the same origin, and those that are given. One that
+ * has this value already stays as it is, so that a request that is sent twice loses no previous value.
+ *
+ * @throws {AdministrationRefusal} `conflict` for too many, and for `Authorization` where the upstream gets a token
+ */
+export function upstreamWith(
+  upstream: UpstreamKind,
+  {
+    serverId,
+    before = upstream,
+    given = [],
+  }: { serverId: string; before?: UpstreamKind; given?: readonly GivenHeader[] | undefined },
+  { upstreamSetup, clock }: Pick<AdministrationPorts, 'upstreamSetup' | 'clock'>,
+): UpstreamKind {
+  if (upstream.kind !== 'http') return upstream;
+  const { url } = upstream;
+  const accessId = before.kind === 'http' && before.url === url ? before.accessId : undefined;
+  let headers: readonly FixedHeader[] = headersKeptFor(before, upstream);
+  for (const { name, value } of given) {
+    if (name === 'authorization' && accessId !== undefined) throw authorizationIsToken();
+    const present = headers.filter((header) => header.name === name);
+    if (upstreamSetup.openHeaders({ serverId, url }, present)[name] === value) continue;
+    const sealed = upstreamSetup.sealHeader({ serverId, name, url }, value);
+    const now = clock.now();
+    headers = withHeader(headers, { name, sealed, hint: headerHint(value), setAt: now }, now);
+  }
+  if (headers.length > maxHeaders) {
+    const why = `the server has ${maxHeaders} fixed headers already: remove one first`;
+    throw new AdministrationRefusal('conflict', why);
+  }
+  return { ...upstream, headers };
+}
+
+/** Writes down each header that was set or removed by something else than its own operation, by its name. */
+export async function noteHeaders(
+  { set = [], removed = [] }: { set?: readonly string[]; removed?: readonly string[] },
+  { server, actor }: { server: ServerRecord; actor: Actor },
+  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+): Promise<void> {
+  const { organization, name } = server;
+  const happened = [
+    ...set.map((header) => ['server.set-header', header] as const),
+    ...removed.map((header) => ['server.remove-header', header] as const),
+  ];
+  for (const [action, header] of happened) {
+    await insertAuditEvent(db, {
+      at: clock.now(),
+      actor: actorName(actor),
+      organization,
+      action,
+      target: headerTarget({ organization, server: name, header }),
+      address: actor.address,
+      requestId: actor.requestId,
+      outcome: 'done',
+    });
+  }
+}
+
+/** What the audit log calls a fixed header. */
+function headerTarget({
+  header,
+  ...at
+}: Parameters<typeof serverTarget>[0] & { header: string }): string {
+  return `header:${header} ${serverTarget(at)}`;
+}
+
+function authorizationIsToken(): AdministrationRefusal {
+  const words =
+    'the authorization of this server sends a token in Authorization already: set it to none first, or use another header';
+  return new AdministrationRefusal('conflict', words);
+}

@@ -1,0 +1,443 @@
+import { z } from 'zod';
+
+import {
+  findWebhook,
+  type Webhook,
+  deleteWebhook,
+  insertWebhook,
+  listWebhooks,
+  updateWebhook,
+} from '#db/webhooks';
+import type { Organization } from '#db/organizations';
+import type { EpochSeconds } from '#clock/clock';
+import { type AdministrationPorts, organizationOperation, type Operation } from './operation.ts';
+import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
+import { fields, surfaces } from './fields.ts';
+import { randomBase62 } from '#oauth/secrets';
+import { wantedActionPattern } from '#webhooks/webhook-setup';
+import { json, masterKeyFile, outboundHost } from '#config/option';
+import type { Input } from '#config/read-options';
+import { CommandError, UsageError } from '#config/usage-error';
+import { administer, command, listCommand, printed, type Command, type Stores } from './command.ts';
+import {
+  namedOrganization,
+  organizationArgument,
+  organizationIn,
+  textArgument,
+} from './positionals.ts';
+import { printMade } from './print.ts';
+
+/** A webhook as every surface shows it. */
+export const webhookViewSchema = z
+  .object({
+    id: z.string(),
+    url: z.string(),
+    actions: z.array(z.string()).describe('Which events it gets; all where none is named'),
+    status: z
+      .enum(['delivering', 'retrying', 'disabled'])
+      .describe('`retrying`: the last event was not taken, and is sent again at `next_attempt_at`'),
+    nextAttemptAt: fields.maybeAt,
+    failingSince: fields.maybeAt,
+    lastSuccessAt: fields.maybeAt,
+    lastFailureAt: fields.maybeAt,
+    lastFailure: z.string().nullable().describe('In words that go behind "it"'),
+    disabledAt: fields.maybeAt,
+    disabledBecause: z
+      .enum(['asked', 'gone', 'failing'])
+      .nullable()
+      .describe('`gone`: it answered 410; `failing`: it took nothing for three days'),
+    earlierSecretUntil: fields.maybeAt.describe('Until when the secret before signs as well'),
+    createdAt: fields.at,
+  })
+  .meta({ id: 'Webhook' });
+
+export type WebhookView = z.output<typeof webhookViewSchema>;
+
+export function toWebhookView(webhook: Webhook, now: EpochSeconds): WebhookView {
+  const { disabled, attempts, lastFailure, earlierSecret } = webhook;
+  const isRetrying = !disabled && attempts > 0;
+  return {
+    id: webhook.id,
+    url: webhook.url,
+    actions: [...webhook.actions],
+    status: disabled ? 'disabled' : isRetrying ? 'retrying' : 'delivering',
+    nextAttemptAt: isRetrying ? webhook.nextAttemptAt : null,
+    failingSince: webhook.failingSince ?? null,
+    lastSuccessAt: webhook.lastSuccessAt ?? null,
+    lastFailureAt: lastFailure?.at ?? null,
+    lastFailure: lastFailure?.why ?? null,
+    disabledAt: disabled?.at ?? null,
+    disabledBecause: disabled?.because ?? null,
+    earlierSecretUntil: earlierSecret && earlierSecret.until > now ? earlierSecret.until : null,
+    createdAt: webhook.createdAt,
+  };
+}
+
+/** A webhook of this organization. @throws {AdministrationRefusal} `not_found` */
+async function ownWebhook(
+  { id }: Organization,
+  webhookId: string,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<Webhook> {
+  const webhook = await findWebhook(db, id, webhookId);
+  if (webhook) return webhook;
+  throw notFound('webhook');
+}
+
+const mostWebhooks = 10;
+const mostActions = 50;
+
+const inOrganization = { organization: fields.organization };
+const listPath = '/organizations/{organization}/webhooks';
+const permission = 'webhook.manage';
+
+/** What names one webhook. */
+const ofWebhook = { ...inOrganization, webhookId: z.string().max(100) };
+const webhookPath = `${listPath}/{webhookId}`;
+const webhookTarget = ({ webhookId }: { webhookId: string }) => `webhook:${webhookId}`;
+
+const urlField = z
+  .string()
+  .max(2000)
+  .describe('https, on the public internet; a chat’s may be a secret');
+const actionsField = z
+  .array(
+    z
+      .string()
+      .max(100)
+      .regex(wantedActionPattern, 'is neither a beginning, as key., nor an event, as key.create'),
+  )
+  .max(mostActions)
+  .transform((all) => [...new Set(all)])
+  .describe('As `key.create`, or `key.` for all that begin so; all events where none is named');
+
+const actionOption = {
+  name: 'action',
+  value: 'A',
+  repeated: true,
+  doc: 'an event to send, as key.create, or key. for all that begin so (default: all)',
+} as const;
+
+export const webhookList = organizationOperation({
+  name: 'webhook.list',
+  doc: 'List where the events of an organization are sent',
+  route: { method: 'GET', path: listPath },
+  permission,
+  input: z.strictObject(inOrganization),
+  output: z.object({ items: z.array(webhookViewSchema) }),
+  async run(_input, { organization }, { db, clock }) {
+    const now = clock.now();
+    return {
+      items: (await listWebhooks(db, organization.id)).map((one) => toWebhookView(one, now)),
+    };
+  },
+});
+
+export const webhookCreate = organizationOperation({
+  name: 'webhook.create',
+  doc: 'Have the events of an organization sent to a URL from now on; its secret is shown this once',
+  route: { method: 'POST', path: listPath, made: `${listPath}/{id}` },
+  permission,
+  input: z.strictObject({
+    ...inOrganization,
+    url: urlField.clone().register(surfaces, {
+      option: { value: 'URL', doc: 'where to; https, on the public internet' },
+    }),
+    actions: actionsField.default([]).register(surfaces, { option: actionOption }),
+  }),
+  output: webhookViewSchema.extend({ secret: z.string() }).meta({ id: 'CreatedWebhook' }),
+  target: (_, made) => made && webhookTarget({ webhookId: made.id }),
+  async ahead(input, _, ports) {
+    await checkUrl(input.url, ports);
+    return {};
+  },
+  async run(input, { organization }, ports) {
+    const id = `whk_${randomBase62(16)}`;
+    const { secret, sealedSecret } = ports.webhookSetup.newSecret(id);
+    const createdAt = ports.clock.now();
+    const place = { id, organizationId: organization.id, createdAt, sealedSecret };
+    const settings = { url: new URL(input.url).href, actions: input.actions };
+    if (!(await insertWebhook(ports.db, { ...place, ...settings }, mostWebhooks))) {
+      const why = `there are ${mostWebhooks} webhooks already: remove one first`;
+      throw new AdministrationRefusal('conflict', why);
+    }
+    return { ...toWebhookView(await ownWebhook(organization, id, ports), createdAt), secret };
+  },
+});
+
+export const webhookRead = organizationOperation({
+  name: 'webhook.read',
+  doc: 'Read where events are sent, and how that goes',
+  route: { method: 'GET', path: webhookPath },
+  permission,
+  input: z.strictObject(ofWebhook),
+  output: webhookViewSchema,
+  run: async ({ webhookId }, { organization }, ports) =>
+    toWebhookView(await ownWebhook(organization, webhookId, ports), ports.clock.now()),
+});
+
+export const webhookUpdate = organizationOperation({
+  name: 'webhook.update',
+  doc: 'Change where events are sent, or which; what is not given stays',
+  route: { method: 'PATCH', path: webhookPath },
+  permission,
+  input: z.strictObject({
+    ...ofWebhook,
+    url: urlField.optional(),
+    actions: actionsField.optional(),
+  }),
+  output: webhookViewSchema,
+  target: webhookTarget,
+  async ahead(input, _, ports) {
+    if (input.url !== undefined) await checkUrl(input.url, ports);
+    return {};
+  },
+  async run(input, { organization }, ports) {
+    const { id } = await ownWebhook(organization, input.webhookId, ports);
+    await updateWebhook(ports.db, organization.id, id, {
+      ...(input.url !== undefined && { url: new URL(input.url).href }),
+      ...(input.actions && { actions: input.actions }),
+    });
+    return toWebhookView(await ownWebhook(organization, id, ports), ports.clock.now());
+  },
+});
+
+export const webhookRemove = organizationOperation({
+  name: 'webhook.remove',
+  doc: 'Remove a webhook immediately; this cannot be undone',
+  route: { method: 'DELETE', path: webhookPath },
+  permission,
+  input: z.strictObject(ofWebhook),
+  output: z.object({ id: z.string() }),
+  target: webhookTarget,
+  async run({ webhookId }, { organization }, ports) {
+    const { id } = await ownWebhook(organization, webhookId, ports);
+    await deleteWebhook(ports.db, organization.id, id);
+    return { id };
+  },
+});
+
+/** @throws {AdministrationRefusal} `invalid` for what may not be sent to */
+async function checkUrl(
+  text: string,
+  { webhookSetup }: Pick<AdministrationPorts, 'webhookSetup'>,
+): Promise<void> {
+  const problem = await webhookSetup.problemOf(text);
+  if (problem !== undefined) throw invalidField('url', problem);
+}
+
+const overlapSeconds = 86_400;
+
+export const webhookRotate = organizationOperation({
+  name: 'webhook.rotate',
+  doc: 'Give a webhook a new secret, shown this once; for a day the one before signs as well',
+  route: { method: 'POST', path: `${webhookPath}/rotate` },
+  permission,
+  input: z.strictObject(ofWebhook),
+  output: webhookViewSchema.extend({ secret: z.string() }).meta({ id: 'RotatedWebhook' }),
+  target: webhookTarget,
+  async run({ webhookId }, { organization }, ports) {
+    const { id, sealedSecret: sealed } = await ownWebhook(organization, webhookId, ports);
+    const now = ports.clock.now();
+    const { secret, sealedSecret } = ports.webhookSetup.newSecret(id);
+    const earlierSecret = { sealed, until: now + overlapSeconds };
+    await updateWebhook(ports.db, organization.id, id, { secret: { sealedSecret, earlierSecret } });
+    return { ...toWebhookView(await ownWebhook(organization, id, ports), now), secret };
+  },
+});
+
+export const webhookTest = organizationOperation({
+  name: 'webhook.test',
+  doc: 'Send an event of the type `webhook.test` now, and say what came back',
+  route: { method: 'POST', path: `${webhookPath}/test` },
+  permission,
+  input: z.strictObject(ofWebhook),
+  output: z
+    .object({
+      isDelivered: z.boolean(),
+      status: z.int().nullable().describe('The HTTP status, if there was an answer'),
+      words: z.string().describe('What came of it, in words that go behind "it"'),
+    })
+    .meta({ id: 'WebhookTest' }),
+  target: webhookTarget,
+  async ahead({ webhookId }, { organization }, ports) {
+    const { webhookSetup } = ports;
+    const webhook = await ownWebhook(organization, webhookId, ports);
+    const outcome = await webhookSetup.test(webhook, organization.name);
+    return { webhookSetup: { ...webhookSetup, test: async () => outcome } };
+  },
+  async run({ webhookId }, { organization }, ports) {
+    const webhook = await ownWebhook(organization, webhookId, ports);
+    const outcome = await ports.webhookSetup.test(webhook, organization.name);
+    const { isDelivered, status = null, words } = outcome;
+    return { isDelivered, status, words };
+  },
+});
+
+export const webhookEnable = organizationOperation({
+  name: 'webhook.enable',
+  doc: 'Go on sending events there, or try again now what was not taken',
+  route: { method: 'POST', path: `${webhookPath}/enable` },
+  permission,
+  input: z.strictObject({
+    ...ofWebhook,
+    from: z
+      .enum(['where_it_stood', 'now'])
+      .default('where_it_stood')
+      .describe('`now` leaves out what happened since it was disabled, or was not taken')
+      .register(surfaces, {
+        option: { name: 'from-now', doc: 'leave out what happened meanwhile', read: () => 'now' },
+      }),
+  }),
+  output: webhookViewSchema,
+  target: ({ webhookId, from }) => `${webhookTarget({ webhookId })} from ${from}`,
+  async run({ webhookId, from }, { organization }, ports) {
+    const { id } = await ownWebhook(organization, webhookId, ports);
+    const enabled = from === 'now' ? 'from-now' : 'where-it-stood';
+    await updateWebhook(ports.db, organization.id, id, { enabled });
+    return toWebhookView(await ownWebhook(organization, id, ports), ports.clock.now());
+  },
+});
+
+export const webhookDisable = organizationOperation({
+  name: 'webhook.disable',
+  doc: 'Send no events there until it is enabled again',
+  route: { method: 'POST', path: `${webhookPath}/disable` },
+  permission,
+  input: z.strictObject(ofWebhook),
+  output: webhookViewSchema,
+  target: webhookTarget,
+  async run({ webhookId }, { organization }, ports) {
+    const { id, disabled } = await ownWebhook(organization, webhookId, ports);
+    const now = ports.clock.now();
+    if (!disabled) {
+      await updateWebhook(ports.db, organization.id, id, {
+        disabled: { at: now, because: 'asked' },
+      });
+    }
+    return toWebhookView(await ownWebhook(organization, id, ports), now);
+  },
+});
+
+export const webhookOperations: readonly Operation[] = [
+  webhookList,
+  webhookCreate,
+  webhookRead,
+  webhookUpdate,
+  webhookRotate,
+  webhookTest,
+  webhookEnable,
+  webhookDisable,
+  webhookRemove,
+];
+
+const webhookArguments = [organizationArgument, textArgument('ID', 'webhookId')];
+const webhookColumns = [
+  'id',
+  'url',
+  'actions',
+  'status',
+  'nextAttemptAt',
+  'lastSuccessAt',
+  'lastFailure',
+  'disabledBecause',
+] as const;
+
+const updateCommand: Command = {
+  words: 'webhook update',
+  positionals: ['ORG', 'ID'],
+  options: [
+    { name: 'url', value: 'URL', doc: 'where to from now on' },
+    actionOption,
+    { name: 'all-actions', doc: 'send every event' },
+    outboundHost,
+    json,
+  ],
+  doc: 'change where events are sent, or which',
+  async run(input, { out, ...ports }) {
+    const at = await placeOf(input, ports.stores);
+    const actions = [...input.list('action')];
+    const isAll = input.flag('all-actions');
+    if (isAll && actions.length > 0) throw new UsageError('give --action or --all-actions');
+    const url = input.text('url');
+    const change = {
+      ...(url !== undefined && { url }),
+      ...((isAll || actions.length > 0) && { actions }),
+    };
+    if (Object.keys(change).length === 0) {
+      throw new UsageError('give one of --url, --action, --all-actions');
+    }
+    const changed = await administer(webhookUpdate, { ...at, ...change }, ports);
+    printMade(printed(webhookColumns, changed, { given: at, now: ports.clock.now() }), {
+      json: input.flag('json'),
+      out,
+    });
+  },
+};
+
+const testCommand: Command = {
+  words: 'webhook test',
+  positionals: ['ORG', 'ID'],
+  options: [masterKeyFile, outboundHost, json],
+  doc: 'send an event of the type webhook.test now, and say what came back',
+  async run(input, { out, ...ports }) {
+    const at = await placeOf(input, ports.stores);
+    const { isDelivered, words } = await administer(webhookTest, at, ports);
+    if (!isDelivered) throw new CommandError(`it ${words}`);
+    printMade({ id: at.webhookId, answer: words }, { json: input.flag('json'), out });
+  },
+};
+
+async function placeOf(input: Input, stores: Stores) {
+  return {
+    organization: (await namedOrganization(input.positionals[0] ?? '', stores)).name,
+    webhookId: input.positionals[1] ?? '',
+  };
+}
+
+export const webhookCommands: readonly Command[] = [
+  command(webhookCreate, {
+    words: 'webhook create',
+    positionals: [organizationArgument],
+    options: [masterKeyFile, outboundHost],
+    doc: 'have the events of an organization sent to a URL; its secret is shown once',
+    prints: [...webhookColumns, 'secret'],
+    secret: 'secret',
+  }),
+  listCommand(webhookList, {
+    words: 'webhook list',
+    positionals: [organizationArgument],
+    doc: 'list where the events of an organization are sent, and how that goes',
+    prints: webhookColumns,
+    empty: (given) =>
+      `no webhooks yet: latchkey-server webhook create ${organizationIn(given)} --url URL`,
+  }),
+  updateCommand,
+  command(webhookRotate, {
+    words: 'webhook rotate',
+    positionals: webhookArguments,
+    options: [masterKeyFile],
+    doc: 'give a webhook a new secret, shown once; for a day the one before signs as well',
+    prints: ['id', 'secret', { earlier_until_at: 'earlierSecretUntil' }],
+    secret: 'secret',
+  }),
+  testCommand,
+  command(webhookEnable, {
+    words: 'webhook enable',
+    positionals: webhookArguments,
+    doc: 'go on sending events there, or try again now what was not taken',
+    prints: webhookColumns,
+  }),
+  command(webhookDisable, {
+    words: 'webhook disable',
+    positionals: webhookArguments,
+    doc: 'send no events there until it is enabled again',
+    prints: webhookColumns,
+  }),
+  command(webhookRemove, {
+    words: 'webhook remove',
+    positionals: webhookArguments,
+    doc: 'remove a webhook immediately; this cannot be undone',
+    prints: ['id', { removed_at: (_, { now }) => now }],
+  }),
+];

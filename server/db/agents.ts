@@ -1,0 +1,162 @@
+import type { EpochSeconds } from '#clock/clock';
+import type { Page, PageQuery } from '#listing/page';
+import { holdsText, nullsSmallest } from './search-text.ts';
+import { transaction, type Db } from './transaction.ts';
+
+/** An on-premise agent: a program in a private network that serves the MCP servers bound to it. */
+export interface Agent {
+  readonly id: string;
+  readonly organizationId: string;
+  /** A slug, unique in the organization. */
+  readonly name: string;
+  /** Prefix and last four characters of its newest key. */
+  readonly keyHint: string | undefined;
+  readonly createdAt: EpochSeconds;
+  /** When one of its keys was last used. */
+  readonly lastUsedAt: EpochSeconds | undefined;
+  readonly revokedAt: EpochSeconds | undefined;
+}
+
+export interface AgentQuery extends PageQuery<'name' | 'createdAt' | 'lastUsedAt'> {
+  readonly organizationId: string;
+  readonly status?: 'active' | 'revoked' | undefined;
+}
+
+/** @returns `false` when the organization has an agent of that name */
+export async function insertAgent(
+  db: Db,
+  { id, organizationId, name, createdAt }: Omit<Agent, 'keyHint' | 'lastUsedAt' | 'revokedAt'>,
+): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await db
+    .insertInto('agent')
+    .values({ id, organization_id: organizationId, name, created_at: createdAt, revoked_at: null })
+    .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
+    .executeTakeFirst();
+  return numInsertedOrUpdatedRows === 1n;
+}
+
+export async function findAgent(
+  db: Db,
+  id: string,
+): Promise<(Agent & { readonly organization: string }) | undefined> {
+  const row = await agentsWithKeys(db)
+    .select('organization.name as organization')
+    .where('agent.id', '=', id)
+    .executeTakeFirst();
+  return row && { ...readAgent(row), organization: row.organization };
+}
+
+export async function findAgentByName(
+  db: Db,
+  organization: string,
+  name: string,
+): Promise<Agent | undefined> {
+  const row = await agentsWithKeys(db)
+    .where('organization.name', '=', organization)
+    .where('agent.name', '=', name)
+    .executeTakeFirst();
+  return row && readAgent(row);
+}
+
+/** Revokes the agent and every key of it. @returns `false` when there is none, or it was revoked before */
+export async function revokeAgent(db: Db, id: string, now: EpochSeconds): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    const { numUpdatedRows } = await tx
+      .updateTable('agent')
+      .set({ revoked_at: now })
+      .where('id', '=', id)
+      .where('revoked_at', 'is', null)
+      .executeTakeFirst();
+    await tx
+      .updateTable('api_key')
+      .set({ revoked_at: now })
+      .where('agent_id', '=', id)
+      .where('revoked_at', 'is', null)
+      .execute();
+    return numUpdatedRows === 1n;
+  });
+}
+
+const sortColumns = {
+  name: 'agent.name',
+  createdAt: 'agent.created_at',
+  lastUsedAt: 'last_used_at',
+} as const;
+
+export async function listAgents(
+  db: Db,
+  { organizationId, status, text, sort, descending, limit, offset }: AgentQuery,
+): Promise<Page<Agent>> {
+  const all = agentsWithKeys(db)
+    .where('agent.organization_id', '=', organizationId)
+    .$if(status === 'active', (query) => query.where('agent.revoked_at', 'is', null))
+    .$if(status === 'revoked', (query) => query.where('agent.revoked_at', 'is not', null))
+    .$if(text !== undefined, (query) =>
+      query.where((where) => holdsText(where.ref('agent.name'), text ?? '')),
+    );
+  const rows = await all
+    .orderBy(sortColumns[sort], nullsSmallest(descending))
+    .orderBy('agent.id', descending ? 'desc' : 'asc')
+    .limit(limit)
+    .offset(offset)
+    .execute();
+  const { total } = await all
+    .clearSelect()
+    .select(({ fn }) => fn.countAll<number | string>().as('total'))
+    .executeTakeFirstOrThrow();
+  return { items: rows.map(readAgent), total: Number(total) };
+}
+
+/** The names of these agents, by their ids. */
+export async function listAgentNames(
+  db: Db,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db.selectFrom('agent').select(['id', 'name']).where('id', 'in', ids).execute();
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
+/** Agents with the hint and the last use of their keys. */
+function agentsWithKeys(db: Db) {
+  return db
+    .selectFrom('agent')
+    .innerJoin('organization', 'organization.id', 'agent.organization_id')
+    .selectAll('agent')
+    .select((select) =>
+      select
+        .selectFrom('api_key')
+        .select(({ fn }) => fn.max('api_key.last_used_at').as('at'))
+        .whereRef('api_key.agent_id', '=', 'agent.id')
+        .as('last_used_at'),
+    )
+    .select((select) =>
+      select
+        .selectFrom('api_key')
+        .select('api_key.hint')
+        .whereRef('api_key.agent_id', '=', 'agent.id')
+        .orderBy('api_key.created_at', 'desc')
+        .limit(1)
+        .as('key_hint'),
+    );
+}
+
+function readAgent(row: {
+  id: string;
+  organization_id: string;
+  name: string;
+  created_at: number;
+  last_used_at: number | null;
+  key_hint: string | null;
+  revoked_at: number | null;
+}): Agent {
+  return {
+    id: row.id,
+    organizationId: row.organization_id,
+    name: row.name,
+    keyHint: row.key_hint ?? undefined,
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+  };
+}

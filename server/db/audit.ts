@@ -1,0 +1,172 @@
+import { randomBytes } from 'node:crypto';
+
+import { sql, type Selectable } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import type { Schema } from './schema.ts';
+import { transaction, type Db } from './transaction.ts';
+
+// The audit log. The database itself refuses to change or remove an event.
+
+/** One thing that happened, for good. Holds no secret. */
+export interface AuditEvent {
+  readonly at: EpochSeconds;
+  /** `user:…`, `client:…`, `key:…`, `operator` for the command line, `system` for the server itself, or `anonymous`. */
+  readonly actor: string;
+  readonly organization: string | undefined;
+  /** As `sign-in`, `consent.allow`, `refresh-token.reuse`. */
+  readonly action: string;
+  readonly target: string | undefined;
+  readonly address: string | undefined;
+  readonly requestId: string | undefined;
+  readonly outcome: 'done' | 'refused';
+  /** How often it happened, where repetitions are counted; once unless given. */
+  readonly times?: number;
+}
+
+/** An event as it is kept; `id` orders those of one second. */
+export interface StoredAuditEvent extends AuditEvent {
+  readonly id: string;
+}
+
+/** Which events are wanted; what is left out is not asked for. */
+export interface AuditQuery {
+  /** `undefined` for every organization and what belongs to none. */
+  readonly organization: string | undefined;
+  readonly actor?: string | undefined;
+  readonly action?: string | undefined;
+  readonly target?: string | undefined;
+  readonly outcome?: 'done' | 'refused' | undefined;
+  /** Not before. */
+  readonly from?: EpochSeconds | undefined;
+  /** Before. */
+  readonly until?: EpochSeconds | undefined;
+  /** Only those older than this one. */
+  readonly after?: { readonly at: EpochSeconds; readonly id: string } | undefined;
+  readonly limit: number;
+}
+
+/** Where a request came from, as the audit log records it. */
+export type RequestSource = Pick<AuditEvent, 'address' | 'requestId'>;
+
+/**
+ * Adds an event. What a person does without naming an organization, such as signing in, is recorded in each organization that
+ * they belong to at that moment.
+ */
+export async function insertAuditEvent(db: Db, event: AuditEvent): Promise<void> {
+  await transaction(db, async (tx) => {
+    for (const organization of await organizationsOf(event, tx)) {
+      await tx
+        .insertInto('audit_event')
+        .values({
+          id: nextId(event.at),
+          sequence: await nextSequence(tx, organization),
+          at: event.at,
+          actor: event.actor,
+          organization,
+          action: event.action,
+          target: event.target ?? null,
+          address: event.address ?? null,
+          request_id: event.requestId ?? null,
+          outcome: event.outcome,
+          times: event.times ?? 1,
+        })
+        .execute();
+    }
+  });
+}
+
+/** Events, the newest first. As quick at the end of a long audit log as at its beginning. */
+export async function listAuditEvents(
+  db: Db,
+  { organization, actor, action, target, outcome, from, until, after, limit }: AuditQuery,
+): Promise<StoredAuditEvent[]> {
+  let query = db
+    .selectFrom('audit_event')
+    .selectAll()
+    .orderBy('at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit);
+  const equal = { organization, actor, action, target, outcome };
+  for (const name of ['organization', 'actor', 'action', 'target', 'outcome'] as const) {
+    const value = equal[name];
+    if (value !== undefined) query = query.where(name, '=', value);
+  }
+  if (from !== undefined) query = query.where('at', '>=', from);
+  if (until !== undefined) query = query.where('at', '<', until);
+  if (after) query = query.where(sql<boolean>`(at, id) < (${after.at}, ${after.id})`);
+  return (await query.execute()).map(readAuditEvent);
+}
+
+/** The actions that occur in the audit log of an organization, in order. */
+export async function listAuditActions(
+  db: Db,
+  organization: string | undefined,
+): Promise<string[]> {
+  // Each step leaps to the next action in the index, however many events have it.
+  const { rows } = await sql<{ action: string }>`
+    with recursive known (action) as (
+      select min(action) from audit_event where organization is not distinct from ${organization ?? null}
+      union all
+      select (select min(e.action) from audit_event e
+        where e.organization is not distinct from ${organization ?? null} and e.action > known.action)
+      from known where known.action is not null
+    )
+    select action from known where action is not null`.execute(db);
+  return rows.map(({ action }) => action);
+}
+
+/**
+ * Counts an event of an organization, or of none. Until the transaction ends, others that want to count one wait: events become
+ * visible in the order of their sequence, without gaps.
+ */
+async function nextSequence(tx: Db, organization: string | null): Promise<number> {
+  const { last } = await tx
+    .insertInto('audit_order')
+    .values({ organization: organization ?? '', last: 1 })
+    .onConflict((conflict) =>
+      conflict
+        .column('organization')
+        .doUpdateSet((row) => ({ last: row('audit_order.last', '+', 1) })),
+    )
+    .returning('last')
+    .executeTakeFirstOrThrow();
+  return last;
+}
+
+/** Sorted, so that two events of the same person cannot wait for each other. */
+async function organizationsOf(
+  { actor, organization }: AuditEvent,
+  db: Db,
+): Promise<(string | null)[]> {
+  if (organization !== undefined || !actor.startsWith('user:')) return [organization ?? null];
+  const rows = await db
+    .selectFrom('membership')
+    .innerJoin('organization', 'organization.id', 'membership.organization_id')
+    .select('organization.name')
+    .where('membership.person_id', '=', actor.slice('user:'.length))
+    .orderBy('organization.name')
+    .execute();
+  return rows.length > 0 ? rows.map(({ name }) => name) : [null];
+}
+
+/** Sorts by time, and within a second of one process by order. */
+function nextId(at: number): string {
+  const tick = process.hrtime.bigint().toString(16).padStart(16, '0');
+  return `${at.toString(16).padStart(10, '0')}${tick}${randomBytes(4).toString('hex')}`;
+}
+
+export function readAuditEvent(row: Selectable<Schema['audit_event']>): StoredAuditEvent {
+  return {
+    id: row.id,
+    at: row.at,
+    actor: row.actor,
+    organization: row.organization ?? undefined,
+    action: row.action,
+    target: row.target ?? undefined,
+    address: row.address ?? undefined,
+    requestId: row.request_id ?? undefined,
+    outcome: row.outcome === 'done' ? 'done' : 'refused',
+    ...(row.times > 1 && { times: row.times }),
+  };
+}

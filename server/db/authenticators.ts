@@ -1,0 +1,245 @@
+import type { Selectable } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import { readStrings } from './json-column.ts';
+import type { Schema } from './schema.ts';
+import { alone, transaction, type Db } from './transaction.ts';
+
+// What people prove who they are with: a password, passkeys, an authenticator app and its recovery codes.
+
+/** A WebAuthn credential of a person. */
+export interface Passkey {
+  /** The credential id, base64url. */
+  readonly id: string;
+  readonly userId: string;
+  readonly name: string;
+  /** COSE key, base64url. */
+  readonly publicKey: string;
+  readonly counter: number;
+  readonly transports: readonly string[];
+  readonly createdAt: EpochSeconds;
+  readonly lastUsedAt: EpochSeconds | undefined;
+}
+
+/** The generator of one-time codes that a person enrolled. RFC 6238 */
+export interface Totp {
+  readonly userId: string;
+  /** The shared secret, encrypted under the master key. */
+  readonly sealedSecret: string;
+  readonly createdAt: EpochSeconds;
+  /** Since when it is asked for; until then the person has not shown that they have it. */
+  readonly confirmedAt: EpochSeconds | undefined;
+  /** The last 30-second step whose code was used. */
+  readonly lastStep: number;
+}
+
+/** The encoded hash; `undefined` for a person who signs in otherwise. */
+export async function findPasswordHash(db: Db, userId: string): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('password')
+    .select('hash')
+    .where('person_id', '=', userId)
+    .executeTakeFirst();
+  return row?.hash;
+}
+
+/** Replaces the hash and ends every session of the person, both or neither. */
+export async function replacePasswordHash(db: Db, userId: string, hash: string): Promise<void> {
+  await transaction(db, async (tx) => {
+    await tx
+      .insertInto('password')
+      .values({ person_id: userId, hash })
+      .onConflict((conflict) => conflict.column('person_id').doUpdateSet({ hash }))
+      .execute();
+    await tx.deleteFrom('browser_session').where('person_id', '=', userId).execute();
+  });
+}
+
+/** `false` if it is already registered. */
+export async function insertPasskey(db: Db, passkey: Passkey): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await db
+    .insertInto('passkey')
+    .values({
+      id: passkey.id,
+      person_id: passkey.userId,
+      name: passkey.name,
+      public_key: passkey.publicKey,
+      counter: passkey.counter,
+      transports: JSON.stringify(passkey.transports),
+      created_at: passkey.createdAt,
+      last_used_at: null,
+    })
+    .onConflict((conflict) => conflict.column('id').doNothing())
+    .executeTakeFirst();
+  return numInsertedOrUpdatedRows === 1n;
+}
+
+export async function findPasskey(db: Db, id: string): Promise<Passkey | undefined> {
+  const row = await db.selectFrom('passkey').selectAll().where('id', '=', id).executeTakeFirst();
+  return row && readPasskey(row);
+}
+
+/** A person's passkeys, oldest first. */
+export async function listPasskeys(db: Db, userId: string): Promise<Passkey[]> {
+  const rows = await db
+    .selectFrom('passkey')
+    .selectAll()
+    .where('person_id', '=', userId)
+    .orderBy('created_at')
+    .orderBy('id')
+    .execute();
+  return rows.map(readPasskey);
+}
+
+/** Notes a use by a compare-and-set of the counter; `false` when it was not `from` any more: a clone. */
+export async function advancePasskey(
+  db: Db,
+  id: string,
+  { from, to }: { from: number; to: number },
+  now: EpochSeconds,
+): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('passkey')
+    .set({ counter: to, last_used_at: now })
+    .where('id', '=', id)
+    .where('counter', '=', from)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** `false` when that person has no such passkey. */
+export async function deletePasskey(db: Db, userId: string, id: string): Promise<boolean> {
+  const { numDeletedRows } = await db
+    .deleteFrom('passkey')
+    .where('person_id', '=', userId)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return numDeletedRows === 1n;
+}
+
+export async function findTotp(db: Db, userId: string): Promise<Totp | undefined> {
+  const row = await db
+    .selectFrom('totp')
+    .selectAll()
+    .where('person_id', '=', userId)
+    .executeTakeFirst();
+  return (
+    row && {
+      userId: row.person_id,
+      sealedSecret: row.sealed_secret,
+      createdAt: row.created_at,
+      confirmedAt: row.confirmed_at ?? undefined,
+      lastStep: row.last_step,
+    }
+  );
+}
+
+/** Adds an unconfirmed generator, in place of one that was never confirmed; `false` when one was. */
+export async function insertTotp(
+  db: Db,
+  { userId, sealedSecret, createdAt }: Pick<Totp, 'userId' | 'sealedSecret' | 'createdAt'>,
+): Promise<boolean> {
+  const row = { sealed_secret: sealedSecret, created_at: createdAt };
+  const { numInsertedOrUpdatedRows } = await db
+    .insertInto('totp')
+    .values({ person_id: userId, ...row, confirmed_at: null, last_step: 0 })
+    .onConflict((conflict) =>
+      conflict.column('person_id').doUpdateSet(row).where('totp.confirmed_at', 'is', null),
+    )
+    .executeTakeFirst();
+  return numInsertedOrUpdatedRows === 1n;
+}
+
+/** Marks the generator as confirmed by its first code and stores the recovery codes; `false` when another came first. */
+export async function markTotpConfirmed(
+  db: Db,
+  userId: string,
+  {
+    step,
+    now,
+    recoveryHashes,
+  }: { step: number; now: EpochSeconds; recoveryHashes: readonly string[] },
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    const { numUpdatedRows } = await tx
+      .updateTable('totp')
+      .set({ confirmed_at: now, last_step: step })
+      .where('person_id', '=', userId)
+      .where('confirmed_at', 'is', null)
+      .executeTakeFirst();
+    if (numUpdatedRows !== 1n) return false;
+    await replaceRecoveryCodes(tx, userId, recoveryHashes);
+    return true;
+  });
+}
+
+/** Uses up the code of `step` and all before it; `false` when that step, or a later one, was used. */
+export async function spendTotpStep(db: Db, userId: string, step: number): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('totp')
+    .set({ last_step: step })
+    .where('person_id', '=', userId)
+    .where('confirmed_at', 'is not', null)
+    .where('last_step', '<', step)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** Deletes the generator and the recovery codes; `false` when there was none. */
+export async function deleteTotp(db: Db, userId: string): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await tx.deleteFrom('recovery_code').where('person_id', '=', userId).execute();
+    const { numDeletedRows } = await tx
+      .deleteFrom('totp')
+      .where('person_id', '=', userId)
+      .executeTakeFirst();
+    return numDeletedRows === 1n;
+  });
+}
+
+/** Uses a recovery code up; `true` for the first to bring it. */
+export async function spendRecoveryCode(db: Db, userId: string, hash: string): Promise<boolean> {
+  const { numDeletedRows } = await db
+    .deleteFrom('recovery_code')
+    .where('person_id', '=', userId)
+    .where('hash', '=', hash)
+    .executeTakeFirst();
+  return numDeletedRows === 1n;
+}
+
+/** How many recovery codes a person has left. */
+export async function countRecoveryCodes(db: Db, userId: string): Promise<number> {
+  const { count } = await db
+    .selectFrom('recovery_code')
+    .select(({ fn }) => fn.countAll().as('count'))
+    .where('person_id', '=', userId)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+/** Puts new recovery codes in place of all there were. */
+export async function replaceRecoveryCodes(
+  db: Db,
+  userId: string,
+  hashes: readonly string[],
+): Promise<void> {
+  await transaction(db, async (tx) => {
+    await alone(tx, `recovery codes ${userId}`);
+    await tx.deleteFrom('recovery_code').where('person_id', '=', userId).execute();
+    const rows = hashes.map((hash) => ({ hash, person_id: userId }));
+    await tx.insertInto('recovery_code').values(rows).execute();
+  });
+}
+
+function readPasskey(row: Selectable<Schema['passkey']>): Passkey {
+  return {
+    id: row.id,
+    userId: row.person_id,
+    name: row.name,
+    publicKey: row.public_key,
+    counter: row.counter,
+    transports: readStrings(row.transports),
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at ?? undefined,
+  };
+}

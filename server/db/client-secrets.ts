@@ -1,0 +1,174 @@
+import type { EpochSeconds } from '#clock/clock';
+import { alone, transaction, type Db } from './transaction.ts';
+
+/** A secret of an OAuth client without its value, which was shown once. */
+export interface ClientSecret {
+  /** `cs_` and 16 characters of its hash; opens nothing. */
+  readonly id: string;
+  readonly clientId: string;
+  /** Prefix and last four characters. */
+  readonly hint: string;
+  readonly createdAt: EpochSeconds;
+  /** Set on the older secret in a rotation. */
+  readonly expiresAt: EpochSeconds | undefined;
+  /** To the minute. */
+  readonly lastUsedAt: EpochSeconds | undefined;
+  readonly revokedAt: EpochSeconds | undefined;
+}
+
+type NewClientSecret = Pick<ClientSecret, 'clientId' | 'hint' | 'createdAt'> & {
+  /** SHA-256 of the secret, in hex. */
+  readonly hash: string;
+};
+
+/** A secret's use is stored when the last one is at least this old. */
+const noteSeconds = 60;
+
+/**
+ * Adds a secret beside the others, which expire at `othersExpireAt` at the latest, or as before when that is `undefined`.
+ *
+ * @returns its id; `undefined`, and nothing changed, when `most` of them are active already or the client is revoked or
+ *   was deleted
+ */
+export async function insertClientSecret(
+  db: Db,
+  secret: NewClientSecret,
+  { most, othersExpireAt }: { most: number; othersExpireAt: EpochSeconds | undefined },
+): Promise<string | undefined> {
+  const { clientId, createdAt } = secret;
+  return transaction(db, async (tx) => {
+    await alone(tx, `client-secrets:${clientId}`);
+    const client = await tx
+      .selectFrom('oauth_client')
+      .select('id')
+      .where('id', '=', clientId)
+      .where('revoked_at', 'is', null)
+      .executeTakeFirst();
+    const { count } = await tx
+      .selectFrom('client_secret')
+      .select(({ fn }) => fn.countAll<number | string>().as('count'))
+      .where('client_id', '=', clientId)
+      .where('revoked_at', 'is', null)
+      .where((where) =>
+        where.or([where('expires_at', 'is', null), where('expires_at', '>', createdAt)]),
+      )
+      .executeTakeFirstOrThrow();
+    if (!client || Number(count) >= most) return undefined;
+    if (othersExpireAt !== undefined) {
+      await tx
+        .updateTable('client_secret')
+        .set({ expires_at: othersExpireAt })
+        .where('client_id', '=', clientId)
+        .where((where) =>
+          where.or([where('expires_at', 'is', null), where('expires_at', '>', othersExpireAt)]),
+        )
+        .execute();
+    }
+    return insertSecret(tx, secret);
+  });
+}
+
+/** Adds a secret unconditionally. @returns its id */
+export async function insertSecret(
+  db: Db,
+  { clientId, hash, hint, createdAt }: NewClientSecret,
+): Promise<string> {
+  const id = `cs_${hash.slice(0, 16)}`;
+  await db
+    .insertInto('client_secret')
+    .values({
+      hash,
+      id,
+      client_id: clientId,
+      hint,
+      created_at: createdAt,
+      expires_at: null,
+      last_used_at: null,
+      revoked_at: null,
+    })
+    .execute();
+  return id;
+}
+
+/** Whether `hash` is of an active secret of that client; notes its use, to the minute. */
+export async function checkClientSecret(
+  db: Db,
+  clientId: string,
+  hash: string,
+  now: EpochSeconds,
+): Promise<boolean> {
+  const row = await db
+    .selectFrom('client_secret as secret')
+    .innerJoin('oauth_client as client', 'client.id', 'secret.client_id')
+    .select(['secret.client_id', 'secret.last_used_at'])
+    .where('secret.hash', '=', hash)
+    .where('client.revoked_at', 'is', null)
+    .where((where) =>
+      where.or([where('secret.revoked_at', 'is', null), where('secret.revoked_at', '>', now)]),
+    )
+    .where((where) =>
+      where.or([where('secret.expires_at', 'is', null), where('secret.expires_at', '>', now)]),
+    )
+    .executeTakeFirst();
+  if (row?.client_id !== clientId) return false;
+  if (row.last_used_at === null || now - row.last_used_at >= noteSeconds) {
+    await db
+      .updateTable('client_secret')
+      .set({ last_used_at: now })
+      .where('hash', '=', hash)
+      .execute();
+  }
+  return true;
+}
+
+/** The newest first, expired and revoked ones included. */
+export async function listClientSecrets(db: Db, clientId: string): Promise<ClientSecret[]> {
+  const rows = await db
+    .selectFrom('client_secret')
+    .selectAll()
+    .where('client_id', '=', clientId)
+    .orderBy('created_at', 'desc')
+    .orderBy('id')
+    .execute();
+  return rows.map((row) => ({
+    id: row.id ?? '',
+    clientId: row.client_id,
+    hint: row.hint,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at ?? undefined,
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+  }));
+}
+
+/** @returns `false` when that client has no such secret, or it was revoked before */
+export async function revokeClientSecret(
+  db: Db,
+  clientId: string,
+  id: string,
+  now: EpochSeconds,
+): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('client_secret')
+    .set({ revoked_at: now })
+    .where('client_id', '=', clientId)
+    .where('id', '=', id)
+    .where('revoked_at', 'is', null)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** Notes that a client assertion was used. @returns `false` when this client has used that `jti` before, and it has not expired */
+export async function markAssertionUsed(
+  db: Db,
+  { clientId, jti, expiresAt }: { clientId: string; jti: string; expiresAt: EpochSeconds },
+  now: EpochSeconds,
+): Promise<boolean> {
+  await db.deleteFrom('used_assertion').where('expires_at', '<', now).execute();
+  const { numInsertedOrUpdatedRows } = await db
+    .insertInto('used_assertion')
+    .values({ client_id: clientId, jti, expires_at: expiresAt })
+    .onConflict((conflict) => conflict.columns(['client_id', 'jti']).doNothing())
+    .executeTakeFirst();
+  return numInsertedOrUpdatedRows === 1n;
+}

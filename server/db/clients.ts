@@ -1,0 +1,315 @@
+import type { Selectable } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import { ordinaryScopes, type Scope } from '#oauth/scopes';
+import type { Page, PageQuery } from '#listing/page';
+import { insertSecret } from './client-secrets.ts';
+import { readScopes, readStrings } from './json-column.ts';
+import type { Schema } from './schema.ts';
+import { holdsText, nullsSmallest } from './search-text.ts';
+import { isServerOf } from './servers.ts';
+import { transaction, type Db } from './transaction.ts';
+
+/**
+ * An application that may request tokens: for the one MCP server it was created for, or, when it registered
+ * itself, for any server that a person lets it use.
+ */
+export interface OAuthClient {
+  /** `client_` and 24 base62 characters, or the https URL of a client ID metadata document. */
+  readonly id: string;
+  readonly name: string;
+  /** `undefined` for one that registered itself, by document or dynamically. */
+  readonly serverId: string | undefined;
+  /** The one MCP endpoint its tokens are for, as `{organization}/{server}`. */
+  readonly serverPath: string | undefined;
+  /** The most it may ever get. */
+  readonly scopes: readonly Scope[];
+  readonly redirectUris: readonly string[];
+  /** Public keys for `private_key_jwt`, as the JWKS document's own text. */
+  readonly jwks: string | undefined;
+  /**
+   * Whether its id alone never says that a request is its own: it has keys, or it registered itself with a secret. A
+   * client that an administrator created with a secret may redeem a code without it.
+   */
+  readonly authenticationRequired: boolean;
+  readonly createdAt: EpochSeconds;
+  readonly lastUsedAt: EpochSeconds | undefined;
+  readonly revokedAt: EpochSeconds | undefined;
+}
+
+/** A client as a list shows it. */
+export interface ListedOAuthClient extends OAuthClient {
+  /** Prefix and last four characters of its newest secret. */
+  readonly secretHint: string | undefined;
+}
+
+/** A client to insert, its secret as a hash and a hint; a public one has none. */
+export interface NewOAuthClient {
+  readonly id: string;
+  readonly name: string;
+  readonly serverId: string | undefined;
+  readonly scopes: readonly Scope[];
+  readonly redirectUris: readonly string[];
+  readonly jwks: string | undefined;
+  /** Default: `false`; keys require it in any case. */
+  readonly authenticationRequired?: boolean;
+  readonly secretHash: string | undefined;
+  readonly secretHint: string | undefined;
+  readonly createdAt: EpochSeconds;
+}
+
+/** What a client ID metadata document says of its client. */
+export interface DocumentedClient {
+  /** The document's own URL. */
+  readonly id: string;
+  readonly name: string;
+  readonly redirectUris: readonly string[];
+  /** Public keys for `private_key_jwt`, as JSON text. */
+  readonly jwks: string | undefined;
+}
+
+export interface ClientQuery extends PageQuery<'name' | 'createdAt' | 'lastUsedAt'> {
+  readonly organizationId: string;
+  readonly serverId?: string | undefined;
+  readonly status?: 'active' | 'revoked' | undefined;
+}
+
+/** What may change about a client; what is omitted keeps its value. */
+export type ClientChange = Partial<Pick<OAuthClient, 'name' | 'scopes' | 'redirectUris' | 'jwks'>>;
+
+/** Inserts a client with its first secret, where it has one. */
+export async function insertClient(
+  db: Db,
+  { secretHash, secretHint, ...client }: NewOAuthClient,
+): Promise<void> {
+  await transaction(db, async (tx) => {
+    if (client.serverId === undefined) await deleteIdleClients(tx, client.createdAt);
+    await tx
+      .insertInto('oauth_client')
+      .values({
+        id: client.id,
+        server_id: client.serverId ?? null,
+        organization_id: (select) =>
+          select
+            .selectFrom('mcp_server')
+            .select('organization_id')
+            .where('id', '=', client.serverId ?? null),
+        name: client.name,
+        scopes: JSON.stringify(client.scopes),
+        redirect_uris: JSON.stringify(client.redirectUris),
+        jwks: client.jwks ?? null,
+        authentication_required: client.authenticationRequired ? 1 : 0,
+        fetched_at: null,
+        created_at: client.createdAt,
+        last_used_at: null,
+        revoked_at: null,
+      })
+      .execute();
+    if (secretHash === undefined) return;
+    const { id: clientId, createdAt } = client;
+    await insertSecret(tx, { clientId, hash: secretHash, hint: secretHint ?? '', createdAt });
+  });
+}
+
+/** Also when it is revoked. */
+export async function findClient(db: Db, id: string): Promise<OAuthClient | undefined> {
+  const row = await db
+    .selectFrom('oauth_client')
+    .leftJoin('mcp_server', 'mcp_server.id', 'oauth_client.server_id')
+    .leftJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .selectAll('oauth_client')
+    .select(['organization.name as organization', 'mcp_server.name as server'])
+    .where('oauth_client.id', '=', id)
+    .executeTakeFirst();
+  return row && readClient(row);
+}
+
+const sortColumns = {
+  name: 'oauth_client.name',
+  createdAt: 'oauth_client.created_at',
+  lastUsedAt: 'oauth_client.last_used_at',
+} as const;
+
+/** Clients that were created for a server. */
+export async function listClients(db: Db, query: ClientQuery): Promise<Page<ListedOAuthClient>> {
+  const { organizationId, serverId, status, text } = query;
+  const all = db
+    .selectFrom('oauth_client')
+    .$if(serverId === undefined, (of) =>
+      of.where('oauth_client.organization_id', '=', organizationId),
+    )
+    .$if(serverId !== undefined, (of) =>
+      of
+        .where('oauth_client.server_id', '=', serverId ?? '')
+        .where((where) => isServerOf(where, serverId ?? '', organizationId)),
+    )
+    .$if(status === 'active', (of) => of.where('oauth_client.revoked_at', 'is', null))
+    .$if(status === 'revoked', (of) => of.where('oauth_client.revoked_at', 'is not', null))
+    .$if(text !== undefined, (of) =>
+      of.where((where) => holdsText(where.ref('oauth_client.name'), text ?? '')),
+    );
+  const rows = await all
+    .innerJoin('mcp_server', 'mcp_server.id', 'oauth_client.server_id')
+    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .selectAll('oauth_client')
+    .select(['organization.name as organization', 'mcp_server.name as server'])
+    .select((select) =>
+      select
+        .selectFrom('client_secret')
+        .select('client_secret.hint')
+        .whereRef('client_secret.client_id', '=', 'oauth_client.id')
+        .orderBy('client_secret.created_at', 'desc')
+        .limit(1)
+        .as('secret_hint'),
+    )
+    .orderBy(sortColumns[query.sort], nullsSmallest(query.descending))
+    .orderBy('oauth_client.id', query.descending ? 'desc' : 'asc')
+    .limit(query.limit)
+    .offset(query.offset)
+    .execute();
+  const { total } = await all
+    .select(({ fn }) => fn.countAll<number | string>().as('total'))
+    .executeTakeFirstOrThrow();
+  const items = rows.map((row) =>
+    Object.assign(readClient(row), { secretHint: row.secret_hint ?? undefined }),
+  );
+  return { items, total: Number(total) };
+}
+
+/** Takes effect on the next request. @returns `false` when there is none, or it was revoked */
+export async function updateClient(
+  db: Db,
+  id: string,
+  { name, scopes, redirectUris, jwks }: ClientChange,
+): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('oauth_client')
+    .set({
+      id,
+      ...(name !== undefined && { name }),
+      ...(scopes && { scopes: JSON.stringify(scopes) }),
+      ...(redirectUris && { redirect_uris: JSON.stringify(redirectUris) }),
+      ...(jwks !== undefined && { jwks }),
+    })
+    .where('id', '=', id)
+    .where('revoked_at', 'is', null)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** @returns `false` when there is none, or it was revoked before */
+export async function revokeClient(db: Db, id: string, now: EpochSeconds): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('oauth_client')
+    .set({ revoked_at: now })
+    .where('id', '=', id)
+    .where('revoked_at', 'is', null)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** How many people have an active grant for this client. */
+export async function countClientPeople(
+  db: Db,
+  clientId: string,
+  now: EpochSeconds,
+): Promise<number> {
+  const { count } = await db
+    .selectFrom('oauth_grant')
+    .select(({ fn }) => fn.count('person_id').distinct().as('count'))
+    .where('client_id', '=', clientId)
+    .where('revoked_at', 'is', null)
+    .where('expires_at', '>', now)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+/** The client that a metadata document described when it was last read. */
+export async function findDocumentedClient(
+  db: Db,
+  url: string,
+): Promise<{ client: OAuthClient; fetchedAt: EpochSeconds } | undefined> {
+  const row = await db
+    .selectFrom('oauth_client')
+    .selectAll()
+    .where('id', '=', url)
+    .where('fetched_at', 'is not', null)
+    .executeTakeFirst();
+  if (!row) return undefined;
+  const client = readClient({ ...row, organization: null, server: null });
+  return { client, fetchedAt: row.fetched_at ?? 0 };
+}
+
+/** Replaces what an earlier reading of the document said. A client that was revoked stays so. */
+export async function putDocumentedClient(
+  db: Db,
+  { id, name, redirectUris, jwks }: DocumentedClient,
+  fetchedAt: EpochSeconds,
+): Promise<void> {
+  const described = {
+    name,
+    redirect_uris: JSON.stringify(redirectUris),
+    jwks: jwks ?? null,
+    fetched_at: fetchedAt,
+  };
+  await db
+    .insertInto('oauth_client')
+    .values({
+      id,
+      server_id: null,
+      organization_id: null,
+      scopes: JSON.stringify(ordinaryScopes),
+      created_at: fetchedAt,
+      last_used_at: null,
+      revoked_at: null,
+      ...described,
+    })
+    .onConflict((conflict) => conflict.column('id').doUpdateSet(described))
+    .execute();
+  await deleteIdleClients(db, fetchedAt);
+}
+
+const idleSeconds = 30 * 24 * 3600;
+
+/**
+ * Deletes clients that registered or described themselves and had no grant or use for thirty days, because anyone can
+ * create more of them. A revoked client is kept, so that it stays revoked.
+ */
+async function deleteIdleClients(db: Db, now: EpochSeconds): Promise<void> {
+  const since = now - idleSeconds;
+  await db
+    .deleteFrom('oauth_client')
+    .where('server_id', 'is', null)
+    .where('revoked_at', 'is', null)
+    .where('created_at', '<', since)
+    .where((where) => where.or([where('fetched_at', 'is', null), where('fetched_at', '<', since)]))
+    .where((where) =>
+      where.or([where('last_used_at', 'is', null), where('last_used_at', '<', since)]),
+    )
+    .where('id', 'not in', (select) => select.selectFrom('oauth_grant').select('client_id'))
+    .where('id', 'not in', (select) =>
+      select.selectFrom('consent').select('client_id').where('expires_at', '>', now),
+    )
+    .execute();
+}
+
+type ClientRow = Selectable<Schema['oauth_client']> & {
+  organization: string | null;
+  server: string | null;
+};
+
+function readClient(row: ClientRow): OAuthClient {
+  return {
+    id: row.id,
+    name: row.name,
+    serverId: row.server_id ?? undefined,
+    serverPath: row.server_id === null ? undefined : `${row.organization}/${row.server}`,
+    scopes: readScopes(row.scopes),
+    redirectUris: readStrings(row.redirect_uris),
+    jwks: row.jwks ?? undefined,
+    authenticationRequired: row.jwks !== null || row.authentication_required === 1,
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+  };
+}

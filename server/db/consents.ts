@@ -1,0 +1,156 @@
+import type { EpochSeconds } from '#clock/clock';
+import type { Scope } from '#oauth/scopes';
+import type { AuthorizationRequest } from '#oauth/authorization-request';
+import { readScopes } from './json-column.ts';
+import { transaction, type Db } from './transaction.ts';
+
+/** What a consent is about: who, for which application, at which server, and where the code goes. */
+export interface ConsentSubject {
+  readonly userId: string;
+  readonly clientId: string;
+  readonly serverId: string;
+  readonly redirectHost: string;
+}
+
+/** A request that waits for a person's decision, in the session in which they were asked. */
+export interface PendingRequest {
+  /** SHA-256 of the id that the page carries. */
+  readonly idHash: string;
+  readonly sessionId: string;
+  readonly userId: string;
+  readonly request: AuthorizationRequest;
+  /** What the page showed, which the decision is about. */
+  readonly shown: { readonly serverId: string; readonly scopes: readonly Scope[] };
+  readonly expiresAt: EpochSeconds;
+}
+
+/** The scopes that a person allowed for exactly this before; none when it was never allowed, or forgotten. */
+export async function findConsent(
+  db: Db,
+  { userId, clientId, serverId, redirectHost }: ConsentSubject,
+  now: EpochSeconds,
+): Promise<readonly Scope[]> {
+  const row = await db
+    .selectFrom('consent')
+    .select('scopes')
+    .where('person_id', '=', userId)
+    .where('client_id', '=', clientId)
+    .where('server_id', '=', serverId)
+    .where('redirect_host', '=', redirectHost)
+    .where('expires_at', '>', now)
+    .executeTakeFirst();
+  return row ? readScopes(row.scopes) : [];
+}
+
+/** Remembers what a person allowed, so as not to ask the same again; replaces what was remembered for the same. */
+export async function putConsent(
+  db: Db,
+  { userId, clientId, serverId, redirectHost }: ConsentSubject,
+  scopes: readonly Scope[],
+  expiresAt: EpochSeconds,
+): Promise<void> {
+  const allowed = { scopes: JSON.stringify(scopes), expires_at: expiresAt };
+  await db
+    .insertInto('consent')
+    .values({
+      person_id: userId,
+      client_id: clientId,
+      server_id: serverId,
+      redirect_host: redirectHost,
+      ...allowed,
+    })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['person_id', 'client_id', 'server_id', 'redirect_host'])
+        .doUpdateSet(allowed),
+    )
+    .execute();
+}
+
+/**
+ * Forgets what the person allowed this application at this server, wherever the code went, and the codes that it has
+ * not redeemed.
+ */
+export async function deleteConsents(
+  db: Db,
+  { userId, clientId, serverId }: Omit<ConsentSubject, 'redirectHost'>,
+): Promise<void> {
+  await transaction(db, async (tx) => {
+    await tx
+      .deleteFrom('consent')
+      .where('person_id', '=', userId)
+      .where('client_id', '=', clientId)
+      .where('server_id', '=', serverId)
+      .execute();
+    await tx
+      .deleteFrom('authorization_code')
+      .where('person_id', '=', userId)
+      .where('client_id', '=', clientId)
+      .where('server_id', '=', serverId)
+      .where('spent_at', 'is', null)
+      .execute();
+  });
+}
+
+/** Another site can make a browser open the consent page repeatedly, so only the latest requests are kept. */
+const mostPending = 20;
+
+/** Keeps a request until it is decided. Beyond twenty of one session, the oldest are deleted. */
+export async function insertPendingRequest(
+  db: Db,
+  { idHash, sessionId, userId, request, shown, expiresAt }: PendingRequest,
+  now: EpochSeconds,
+): Promise<void> {
+  await db.deleteFrom('authorization_request').where('expires_at', '<=', now).execute();
+  await db
+    .deleteFrom('authorization_request')
+    .where('session_id', '=', sessionId)
+    .where('id_hash', 'not in', (select) =>
+      select
+        .selectFrom('authorization_request')
+        .select('id_hash')
+        .where('session_id', '=', sessionId)
+        .orderBy('expires_at', 'desc')
+        .limit(mostPending - 1),
+    )
+    .execute();
+  await db
+    .insertInto('authorization_request')
+    .values({
+      id_hash: idHash,
+      session_id: sessionId,
+      person_id: userId,
+      client_id: request.clientId,
+      request: JSON.stringify(request),
+      server_id: shown.serverId,
+      scopes: JSON.stringify(shown.scopes),
+      expires_at: expiresAt,
+    })
+    .execute();
+}
+
+/** Hands a request over, once, to the session that it belongs to. */
+export async function takePendingRequest(
+  db: Db,
+  idHash: string,
+  sessionId: string,
+  now: EpochSeconds,
+): Promise<PendingRequest | undefined> {
+  const row = await db
+    .deleteFrom('authorization_request')
+    .where('id_hash', '=', idHash)
+    .where('session_id', '=', sessionId)
+    .where('expires_at', '>', now)
+    .returningAll()
+    .executeTakeFirst();
+  return (
+    row && {
+      idHash,
+      sessionId,
+      userId: row.person_id,
+      request: JSON.parse(row.request) as AuthorizationRequest,
+      shown: { serverId: row.server_id, scopes: readScopes(row.scopes) },
+      expiresAt: row.expires_at,
+    }
+  );
+}

@@ -1,0 +1,434 @@
+import type { Selectable } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import type { Scope } from '#oauth/scopes';
+import type { Page } from '#listing/page';
+import { readScopes } from './json-column.ts';
+import type { Schema } from './schema.ts';
+import { holdsText } from './search-text.ts';
+import { transaction, type Db } from './transaction.ts';
+
+/*
+ * What people let applications do: an authorization code is exchanged for a grant, and the grant's refresh token for
+ * its successor. Only SHA-256 hashes of codes and tokens are stored. Whatever is used once is marked by an update that
+ * only the first caller's row count confirms.
+ */
+
+/**
+ * What a person let an application do at one server. All tokens issued under it name it, and end with it.
+ */
+export interface Grant {
+  /** `grant_` and 16 base62 characters. */
+  readonly id: string;
+  readonly userId: string;
+  readonly clientId: string;
+  readonly serverId: string;
+  readonly scopes: readonly Scope[];
+  /** Where the code went, as the person was shown it. */
+  readonly redirectHost: string;
+  /** Whether the code was redeemed with client authentication; then so is every refresh. */
+  readonly authenticated: boolean;
+  readonly createdAt: EpochSeconds;
+  /** Hard end, however often it is refreshed. */
+  readonly expiresAt: EpochSeconds;
+  readonly revokedAt: EpochSeconds | undefined;
+}
+
+/** A grant with what a person knows it by. */
+export interface NamedGrant extends Grant {
+  readonly clientName: string;
+  /** `{organization}/{server}` */
+  readonly serverPath: string;
+  /** When the application last called on the person's behalf. */
+  readonly lastUsedAt: EpochSeconds | undefined;
+}
+
+/** A grant as an administrator sees it. */
+export interface ListedGrant extends NamedGrant {
+  readonly email: string;
+  /** Whether the application registered itself, rather than being created by an administrator. */
+  readonly isOpenClient: boolean;
+}
+
+export interface GrantQuery {
+  readonly organizationId: string;
+  readonly userId?: string | undefined;
+  /** The one with this id, if it is among them. */
+  readonly grantId?: string | undefined;
+  /** In the name of the application or the address of the person. */
+  readonly text?: string | undefined;
+  readonly now: EpochSeconds;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+/** An authorization code and what the person granted with it. */
+export interface AuthorizationCode {
+  readonly hash: string;
+  /** The grant that begins when the code is redeemed. */
+  readonly grantId: string;
+  readonly userId: string;
+  readonly clientId: string;
+  readonly serverId: string;
+  readonly scopes: readonly Scope[];
+  /** As it was asked for, port and all. */
+  readonly redirectUri: string;
+  /** S256: base64url of the SHA-256 of the verifier. RFC 7636 §4.2 */
+  readonly codeChallenge: string;
+  readonly expiresAt: EpochSeconds;
+  readonly spentAt: EpochSeconds | undefined;
+}
+
+export interface RefreshToken {
+  readonly hash: string;
+  /** When it ends unused. */
+  readonly expiresAt: EpochSeconds;
+  readonly spentAt: EpochSeconds | undefined;
+  readonly grant: NamedGrant;
+}
+
+export interface Successor {
+  readonly hash: string;
+  /** Readable only with the token that it follows. */
+  readonly sealed: string;
+  readonly expiresAt: EpochSeconds;
+}
+
+/** What became of a refresh token that was presented to be exchanged. */
+export type Spending =
+  | { readonly outcome: 'spent' }
+  | {
+      readonly outcome: 'spent-before';
+      readonly at: EpochSeconds;
+      readonly sealedSuccessor: string;
+      readonly successorUsed: boolean;
+    };
+
+/** How long a code is known after its end, so that a late second use is still seen. */
+const rememberedSeconds = 86_400;
+
+export async function insertAuthorizationCode(
+  db: Db,
+  code: Omit<AuthorizationCode, 'spentAt'>,
+  now: EpochSeconds,
+): Promise<void> {
+  await db
+    .insertInto('authorization_code')
+    .values({
+      hash: code.hash,
+      grant_id: code.grantId,
+      person_id: code.userId,
+      client_id: code.clientId,
+      server_id: code.serverId,
+      scopes: JSON.stringify(code.scopes),
+      redirect_uri: code.redirectUri,
+      code_challenge: code.codeChallenge,
+      expires_at: code.expiresAt,
+      spent_at: null,
+    })
+    .execute();
+  await db
+    .deleteFrom('authorization_code')
+    .where('expires_at', '<', now - rememberedSeconds)
+    .execute();
+}
+
+/** Also when it is spent or expired. `undefined` when the server or its organization is disabled. */
+export async function findAuthorizationCode(
+  db: Db,
+  hash: string,
+): Promise<(AuthorizationCode & { serverPath: string }) | undefined> {
+  const row = await db
+    .selectFrom('authorization_code')
+    .innerJoin('mcp_server', 'mcp_server.id', 'authorization_code.server_id')
+    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .selectAll('authorization_code')
+    .select(['organization.name as organization', 'mcp_server.name as server'])
+    .where('hash', '=', hash)
+    .where('organization.disabled_at', 'is', null)
+    .where('mcp_server.disabled_at', 'is', null)
+    .executeTakeFirst();
+  return (
+    row && {
+      hash: row.hash,
+      grantId: row.grant_id,
+      userId: row.person_id,
+      clientId: row.client_id,
+      serverId: row.server_id,
+      serverPath: `${row.organization}/${row.server}`,
+      scopes: readScopes(row.scopes),
+      redirectUri: row.redirect_uri,
+      codeChallenge: row.code_challenge,
+      expiresAt: row.expires_at,
+      spentAt: row.spent_at ?? undefined,
+    }
+  );
+}
+
+/** Spends the code in exchange for nothing. @returns `false` for all but the first to spend it */
+export async function spendAuthorizationCode(
+  db: Db,
+  hash: string,
+  now: EpochSeconds,
+): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('authorization_code')
+    .set({ spent_at: now })
+    .where('hash', '=', hash)
+    .where('spent_at', 'is', null)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/**
+ * Spends the code and begins the grant with its first refresh token; all of it or nothing.
+ *
+ * @returns `false` for all but the first to present that code
+ */
+export async function beginGrant(
+  db: Db,
+  codeHash: string,
+  grant: Omit<Grant, 'revokedAt'>,
+  refreshToken: { hash: string; expiresAt: EpochSeconds },
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    if (!(await spendAuthorizationCode(tx, codeHash, grant.createdAt))) return false;
+    await tx
+      .insertInto('oauth_grant')
+      .values({
+        id: grant.id,
+        person_id: grant.userId,
+        client_id: grant.clientId,
+        server_id: grant.serverId,
+        scopes: JSON.stringify(grant.scopes),
+        redirect_host: grant.redirectHost,
+        authenticated: grant.authenticated ? 1 : 0,
+        created_at: grant.createdAt,
+        expires_at: grant.expiresAt,
+        last_used_at: null,
+        revoked_at: null,
+      })
+      .execute();
+    await insertRefreshToken(tx, grant.id, refreshToken);
+    await tx.deleteFrom('oauth_grant').where('expires_at', '<', grant.createdAt).execute();
+    return true;
+  });
+}
+
+/** Also when it is revoked or expired. */
+export async function findGrant(db: Db, id: string): Promise<NamedGrant | undefined> {
+  const row = await namedGrants(db).where('oauth_grant.id', '=', id).executeTakeFirst();
+  return row && readGrant(row);
+}
+
+/** The person's active grants, the newest first. */
+export async function listGrantsOfPerson(
+  db: Db,
+  userId: string,
+  now: EpochSeconds,
+): Promise<NamedGrant[]> {
+  const rows = await activeGrants(db, now)
+    .where('oauth_grant.person_id', '=', userId)
+    .orderBy('oauth_grant.created_at', 'desc')
+    .orderBy('oauth_grant.id')
+    .execute();
+  return rows.map(readGrant);
+}
+
+/** The active grants at an organization's servers, the newest first. */
+export async function listGrants(
+  db: Db,
+  { organizationId, userId, grantId, text, now, limit, offset }: GrantQuery,
+): Promise<Page<ListedGrant>> {
+  const all = activeGrants(db, now)
+    .innerJoin('person', 'person.id', 'oauth_grant.person_id')
+    .where('mcp_server.organization_id', '=', organizationId)
+    .$if(grantId !== undefined, (query) => query.where('oauth_grant.id', '=', grantId ?? ''))
+    .$if(userId !== undefined, (query) => query.where('person.id', '=', userId ?? ''))
+    .$if(text !== undefined, (query) =>
+      query.where((where) =>
+        where.or([
+          holdsText(where.ref('oauth_client.name'), text ?? ''),
+          holdsText(where.ref('person.email'), text ?? ''),
+        ]),
+      ),
+    );
+  const rows = await all
+    .select(['person.email', 'oauth_client.server_id as own_server'])
+    .orderBy('oauth_grant.created_at', 'desc')
+    .orderBy('oauth_grant.id')
+    .limit(limit)
+    .offset(offset)
+    .execute();
+  const { total } = await all
+    .clearSelect()
+    .select(({ fn }) => fn.countAll<number | string>().as('total'))
+    .executeTakeFirstOrThrow();
+  const items = rows.map((row) =>
+    Object.assign(readGrant(row), { email: row.email, isOpenClient: row.own_server === null }),
+  );
+  return { items, total: Number(total) };
+}
+
+/** Revokes the grant and every token of it. @returns `false` when there is none, or it was revoked before */
+export async function revokeGrant(db: Db, id: string, now: EpochSeconds): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('oauth_grant')
+    .set({ revoked_at: now })
+    .where('id', '=', id)
+    .where('revoked_at', 'is', null)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/**
+ * Revokes all that the person granted, codes, pending requests and remembered consents included. Codes go first: one
+ * that is being redeemed has become a grant by then, or never will.
+ */
+export async function revokeGrantsOfPerson(
+  db: Db,
+  userId: string,
+  now: EpochSeconds,
+): Promise<void> {
+  await transaction(db, async (tx) => {
+    for (const table of ['authorization_request', 'authorization_code', 'consent'] as const) {
+      await tx.deleteFrom(table).where('person_id', '=', userId).execute();
+    }
+    await tx
+      .updateTable('oauth_grant')
+      .set({ revoked_at: now })
+      .where('person_id', '=', userId)
+      .where('revoked_at', 'is', null)
+      .execute();
+  });
+}
+
+/** Also when it is spent or expired. `undefined` when the server or its organization is disabled. */
+export async function findRefreshToken(db: Db, hash: string): Promise<RefreshToken | undefined> {
+  const row = await namedGrants(db)
+    .innerJoin('refresh_token', 'refresh_token.grant_id', 'oauth_grant.id')
+    .select(['refresh_token.expires_at as idle_at', 'refresh_token.spent_at'])
+    .where('refresh_token.hash', '=', hash)
+    .where('organization.disabled_at', 'is', null)
+    .where('mcp_server.disabled_at', 'is', null)
+    .executeTakeFirst();
+  const spentAt = row?.spent_at ?? undefined;
+  return row && { hash, expiresAt: row.idle_at, spentAt, grant: readGrant(row) };
+}
+
+/** Replaces the token with its successor, for the first caller; others learn what the first one got. */
+export async function spendRefreshToken(
+  db: Db,
+  hash: string,
+  successor: Successor,
+  now: EpochSeconds,
+): Promise<Spending> {
+  return transaction(db, async (tx) => {
+    const spent = await tx
+      .updateTable('refresh_token')
+      .set({ spent_at: now, successor_hash: successor.hash, sealed_successor: successor.sealed })
+      .where('hash', '=', hash)
+      .where('spent_at', 'is', null)
+      .returning('grant_id')
+      .executeTakeFirst();
+    if (spent) {
+      await insertRefreshToken(tx, spent.grant_id, successor);
+      await tx
+        .deleteFrom('refresh_token')
+        .where('grant_id', '=', spent.grant_id)
+        .where('expires_at', '<', now)
+        .execute();
+      return { outcome: 'spent' };
+    }
+    const before = await tx
+      .selectFrom('refresh_token as old')
+      .innerJoin('refresh_token as next', 'next.hash', 'old.successor_hash')
+      .select(['old.spent_at', 'old.sealed_successor', 'next.spent_at as next_spent_at'])
+      .where('old.hash', '=', hash)
+      .executeTakeFirstOrThrow();
+    return {
+      outcome: 'spent-before',
+      at: before.spent_at ?? 0,
+      sealedSuccessor: before.sealed_successor ?? '',
+      successorUsed: before.next_spent_at !== null,
+    };
+  });
+}
+
+/** Revokes an access token before it expires: once resolved, no later read finds it valid. Again is no error. */
+export async function revokeAccessToken(
+  db: Db,
+  { id, expiresAt }: { id: string; expiresAt: EpochSeconds },
+  now: EpochSeconds,
+): Promise<void> {
+  await db
+    .insertInto('revoked_token')
+    .values({ jti: id, expires_at: expiresAt })
+    .onConflict((conflict) => conflict.column('jti').doNothing())
+    .execute();
+  await db.deleteFrom('revoked_token').where('expires_at', '<', now).execute();
+}
+
+async function insertRefreshToken(
+  db: Db,
+  grantId: string,
+  { hash, expiresAt }: { hash: string; expiresAt: EpochSeconds },
+): Promise<void> {
+  await db
+    .insertInto('refresh_token')
+    .values({
+      hash,
+      grant_id: grantId,
+      expires_at: expiresAt,
+      spent_at: null,
+      successor_hash: null,
+      sealed_successor: null,
+    })
+    .execute();
+}
+
+function activeGrants(db: Db, now: EpochSeconds) {
+  return namedGrants(db)
+    .where('oauth_grant.revoked_at', 'is', null)
+    .where('oauth_grant.expires_at', '>', now)
+    .where('oauth_client.revoked_at', 'is', null);
+}
+
+/** Grants with the names of their client, server and organization. */
+function namedGrants(db: Db) {
+  return db
+    .selectFrom('oauth_grant')
+    .innerJoin('oauth_client', 'oauth_client.id', 'oauth_grant.client_id')
+    .innerJoin('mcp_server', 'mcp_server.id', 'oauth_grant.server_id')
+    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .selectAll('oauth_grant')
+    .select([
+      'oauth_client.name as client_name',
+      'organization.name as organization',
+      'mcp_server.name as server',
+    ]);
+}
+
+type GrantRow = Selectable<Schema['oauth_grant']> & {
+  client_name: string;
+  organization: string;
+  server: string;
+};
+
+function readGrant(row: GrantRow): NamedGrant {
+  return {
+    id: row.id,
+    userId: row.person_id,
+    clientId: row.client_id,
+    clientName: row.client_name,
+    serverId: row.server_id,
+    serverPath: `${row.organization}/${row.server}`,
+    scopes: readScopes(row.scopes),
+    redirectHost: row.redirect_host,
+    authenticated: row.authenticated === 1,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+  };
+}

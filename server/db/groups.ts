@@ -1,0 +1,373 @@
+import { sql } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import { lockMembers } from './people.ts';
+import { alone, transaction, type Db } from './transaction.ts';
+
+/** People of one organization who may use certain servers of it. */
+export interface Group {
+  /** `group_` and 16 base62 characters. */
+  readonly id: string;
+  readonly organizationId: string;
+  readonly name: string;
+  readonly createdAt: EpochSeconds;
+}
+
+/** A group with how many people are in it, and the servers that are limited to it. */
+export interface GroupOverview extends Group {
+  readonly memberCount: number;
+  readonly servers: readonly string[];
+}
+
+/** How a person became a member of a group: added by hand, or mapped from the OpenID provider. */
+export type MembershipSource = 'hand' | 'provider';
+
+/** What an organization calls the groups of its OpenID provider. */
+export interface GroupMapping {
+  readonly externalName: string;
+  readonly groupId: string;
+  readonly groupName: string;
+}
+
+/** `false` when the organization has a group of that name. */
+export async function insertGroup(
+  db: Db,
+  { id, organizationId, name, createdAt }: Group,
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await lockGroups(tx, organizationId);
+    const { numInsertedOrUpdatedRows } = await tx
+      .insertInto('person_group')
+      .values({ id, organization_id: organizationId, name, created_at: createdAt })
+      .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
+      .executeTakeFirst();
+    return numInsertedOrUpdatedRows === 1n;
+  });
+}
+
+/** `false` when there is none, or another group has the name. */
+export async function renameGroup(
+  db: Db,
+  organizationId: string,
+  groupId: string,
+  name: string,
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await lockGroups(tx, organizationId);
+    const taken = await tx
+      .selectFrom('person_group')
+      .select('id')
+      .where('organization_id', '=', organizationId)
+      .where('name', '=', name)
+      .where('id', '<>', groupId)
+      .executeTakeFirst();
+    if (taken) return false;
+    const { numUpdatedRows } = await tx
+      .updateTable('person_group')
+      .set({ name })
+      .where('organization_id', '=', organizationId)
+      .where('id', '=', groupId)
+      .executeTakeFirst();
+    return numUpdatedRows === 1n;
+  });
+}
+
+/** `in-use` while a server is limited to this group: without it, everybody could use that server. */
+export async function deleteGroup(
+  db: Db,
+  organizationId: string,
+  groupId: string,
+): Promise<'done' | 'unknown' | 'in-use'> {
+  return transaction(db, async (tx) => {
+    await lockGroups(tx, organizationId);
+    const server = await tx
+      .selectFrom('server_group')
+      .innerJoin('person_group', 'person_group.id', 'server_group.group_id')
+      .select('server_id')
+      .where('group_id', '=', groupId)
+      .where('person_group.organization_id', '=', organizationId)
+      .executeTakeFirst();
+    if (server) return 'in-use';
+    const { numDeletedRows } = await tx
+      .deleteFrom('person_group')
+      .where('organization_id', '=', organizationId)
+      .where('id', '=', groupId)
+      .executeTakeFirst();
+    return numDeletedRows === 1n ? 'done' : 'unknown';
+  });
+}
+
+/** Members added by hand, counted by an index, plus those whom only the provider adds. */
+const memberCount = sql<number | string>`(
+  (select count(*) from group_member m where m.group_id = person_group.id)
+  + (select count(distinct i.person_id)
+      from group_mapping g
+      join provider_group p on p.external_name = g.external_name
+      join identity i on i.issuer = p.issuer and i.subject = p.subject
+      join membership b on b.person_id = i.person_id and b.organization_id = g.organization_id
+      where g.group_id = person_group.id and not exists (select 1 from group_member m
+        where m.group_id = g.group_id and m.person_id = i.person_id)))`;
+
+/** By name. */
+export async function listGroups(db: Db, organizationId: string): Promise<GroupOverview[]> {
+  const groups = await db
+    .selectFrom('person_group')
+    .selectAll()
+    .select(memberCount.as('member_count'))
+    .where('organization_id', '=', organizationId)
+    .orderBy('name')
+    .execute();
+  const limited = await db
+    .selectFrom('server_group')
+    .innerJoin('mcp_server', 'mcp_server.id', 'server_group.server_id')
+    .select(['server_group.group_id', 'mcp_server.name'])
+    .where('mcp_server.organization_id', '=', organizationId)
+    .orderBy('mcp_server.name')
+    .execute();
+  return groups.map((row) => ({
+    id: row.id,
+    organizationId,
+    name: row.name,
+    createdAt: row.created_at,
+    memberCount: Number(row.member_count),
+    servers: limited.filter(({ group_id: id }) => id === row.id).map(({ name }) => name),
+  }));
+}
+
+/**
+ * The members of a group by e-mail address: those added by hand, and those mapped from their groups at the OpenID
+ * provider as of their latest sign-in with it. A person who is a member both ways is listed once, as `hand`.
+ */
+export async function listGroupMembers(
+  db: Db,
+  groupId: string,
+): Promise<{ userId: string; email: string; source: MembershipSource }[]> {
+  const rows = await db
+    .selectFrom('group_person')
+    .innerJoin('person', 'person.id', 'group_person.person_id')
+    .select(['person.id', 'person.email'])
+    // 'hand' sorts before 'provider'.
+    .select(({ fn }) => fn.min('group_person.source').as('source'))
+    .where('group_person.group_id', '=', groupId)
+    .groupBy(['person.id', 'person.email', 'person.email_key'])
+    .orderBy('person.email_key')
+    .execute();
+  return rows.map(({ id, email, source }) => ({
+    userId: id,
+    email,
+    source: source === 'hand' ? 'hand' : 'provider',
+  }));
+}
+
+/** Adds a member by hand; idempotent. `false` unless group and person belong to the organization. */
+export async function insertGroupMember(
+  db: Db,
+  organizationId: string,
+  groupId: string,
+  userId: string,
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await lockMembers(tx, organizationId);
+    await lockGroups(tx, organizationId);
+    const both = await tx
+      .selectFrom('person_group')
+      .innerJoin('membership', 'membership.organization_id', 'person_group.organization_id')
+      .select('person_group.id')
+      .where('person_group.id', '=', groupId)
+      .where('person_group.organization_id', '=', organizationId)
+      .where('membership.person_id', '=', userId)
+      .executeTakeFirst();
+    if (!both) return false;
+    await tx
+      .insertInto('group_member')
+      .values({ group_id: groupId, organization_id: organizationId, person_id: userId })
+      .onConflict((conflict) => conflict.columns(['group_id', 'person_id']).doNothing())
+      .execute();
+    return true;
+  });
+}
+
+/** `false` when the person is not in the group by hand. */
+export async function removeGroupMember(
+  db: Db,
+  organizationId: string,
+  groupId: string,
+  userId: string,
+): Promise<boolean> {
+  const { numDeletedRows } = await db
+    .deleteFrom('group_member')
+    .where('organization_id', '=', organizationId)
+    .where('group_id', '=', groupId)
+    .where('person_id', '=', userId)
+    .executeTakeFirst();
+  return numDeletedRows === 1n;
+}
+
+/** Replaces what the provider says of this account. */
+export async function setProviderGroups(
+  db: Db,
+  { issuer, subject }: { issuer: string; subject: string },
+  externalNames: readonly string[],
+): Promise<void> {
+  await transaction(db, async (tx) => {
+    await alone(tx, `provider groups ${issuer} ${subject}`);
+    await tx
+      .deleteFrom('provider_group')
+      .where('issuer', '=', issuer)
+      .where('subject', '=', subject)
+      .execute();
+    const names = [...new Set(externalNames)];
+    if (names.length === 0) return;
+    await tx
+      .insertInto('provider_group')
+      .values(names.map((name) => ({ issuer, subject, external_name: name })))
+      .execute();
+  });
+}
+
+/** By the provider's names, then by ours. */
+export function listGroupMappings(db: Db, organizationId: string): Promise<GroupMapping[]> {
+  return db
+    .selectFrom('group_mapping')
+    .innerJoin('person_group', 'person_group.id', 'group_mapping.group_id')
+    .select([
+      'group_mapping.external_name as externalName',
+      'person_group.id as groupId',
+      'person_group.name as groupName',
+    ])
+    .where('group_mapping.organization_id', '=', organizationId)
+    .orderBy('group_mapping.external_name')
+    .orderBy('person_group.name')
+    .execute();
+}
+
+/** `false` when the group is none of the organization's. Mapping twice is mapping once. */
+export async function insertGroupMapping(
+  db: Db,
+  organizationId: string,
+  externalName: string,
+  groupId: string,
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await lockGroups(tx, organizationId);
+    const known = await tx
+      .selectFrom('person_group')
+      .select('id')
+      .where('id', '=', groupId)
+      .where('organization_id', '=', organizationId)
+      .executeTakeFirst();
+    if (!known) return false;
+    const row = { organization_id: organizationId, external_name: externalName };
+    await tx
+      .insertInto('group_mapping')
+      .values({ ...row, group_id: groupId })
+      .onConflict((conflict) => conflict.doNothing())
+      .execute();
+    return true;
+  });
+}
+
+/** People who were in the group by this mapping alone leave it. `false` when there was none. */
+export async function removeGroupMapping(
+  db: Db,
+  organizationId: string,
+  externalName: string,
+  groupId: string,
+): Promise<boolean> {
+  const { numDeletedRows } = await db
+    .deleteFrom('group_mapping')
+    .where('organization_id', '=', organizationId)
+    .where('external_name', '=', externalName)
+    .where('group_id', '=', groupId)
+    .executeTakeFirst();
+  return numDeletedRows === 1n;
+}
+
+/** The groups that a server is limited to, by name; none means every member of the organization may use it. */
+export function listGroupsOfServer(
+  db: Db,
+  serverId: string,
+): Promise<{ id: string; name: string }[]> {
+  return db
+    .selectFrom('server_group')
+    .innerJoin('person_group', 'person_group.id', 'server_group.group_id')
+    .select(['person_group.id', 'person_group.name'])
+    .where('server_group.server_id', '=', serverId)
+    .orderBy('person_group.name')
+    .execute();
+}
+
+/**
+ * Replaces the groups that a server is limited to; none opens it to every member. `false` when one of them is no group
+ * of the server's organization.
+ */
+export async function setGroupsOfServer(
+  db: Db,
+  serverId: string,
+  groupIds: readonly string[],
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    const server = await tx
+      .selectFrom('mcp_server')
+      .select('organization_id')
+      .where('id', '=', serverId)
+      .executeTakeFirst();
+    const wanted = [...new Set(groupIds)];
+    if (!server) return wanted.length === 0;
+    await lockGroups(tx, server.organization_id);
+    const known = await tx
+      .selectFrom('person_group')
+      .select('id')
+      .where('organization_id', '=', server.organization_id)
+      .execute();
+    if (!wanted.every((wantedId) => known.some(({ id }) => id === wantedId))) return false;
+    await tx.deleteFrom('server_group').where('server_id', '=', serverId).execute();
+    if (wanted.length === 0) return true;
+    const rows = wanted.map((id) => ({ server_id: serverId, group_id: id }));
+    await tx.insertInto('server_group').values(rows).execute();
+    return true;
+  });
+}
+
+/** Whether a person belongs to the organization of `{organization}/{server}` and to a group that may use the server. */
+export async function mayUseServer(db: Db, userId: string, serverPath: string): Promise<boolean> {
+  const [organization = '', server = ''] = serverPath.split('/');
+  const row = await db
+    .selectFrom('mcp_server')
+    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .innerJoin('membership', 'membership.organization_id', 'organization.id')
+    .select('mcp_server.id')
+    .where('organization.name', '=', organization)
+    .where('mcp_server.name', '=', server)
+    .where('membership.person_id', '=', userId)
+    .where((where) =>
+      where.or([
+        where.not(
+          where.exists(
+            where
+              .selectFrom('server_group')
+              .select('server_group.group_id')
+              .whereRef('server_group.server_id', '=', 'mcp_server.id'),
+          ),
+        ),
+        where.exists(
+          where
+            .selectFrom('server_group')
+            .innerJoin('group_person', 'group_person.group_id', 'server_group.group_id')
+            .select('group_person.group_id')
+            .whereRef('server_group.server_id', '=', 'mcp_server.id')
+            .where('group_person.person_id', '=', userId),
+        ),
+      ]),
+    )
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/**
+ * Within a transaction: locks the organization's groups and what refers to them. Take `lockMembers` first if both are
+ * needed.
+ */
+export function lockGroups(tx: Db, organizationId: string): Promise<void> {
+  return alone(tx, `groups ${organizationId}`);
+}

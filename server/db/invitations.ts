@@ -1,0 +1,211 @@
+import { sql, type Selectable } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import { emailKey, isRole, type Role } from '#accounts/people';
+import { lockGroups } from './groups.ts';
+import { readStrings } from './json-column.ts';
+import { lockMembers, type User } from './people.ts';
+import type { Schema } from './schema.ts';
+import { transaction, type Db } from './transaction.ts';
+
+/**
+ * An open invitation to an organization. It can be accepted once by anyone with its link, as long as its author could
+ * still create it.
+ */
+export interface Invitation {
+  /** `invitation_` and 16 base62 characters; names it in lists, opens nothing. */
+  readonly id: string;
+  readonly organizationId: string;
+  readonly organization: string;
+  readonly role: Role;
+  readonly groupIds: readonly string[];
+  /** For whom it is meant, as its author noted. Not compared with the person who accepts it. */
+  readonly note: string;
+  /** The actor who made it. */
+  readonly createdBy: string;
+  readonly createdAt: EpochSeconds;
+  readonly expiresAt: EpochSeconds;
+}
+
+/** What became of taking an invitation. */
+export type InvitationTaken = 'done' | 'over' | 'member-already' | 'address-taken';
+
+/** The person who accepts an invitation: an existing one by id, or a new one. */
+export type Invitee =
+  | { readonly id: string; readonly email?: undefined }
+  | (User & {
+      readonly passwordHash?: string | undefined;
+      readonly identity?: { readonly issuer: string; readonly subject: string } | undefined;
+    });
+
+export async function insertInvitation(
+  db: Db,
+  invitation: Omit<Invitation, 'organization'> & { readonly tokenHash: string },
+): Promise<void> {
+  await db.deleteFrom('invitation').where('expires_at', '<=', invitation.createdAt).execute();
+  await db
+    .insertInto('invitation')
+    .values({
+      id: invitation.id,
+      token_hash: invitation.tokenHash,
+      organization_id: invitation.organizationId,
+      role: invitation.role,
+      group_ids: JSON.stringify(invitation.groupIds),
+      note: invitation.note,
+      created_by: invitation.createdBy,
+      created_at: invitation.createdAt,
+      expires_at: invitation.expiresAt,
+    })
+    .execute();
+}
+
+/** What an active link offers; this uses nothing up. */
+export async function findInvitation(
+  db: Db,
+  tokenHash: string,
+  now: EpochSeconds,
+): Promise<Invitation | undefined> {
+  const row = await selectActive(db, now)
+    .where('invitation.token_hash', '=', tokenHash)
+    .executeTakeFirst();
+  return row && readInvitation(row);
+}
+
+/**
+ * Creates the person if they are new, makes them a member with the role and with those of the groups that still
+ * exist, and uses up the link, atomically. Of concurrent attempts one succeeds. The invitation stays open if the
+ * person is already a member.
+ */
+export async function takeInvitation(
+  db: Db,
+  tokenHash: string,
+  invitee: Invitee,
+  now: EpochSeconds,
+): Promise<InvitationTaken> {
+  return transaction(db, async (tx) => {
+    const offered = await findInvitation(tx, tokenHash, now);
+    if (!offered) return 'over';
+    const { organizationId, role } = offered;
+    await lockMembers(tx, organizationId);
+    await lockGroups(tx, organizationId);
+    // While waiting, another may have taken it, or its author may have lost the right to make it.
+    const invitation = await findInvitation(tx, tokenHash, now);
+    if (!invitation) return 'over';
+    const { id: userId } = invitee;
+    if (invitee.email !== undefined && !(await addPerson(tx, invitee))) return 'address-taken';
+    const { numInsertedOrUpdatedRows } = await tx
+      .insertInto('membership')
+      .values({ person_id: userId, organization_id: organizationId, role })
+      .onConflict((conflict) => conflict.columns(['person_id', 'organization_id']).doNothing())
+      .executeTakeFirst();
+    if (numInsertedOrUpdatedRows !== 1n) return 'member-already';
+    const { numDeletedRows } = await tx
+      .deleteFrom('invitation')
+      .where('id', '=', invitation.id)
+      .executeTakeFirst();
+    if (numDeletedRows !== 1n) throw new Error('an invitation was taken twice');
+    const { groupIds } = invitation;
+    const groups = await tx
+      .selectFrom('person_group')
+      .select('id')
+      .where('organization_id', '=', organizationId)
+      .where('id', 'in', groupIds.length > 0 ? groupIds : [''])
+      .execute();
+    for (const { id } of groups) {
+      await tx
+        .insertInto('group_member')
+        .values({ group_id: id, organization_id: organizationId, person_id: userId })
+        .execute();
+    }
+    return 'done';
+  });
+}
+
+/** The pending ones, the newest first. */
+export async function listInvitations(
+  db: Db,
+  organizationId: string,
+  now: EpochSeconds,
+): Promise<Invitation[]> {
+  const rows = await selectActive(db, now)
+    .where('invitation.organization_id', '=', organizationId)
+    .orderBy('invitation.created_at', 'desc')
+    .orderBy('invitation.id')
+    .execute();
+  return rows.map(readInvitation);
+}
+
+/** `false` when the organization has no such invitation. */
+export async function revokeInvitation(
+  db: Db,
+  organizationId: string,
+  id: string,
+): Promise<boolean> {
+  const { numDeletedRows } = await db
+    .deleteFrom('invitation')
+    .where('organization_id', '=', organizationId)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return numDeletedRows === 1n;
+}
+
+/**
+ * Whether the author could still create it: a link must not readmit a person who was removed, or grant a role that
+ * its author has lost.
+ */
+const isAuthorEntitled = sql<boolean>`(
+  invitation.created_by = 'operator' or exists (
+    select 1 from membership author
+    where author.organization_id = invitation.organization_id
+      and invitation.created_by = 'user:' || author.person_id
+      and (author.role = 'owner' or (author.role = 'admin' and invitation.role <> 'owner'))))`;
+
+function selectActive(db: Db, now: EpochSeconds) {
+  return db
+    .selectFrom('invitation')
+    .innerJoin('organization', 'organization.id', 'invitation.organization_id')
+    .selectAll('invitation')
+    .select('organization.name as organization')
+    .where('organization.disabled_at', 'is', null)
+    .where(isAuthorEntitled)
+    .where('invitation.expires_at', '>', now);
+}
+
+/** `false` if the e-mail address is taken; nothing was written then. */
+async function addPerson(
+  tx: Db,
+  { id, email, createdAt, passwordHash, identity }: Exclude<Invitee, { email?: undefined }>,
+): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await tx
+    .insertInto('person')
+    .values({ id, email, email_key: emailKey(email), created_at: createdAt })
+    .onConflict((conflict) => conflict.column('email_key').doNothing())
+    .executeTakeFirst();
+  if (numInsertedOrUpdatedRows !== 1n) return false;
+  if (passwordHash !== undefined) {
+    const row = { person_id: id, hash: passwordHash };
+    await tx.insertInto('password').values(row).execute();
+  }
+  if (identity) {
+    const row = { ...identity, person_id: id };
+    await tx.insertInto('identity').values(row).execute();
+  }
+  return true;
+}
+
+function readInvitation(
+  row: Selectable<Schema['invitation']> & { organization: string },
+): Invitation {
+  if (!isRole(row.role)) throw new TypeError(`the role ${row.role} is unknown`);
+  return {
+    id: row.id,
+    organizationId: row.organization_id,
+    organization: row.organization,
+    role: row.role,
+    groupIds: readStrings(row.group_ids),
+    note: row.note,
+    createdBy: row.created_by,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+  };
+}

@@ -1,0 +1,214 @@
+import type { ExpressionBuilder, Selectable } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import type { Scope } from '#oauth/scopes';
+import type { Page, PageQuery } from '#listing/page';
+import { preparedQuery } from './prepared-query.ts';
+import { readScopes } from './json-column.ts';
+import type { Schema } from './schema.ts';
+import { holdsText, nullsSmallest } from './search-text.ts';
+import { isServerOf } from './servers.ts';
+import type { Db } from './transaction.ts';
+
+/** What a key opens: an MCP endpoint (`mcp_`) or the tunnel for an on-premise agent (`pk_live_`). */
+export type ApiKeyOwner =
+  | { readonly type: 'server'; readonly serverId: string }
+  | { readonly type: 'agent'; readonly agentId: string };
+
+/** A key without its value, which was shown once. */
+export interface ApiKey {
+  /** `key_` and 16 base62 characters. */
+  readonly id: string;
+  readonly name: string;
+  readonly owner: ApiKeyOwner;
+  /** Prefix and last four characters. */
+  readonly hint: string;
+  readonly scopes: readonly Scope[];
+  readonly createdAt: EpochSeconds;
+  readonly expiresAt: EpochSeconds | undefined;
+  readonly lastUsedAt: EpochSeconds | undefined;
+  readonly revokedAt: EpochSeconds | undefined;
+}
+
+export type NewApiKey = Omit<ApiKey, 'lastUsedAt' | 'revokedAt'> & {
+  /** SHA-256 of the key, in hex. */
+  readonly hash: string;
+};
+
+/** A key with the names of its owner: exactly one of `server` and `agent` is a name. */
+export interface PlacedApiKey extends ApiKey {
+  readonly organization: string;
+  readonly server: string | undefined;
+  readonly agent: string | undefined;
+}
+
+export type KeyStatus = 'active' | 'expired' | 'revoked';
+
+export interface KeyQuery extends PageQuery<'name' | 'createdAt' | 'lastUsedAt' | 'expiresAt'> {
+  readonly organizationId: string;
+  /** Of one server, of one agent, or, when both are omitted, of all servers. */
+  readonly serverId?: string | undefined;
+  readonly agentId?: string | undefined;
+  readonly status?: KeyStatus | undefined;
+  /** Decides what is expired. */
+  readonly now: EpochSeconds;
+}
+
+export async function insertKey(db: Db, { owner, ...key }: NewApiKey): Promise<void> {
+  await db
+    .insertInto('api_key')
+    .values({
+      id: key.id,
+      hash: key.hash,
+      hint: key.hint,
+      name: key.name,
+      server_id: owner.type === 'server' ? owner.serverId : null,
+      agent_id: owner.type === 'agent' ? owner.agentId : null,
+      organization_id: (select) =>
+        owner.type === 'server'
+          ? select
+              .selectFrom('mcp_server')
+              .select('organization_id')
+              .where('id', '=', owner.serverId)
+          : select.selectFrom('agent').select('organization_id').where('id', '=', owner.agentId),
+      scopes: JSON.stringify(key.scopes),
+      created_at: key.createdAt,
+      expires_at: key.expiresAt ?? null,
+      last_used_at: null,
+      revoked_at: null,
+    })
+    .execute();
+}
+
+export async function findKey(db: Db, id: string): Promise<PlacedApiKey | undefined> {
+  const row = await placedKeys(db).where('api_key.id', '=', id).executeTakeFirst();
+  return row && readPlacedKey(row);
+}
+
+/** @returns `false` when there is none, or it was revoked before */
+export async function revokeKey(db: Db, id: string, now: EpochSeconds): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('api_key')
+    .set({ revoked_at: now })
+    .where('id', '=', id)
+    .where('revoked_at', 'is', null)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+const sortColumns = {
+  name: 'api_key.name',
+  createdAt: 'api_key.created_at',
+  lastUsedAt: 'api_key.last_used_at',
+  expiresAt: 'api_key.expires_at',
+} as const;
+
+const ofIds = preparedQuery((db, ids: readonly string[]) =>
+  placedKeys(db).where('api_key.id', 'in', ids),
+);
+
+export async function listKeys(db: Db, query: KeyQuery): Promise<Page<PlacedApiKey>> {
+  const { organizationId, serverId, agentId, status, text, now } = query;
+  const all = db
+    .selectFrom('api_key')
+    // Whether the owner belongs to the organization is checked once: checked for each key, the index would not be used.
+    .$if(serverId !== undefined, (of) =>
+      of
+        .where('api_key.server_id', '=', serverId ?? '')
+        .where((where) => isServerOf(where, serverId ?? '', organizationId)),
+    )
+    .$if(agentId !== undefined, (of) =>
+      of
+        .where('api_key.agent_id', '=', agentId ?? '')
+        .where((where) => isAgentOf(where, agentId ?? '', organizationId)),
+    )
+    .$if(serverId === undefined && agentId === undefined, (of) =>
+      of
+        .where('api_key.organization_id', '=', organizationId)
+        .where('api_key.server_id', 'is not', null),
+    )
+    .$if(status === 'revoked', (of) => of.where('api_key.revoked_at', 'is not', null))
+    .$if(status === 'active' || status === 'expired', (of) =>
+      of.where('api_key.revoked_at', 'is', null),
+    )
+    .$if(status === 'expired', (of) => of.where('api_key.expires_at', '<=', now))
+    .$if(status === 'active', (of) =>
+      of.where((where) =>
+        where.or([where('api_key.expires_at', 'is', null), where('api_key.expires_at', '>', now)]),
+      ),
+    )
+    .$if(text !== undefined, (of) =>
+      of.where((where) => holdsText(where.ref('api_key.name'), text ?? '')),
+    );
+  const page = await all
+    .select('api_key.id')
+    .orderBy(sortColumns[query.sort], nullsSmallest(query.descending))
+    .orderBy('api_key.id', query.descending ? 'desc' : 'asc')
+    .limit(query.limit)
+    .offset(query.offset)
+    .execute();
+  const { total } = await all
+    .select(({ fn }) => fn.countAll<number | string>().as('total'))
+    .executeTakeFirstOrThrow();
+  if (page.length === 0) return { items: [], total: Number(total) };
+  const ids = page.map(({ id }) => id);
+  const found = new Map((await ofIds(db, ids)).map((row) => [row.id, readPlacedKey(row)]));
+  return { items: ids.flatMap((id) => found.get(id) ?? []), total: Number(total) };
+}
+
+function isAgentOf(
+  where: Pick<ExpressionBuilder<Schema, never>, 'exists' | 'selectFrom'>,
+  agentId: string,
+  organizationId: string,
+) {
+  return where.exists(
+    where
+      .selectFrom('agent')
+      .select('agent.id')
+      .where('agent.id', '=', agentId)
+      .where('agent.organization_id', '=', organizationId),
+  );
+}
+
+function placedKeys(db: Db) {
+  return db
+    .selectFrom('api_key')
+    .innerJoin('organization', 'organization.id', 'api_key.organization_id')
+    .leftJoin('mcp_server', 'mcp_server.id', 'api_key.server_id')
+    .leftJoin('agent', 'agent.id', 'api_key.agent_id')
+    .selectAll('api_key')
+    .select([
+      'organization.name as organization',
+      'mcp_server.name as server',
+      'agent.name as agent',
+    ]);
+}
+
+type PlacedKeyRow = Selectable<Schema['api_key']> & {
+  organization: string;
+  server: string | null;
+  agent: string | null;
+};
+
+function readPlacedKey(row: PlacedKeyRow): PlacedApiKey {
+  return {
+    id: row.id,
+    name: row.name,
+    owner: readOwner(row),
+    hint: row.hint,
+    scopes: readScopes(row.scopes),
+    createdAt: row.created_at,
+    expiresAt: row.expires_at ?? undefined,
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+    organization: row.organization,
+    server: row.server ?? undefined,
+    agent: row.agent ?? undefined,
+  };
+}
+
+function readOwner(row: { server_id: string | null; agent_id: string | null }): ApiKeyOwner {
+  if (row.server_id !== null) return { type: 'server', serverId: row.server_id };
+  if (row.agent_id !== null) return { type: 'agent', agentId: row.agent_id };
+  throw new TypeError('a key has no owner');
+}

@@ -1,0 +1,60 @@
+import { sql, type DatabaseIntrospector } from 'kysely';
+import { Migrator } from 'kysely/migration';
+
+import { up as initial } from './migrations/0001-initial.ts';
+import { alone, isPostgres, transaction, type Db } from './transaction.ts';
+
+/** Every migration, oldest first; a name, once released, keeps its statements. */
+const migrations = { '0001-initial': { up: initial } };
+
+/**
+ * Brings the database to the newest schema, in one transaction and under a lock: processes that start together do it
+ * once, and one that fails leaves nothing behind.
+ *
+ * @throws {Error} when the database is from a newer Latchkey, or from before the first release
+ */
+export async function migrate(db: Db): Promise<void> {
+  await transaction(db, async (tx) => {
+    await alone(tx, 'migrations');
+    await refuseOthers(tx);
+    const provider = { getMigrations: () => Promise.resolve(migrations) };
+    const { error } = await new Migrator({ db: tx, provider }).migrateToLatest();
+    if (error !== undefined) throw error;
+  });
+}
+
+async function refuseOthers(tx: Db): Promise<void> {
+  const tables = await tablesOf(tx);
+  if (tables.has('migration')) {
+    throw new Error(
+      'the database was made by a Latchkey from before the first release, which this one cannot read: start with an empty data folder',
+    );
+  }
+  if (!tables.has('kysely_migration')) return;
+  const { rows } = await sql<{ name: string }>`select name from kysely_migration`.execute(tx);
+  const unknown = rows.find(({ name }) => !Object.hasOwn(migrations, name));
+  if (unknown) {
+    throw new Error(`the database was made by a newer Latchkey (it has migration ${unknown.name})`);
+  }
+}
+
+/** What a migrator asks of a database: the names of the tables that its connections use by default. */
+export function tableNamesOnly(db: Db): DatabaseIntrospector {
+  return {
+    getSchemas: () => Promise.resolve([]),
+    async getTables() {
+      const names = await tablesOf(db);
+      return [...names].map((name) => ({ name, isView: false, isForeign: false, columns: [] }));
+    },
+  };
+}
+
+async function tablesOf(db: Db): Promise<ReadonlySet<string>> {
+  const query = isPostgres(db)
+    ? sql<{
+        name: string;
+      }>`select tablename as name from pg_tables where schemaname = current_schema()`
+    : sql<{ name: string }>`select name from sqlite_master where type = 'table'`;
+  const { rows } = await query.execute(db);
+  return new Set(rows.map(({ name }) => name));
+}

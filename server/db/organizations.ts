@@ -1,0 +1,88 @@
+import type { Selectable } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import type { Page, PageQuery } from '#listing/page';
+import { preparedQuery } from './prepared-query.ts';
+import type { Schema } from './schema.ts';
+import { holdsText } from './search-text.ts';
+import type { Db } from './transaction.ts';
+
+export interface Organization {
+  readonly id: string;
+  /** A slug, unique. It stays, because every endpoint's URL and the audit log hold it. */
+  readonly name: string;
+  /** The display name; the name if not set. */
+  readonly title?: string;
+  readonly createdAt: EpochSeconds;
+}
+
+export interface OrganizationQuery extends PageQuery<'name'> {
+  /** Only these; all of them when omitted. */
+  readonly names?: readonly string[] | undefined;
+}
+
+/** @returns `false` when the name is taken */
+export async function insertOrganization(
+  db: Db,
+  { id, name, title, createdAt }: Organization,
+): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await db
+    .insertInto('organization')
+    .values({ id, name, title: title ?? '', created_at: createdAt, disabled_at: null })
+    .onConflict((conflict) => conflict.column('name').doNothing())
+    .executeTakeFirst();
+  return numInsertedOrUpdatedRows === 1n;
+}
+
+const byName = preparedQuery((db, name: string) =>
+  db
+    .selectFrom('organization')
+    .select(['id', 'name', 'title', 'created_at'])
+    .where('name', '=', name),
+);
+
+export async function findOrganization(db: Db, name: string): Promise<Organization | undefined> {
+  const [row] = await byName(db, name);
+  return row && readOrganization(row);
+}
+
+/** Organizations that are not disabled. */
+export async function listOrganizations(
+  db: Db,
+  { names, text, descending, limit, offset }: OrganizationQuery,
+): Promise<Page<Organization>> {
+  if (names?.length === 0) return { items: [], total: 0 };
+  const all = db
+    .selectFrom('organization')
+    .where('disabled_at', 'is', null)
+    .$if(names !== undefined, (query) => query.where('name', 'in', names ?? []))
+    .$if(text !== undefined, (query) =>
+      query.where((where) =>
+        where.or([
+          holdsText(where.ref('name'), text ?? ''),
+          holdsText(where.ref('title'), text ?? ''),
+        ]),
+      ),
+    );
+  const rows = await all
+    .select(['id', 'name', 'title', 'created_at'])
+    .orderBy('name', descending ? 'desc' : 'asc')
+    .limit(limit)
+    .offset(offset)
+    .execute();
+  const { total } = await all
+    .select(({ fn }) => fn.countAll<number | string>().as('total'))
+    .executeTakeFirstOrThrow();
+  return { items: rows.map(readOrganization), total: Number(total) };
+}
+
+export async function setOrganizationTitle(db: Db, id: string, title: string): Promise<void> {
+  await db.updateTable('organization').set({ title }).where('id', '=', id).execute();
+}
+
+function readOrganization(
+  row: Pick<Selectable<Schema['organization']>, 'id' | 'name' | 'title' | 'created_at'>,
+): Organization {
+  const { id, name, title } = row;
+  return { id, name, ...(title !== '' && { title }), createdAt: row.created_at };
+}

@@ -1,0 +1,389 @@
+import { sql, type Selectable } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import { emailKey, isRole, type Role } from '#accounts/people';
+import { preparedQuery } from './prepared-query.ts';
+import type { Schema } from './schema.ts';
+import { holdsText } from './search-text.ts';
+import { alone, transaction, type Db, isPostgres } from './transaction.ts';
+
+/** A person who can sign in. */
+export interface User {
+  /** `user_` and 16 base62 characters. */
+  readonly id: string;
+  /** As typed, compared without regard to case. */
+  readonly email: string;
+  readonly createdAt: EpochSeconds;
+}
+
+/** A person's place in one organization. */
+export interface Membership {
+  readonly organization: string;
+  readonly role: Role;
+}
+
+/** A person as their organization knows them. */
+export interface Member {
+  readonly userId: string;
+  readonly email: string;
+  readonly role: Role;
+  readonly groups: readonly { readonly id: string; readonly name: string }[];
+  /** Whether a sign-in of theirs can prove two factors. */
+  readonly hasSecondFactor: boolean;
+  /** When a browser of theirs was last here. */
+  readonly seenAt: EpochSeconds | undefined;
+}
+
+/**
+ * What became of a change: `stale` when the person has another role by now or is no member any more,
+ * `last-owner` when it would leave the organization without one.
+ */
+export type MembershipChange = 'done' | 'stale' | 'last-owner';
+
+/** Adds the person, or only the membership when the address is known; `false` when both are. */
+export async function insertUser(
+  db: Db,
+  { id, email, createdAt }: User,
+  { organizationId, role }: { organizationId: string; role: Role },
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await tx
+      .insertInto('person')
+      .values({ id, email, email_key: emailKey(email), created_at: createdAt })
+      .onConflict((conflict) => conflict.column('email_key').doNothing())
+      .execute();
+    const { id: personId } = await tx
+      .selectFrom('person')
+      .select('id')
+      .where('email_key', '=', emailKey(email))
+      .executeTakeFirstOrThrow();
+    const { numInsertedOrUpdatedRows } = await tx
+      .insertInto('membership')
+      .values({ person_id: personId, organization_id: organizationId, role })
+      .onConflict((conflict) => conflict.columns(['person_id', 'organization_id']).doNothing())
+      .executeTakeFirst();
+    return numInsertedOrUpdatedRows === 1n;
+  });
+}
+
+const userById = preparedQuery((db, id: string) =>
+  db.selectFrom('person').selectAll().where('id', '=', id),
+);
+
+export async function findUser(db: Db, id: string): Promise<User | undefined> {
+  const [row] = await userById(db, id);
+  return row && readUser(row);
+}
+
+export async function findUserByEmail(db: Db, email: string): Promise<User | undefined> {
+  const row = await db
+    .selectFrom('person')
+    .selectAll()
+    .where('email_key', '=', emailKey(email))
+    .executeTakeFirst();
+  return row && readUser(row);
+}
+
+/** Whether there is any person at all. */
+export async function hasUsers(db: Db): Promise<boolean> {
+  const someone = await db.selectFrom('person').select('id').limit(1).executeTakeFirst();
+  return someone !== undefined;
+}
+
+/** Every person with their memberships, oldest first. */
+export async function listUsers(db: Db): Promise<{ user: User; memberships: Membership[] }[]> {
+  const people = await db
+    .selectFrom('person')
+    .selectAll()
+    .orderBy('created_at')
+    .orderBy('id')
+    .execute();
+  const memberships = await selectMemberships(db).execute();
+  const ofEach = Map.groupBy(memberships, ({ person_id: id }) => id);
+  return people.map((person) => ({
+    user: readUser(person),
+    memberships: (ofEach.get(person.id) ?? []).map(readMembership),
+  }));
+}
+
+/** Deletes the person with sessions, passwords, passkeys and grants; `false` when there is none. */
+export async function deleteUser(db: Db, userId: string): Promise<boolean> {
+  const { numDeletedRows } = await db
+    .deleteFrom('person')
+    .where('id', '=', userId)
+    .executeTakeFirst();
+  return numDeletedRows === 1n;
+}
+
+const membershipsOfPerson = preparedQuery((db, userId: string) =>
+  selectMemberships(db).where('membership.person_id', '=', userId),
+);
+
+/** The person's memberships of organizations that are not disabled. */
+export async function listMemberships(db: Db, userId: string): Promise<Membership[]> {
+  return (await membershipsOfPerson(db, userId)).map(readMembership);
+}
+
+/** Members by their address: those after `after`, at most `limit`, whose address contains `search`. */
+export async function listMembers(
+  db: Db,
+  organizationId: string,
+  {
+    after = '',
+    search = '',
+    limit,
+  }: { after?: string | undefined; search?: string | undefined; limit: number },
+): Promise<Member[]> {
+  // First find who is on the page: their details would otherwise be computed for every member.
+  const page = await db
+    .selectFrom('membership')
+    .innerJoin('person', 'person.id', 'membership.person_id')
+    .select('person.id')
+    .where('membership.organization_id', '=', organizationId)
+    .where('person.email_key', '>', after)
+    .$if(search !== '', (query) =>
+      query.where((where) => holdsText(where.ref('person.email_key'), emailKey(search))),
+    )
+    .orderBy('person.email_key')
+    .limit(limit)
+    .execute();
+  if (page.length === 0) return [];
+  const ids = page.map(({ id }) => id);
+  return withGroups(db, organizationId, await membersOfPeople(db, organizationId, ids));
+}
+
+export async function findMember(
+  db: Db,
+  organizationId: string,
+  userId: string,
+): Promise<Member | undefined> {
+  const rows = await membersOfPeople(db, organizationId, [userId]);
+  return (await withGroups(db, organizationId, rows))[0];
+}
+
+/** However many change it at the same time, an organization that had an owner keeps one. */
+export async function changeRole(
+  db: Db,
+  organizationId: string,
+  userId: string,
+  { from, to }: { from: Role; to: Role },
+): Promise<MembershipChange> {
+  const change = { organizationId, userId, from, keeps: to === 'owner' };
+  return unlessLastOwner(db, change, (tx) => setRole(tx, organizationId, userId, to));
+}
+
+/** Also ends what the person granted at this organization's servers, and their places in its groups. */
+export async function removeMember(
+  db: Db,
+  organizationId: string,
+  userId: string,
+  from: Role,
+): Promise<MembershipChange> {
+  return unlessLastOwner(db, { organizationId, userId, from, keeps: false }, (tx) =>
+    tx
+      .deleteFrom('membership')
+      .where('organization_id', '=', organizationId)
+      .where('person_id', '=', userId)
+      .execute(),
+  );
+}
+
+/** Makes `to`, a member, an owner, and `from`, an owner, an admin; both or neither. */
+export async function transferOwnership(
+  db: Db,
+  organizationId: string,
+  { from, to }: { from: string; to: string },
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await lockMembers(tx, organizationId);
+    const roles = await rolesIn(tx, organizationId, [from, to]);
+    if (from === to || roles.get(from) !== 'owner' || !roles.has(to)) return false;
+    await setRole(tx, organizationId, to, 'owner');
+    await setRole(tx, organizationId, from, 'admin');
+    return true;
+  });
+}
+
+/**
+ * Within a transaction: the person's role in an organization that is not disabled, which nobody changes or removes until the
+ * transaction ends.
+ */
+export async function lockRole(
+  tx: Db,
+  userId: string,
+  organization: string,
+): Promise<Role | undefined> {
+  const row = await selectMemberships(tx)
+    .where('membership.person_id', '=', userId)
+    .where('organization.name', '=', organization)
+    .$if(isPostgres(tx), (query) => query.forShare('membership'))
+    .executeTakeFirst();
+  return row && readRole(row.role);
+}
+
+/** Within a transaction: locks the organization's memberships and roles until it ends. */
+export function lockMembers(tx: Db, organizationId: string): Promise<void> {
+  return alone(tx, `members ${organizationId}`);
+}
+
+/** The person to whom this account of an upstream OpenID provider is linked. */
+export async function findUserIdByIdentity(
+  db: Db,
+  issuer: string,
+  subject: string,
+): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('identity')
+    .select('person_id')
+    .where('issuer', '=', issuer)
+    .where('subject', '=', subject)
+    .executeTakeFirst();
+  return row?.person_id;
+}
+
+/** Links an account of an upstream OpenID provider; `false` if it is already linked. */
+export async function linkIdentity(
+  db: Db,
+  { issuer, subject, userId }: { issuer: string; subject: string; userId: string },
+): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await db
+    .insertInto('identity')
+    .values({ issuer, subject, person_id: userId })
+    .onConflict((conflict) => conflict.columns(['issuer', 'subject']).doNothing())
+    .executeTakeFirst();
+  return numInsertedOrUpdatedRows === 1n;
+}
+
+/** Whether the person has an account of this issuer. */
+export async function hasIdentity(db: Db, issuer: string, userId: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('identity')
+    .select('subject')
+    .where('issuer', '=', issuer)
+    .where('person_id', '=', userId)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/** Unlinks the person's accounts, of one issuer or of all; `false` when there was none. */
+export async function unlinkIdentities(db: Db, userId: string, issuer?: string): Promise<boolean> {
+  const { numDeletedRows } = await db
+    .deleteFrom('identity')
+    .where('person_id', '=', userId)
+    .$if(issuer !== undefined, (query) => query.where('issuer', '=', issuer ?? ''))
+    .executeTakeFirst();
+  return numDeletedRows > 0n;
+}
+
+function selectMemberships(db: Db) {
+  return db
+    .selectFrom('membership')
+    .innerJoin('organization', 'organization.id', 'membership.organization_id')
+    .select(['membership.person_id', 'membership.role', 'organization.name as organization'])
+    .where('organization.disabled_at', 'is', null)
+    .orderBy('organization.name');
+}
+
+const membersOfPeople = preparedQuery((db, organizationId: string, people: readonly string[]) =>
+  db
+    .selectFrom('membership')
+    .innerJoin('person', 'person.id', 'membership.person_id')
+    .select(['person.id', 'person.email', 'membership.role'])
+    .select((select) => [
+      select
+        .selectFrom('browser_session')
+        .select(({ fn }) => fn.max('used_at').as('seen'))
+        .whereRef('browser_session.person_id', '=', 'person.id')
+        .as('seen_at'),
+      sql<number | boolean>`exists (select 1 from totp t
+          where t.person_id = person.id and t.confirmed_at is not null)
+        or exists (select 1 from passkey p where p.person_id = person.id)`.as('second_factor'),
+    ])
+    .where('membership.organization_id', '=', organizationId)
+    .where('person.id', 'in', people)
+    .orderBy('person.email_key'),
+);
+
+const groupsOfPeople = preparedQuery((db, organizationId: string, people: readonly string[]) =>
+  db
+    .selectFrom('group_person')
+    .innerJoin('person_group', 'person_group.id', 'group_person.group_id')
+    .select(['group_person.person_id', 'person_group.id', 'person_group.name'])
+    .where('group_person.organization_id', '=', organizationId)
+    .where('group_person.person_id', 'in', people)
+    .distinct()
+    .orderBy('person_group.name'),
+);
+
+async function withGroups(
+  db: Db,
+  organizationId: string,
+  rows: Awaited<ReturnType<typeof membersOfPeople>>,
+): Promise<Member[]> {
+  const people = rows.map(({ id }) => id);
+  const groups = people.length === 0 ? [] : await groupsOfPeople(db, organizationId, people);
+  const ofPerson = Map.groupBy(groups, ({ person_id: userId }) => userId);
+  return rows.map((row) => ({
+    userId: row.id,
+    email: row.email,
+    role: readRole(row.role),
+    groups: (ofPerson.get(row.id) ?? []).map(({ id, name }) => ({ id, name })),
+    hasSecondFactor: Boolean(row.second_factor),
+    seenAt: row.seen_at ?? undefined,
+  }));
+}
+
+/** Writes when the person still has the role `from`, and an owner remains; all in one transaction. */
+async function unlessLastOwner(
+  db: Db,
+  change: { organizationId: string; userId: string; from: Role; keeps: boolean },
+  write: (tx: Db) => Promise<unknown>,
+): Promise<MembershipChange> {
+  const { organizationId, userId, from, keeps } = change;
+  return transaction(db, async (tx) => {
+    await lockMembers(tx, organizationId);
+    const roles = await rolesIn(tx, organizationId, [userId]);
+    if (roles.get(userId) !== from) return 'stale';
+    const owners = [...roles].filter(([, role]) => role === 'owner').map(([id]) => id);
+    if (!keeps && owners.length === 1 && owners[0] === userId) return 'last-owner';
+    await write(tx);
+    return 'done';
+  });
+}
+
+/** The roles of the owners of an organization, and of certain other members. */
+async function rolesIn(
+  tx: Db,
+  organizationId: string,
+  people: readonly string[],
+): Promise<Map<string, string>> {
+  const rows = await tx
+    .selectFrom('membership')
+    .select(['person_id', 'role'])
+    .where('organization_id', '=', organizationId)
+    .where((where) => where.or([where('role', '=', 'owner'), where('person_id', 'in', people)]))
+    .execute();
+  return new Map(rows.map(({ person_id: id, role }) => [id, role]));
+}
+
+async function setRole(tx: Db, organizationId: string, userId: string, role: Role): Promise<void> {
+  await tx
+    .updateTable('membership')
+    .set({ role })
+    .where('organization_id', '=', organizationId)
+    .where('person_id', '=', userId)
+    .execute();
+}
+
+function readUser(row: Selectable<Schema['person']>): User {
+  return { id: row.id, email: row.email, createdAt: row.created_at };
+}
+
+function readMembership(row: { organization: string; role: string }): Membership {
+  return { organization: row.organization, role: readRole(row.role) };
+}
+
+function readRole(role: string): Role {
+  if (!isRole(role)) throw new TypeError(`the role ${role} is unknown`);
+  return role;
+}

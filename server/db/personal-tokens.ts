@@ -1,0 +1,142 @@
+import type { Selectable } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import type { Schema } from './schema.ts';
+import { alone, transaction, type Db } from './transaction.ts';
+
+/** What a person uses the admin API with, without its value, which was shown once. */
+export interface PersonalToken {
+  /** `token_` and 16 base62 characters; opens nothing. */
+  readonly id: string;
+  readonly userId: string;
+  readonly name: string;
+  /** Prefix and last four characters. */
+  readonly hint: string;
+  readonly createdAt: EpochSeconds;
+  readonly expiresAt: EpochSeconds;
+  /** How many factors were proved when the token was created. */
+  readonly factors: 1 | 2;
+  /** To the minute. */
+  readonly lastUsedAt: EpochSeconds | undefined;
+  readonly revokedAt: EpochSeconds | undefined;
+}
+
+export type NewPersonalToken = Omit<PersonalToken, 'lastUsedAt' | 'revokedAt'> & {
+  readonly hash: string;
+};
+
+/** A use is written down when the last one is at least this old, so that a request rarely writes. */
+const noteSeconds = 60;
+
+/** `false`, and nothing changed, when the person has `most` active ones already. */
+export async function insertPersonalToken(
+  db: Db,
+  token: NewPersonalToken,
+  most: number,
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await alone(tx, `personal tokens ${token.userId}`);
+    const { count } = await selectActive(tx, token.createdAt)
+      .select(({ fn }) => fn.countAll().as('count'))
+      .where('person_id', '=', token.userId)
+      .executeTakeFirstOrThrow();
+    if (Number(count) >= most) return false;
+    await tx
+      .insertInto('personal_token')
+      .values({
+        id: token.id,
+        person_id: token.userId,
+        hash: token.hash,
+        hint: token.hint,
+        name: token.name,
+        created_at: token.createdAt,
+        expires_at: token.expiresAt,
+        last_used_at: null,
+        revoked_at: null,
+        factors: token.factors,
+      })
+      .execute();
+    return true;
+  });
+}
+
+/** The token of this hash if it is active at `now`, its use noted within a minute. */
+export async function usePersonalToken(
+  db: Db,
+  hash: string,
+  now: EpochSeconds,
+): Promise<PersonalToken | undefined> {
+  const row = await selectActive(db, now).selectAll().where('hash', '=', hash).executeTakeFirst();
+  if (!row) return undefined;
+  if (row.last_used_at !== null && now - row.last_used_at < noteSeconds) return readToken(row);
+  await db
+    .updateTable('personal_token')
+    .set({ last_used_at: now })
+    .where('id', '=', row.id)
+    .execute();
+  return readToken({ ...row, last_used_at: now });
+}
+
+/** All of a person's, the newest first. */
+export async function listPersonalTokens(db: Db, userId: string): Promise<PersonalToken[]> {
+  const rows = await db
+    .selectFrom('personal_token')
+    .selectAll()
+    .where('person_id', '=', userId)
+    .orderBy('created_at', 'desc')
+    .orderBy('id')
+    .execute();
+  return rows.map(readToken);
+}
+
+/** `false` when that person has no such token, or it was revoked before. */
+export async function revokePersonalToken(
+  db: Db,
+  userId: string,
+  id: string,
+  now: EpochSeconds,
+): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('personal_token')
+    .set({ revoked_at: now })
+    .where('person_id', '=', userId)
+    .where('id', '=', id)
+    .where('revoked_at', 'is', null)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** Revokes all of a person's. */
+export async function revokePersonalTokens(
+  db: Db,
+  userId: string,
+  now: EpochSeconds,
+): Promise<void> {
+  await db
+    .updateTable('personal_token')
+    .set({ revoked_at: now })
+    .where('person_id', '=', userId)
+    .where('revoked_at', 'is', null)
+    .execute();
+}
+
+function selectActive(db: Db, now: EpochSeconds) {
+  return db
+    .selectFrom('personal_token')
+    .where('revoked_at', 'is', null)
+    .where('expires_at', '>', now);
+}
+
+function readToken(row: Selectable<Schema['personal_token']>): PersonalToken {
+  return {
+    id: row.id,
+    userId: row.person_id,
+    name: row.name,
+    hint: row.hint,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+    factors: row.factors === 2 ? 2 : 1,
+  };
+}

@@ -1,0 +1,462 @@
+import { sql, type Insertable, type QueryCreator, type RawBuilder } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import { periods, type Period } from '#usage/period';
+import { preparedQuery } from './prepared-query.ts';
+import type { Schema } from './schema.ts';
+import { quickTransaction, type Db } from './transaction.ts';
+
+// Counted calls, in rows whose number grows with what calls are counted for and not with calls. What several processes record
+// adds up. Sums are made by the database: rows that are handed over cost more than rows that are read.
+
+/** What calls are counted for. */
+export const callKinds = ['server', 'client', 'key', 'person', 'tool', 'method'] as const;
+export type CallKind = (typeof callKinds)[number];
+
+/** Numbers of calls and of failures. */
+export interface CallCounts {
+  readonly calls: number;
+  /** The MCP server answered with a tool or protocol error. */
+  readonly toolErrors: number;
+  /** Refused by the gateway: missing scope, hidden tool, rate limit. */
+  readonly refused: number;
+  /** The MCP server did not answer. */
+  readonly upstreamErrors: number;
+}
+
+/** Calls of one minute and one latency range, counted for one subject. */
+export interface CallTally extends CallCounts {
+  /** When the minute begins. */
+  readonly at: EpochSeconds;
+  readonly serverId: string;
+  readonly kind: CallKind;
+  /** The id of a server, key, client or person; the name of a tool or method. */
+  readonly subject: string;
+  readonly bucket: number;
+}
+
+/** A subject that calls are counted for, within its server. */
+export interface CallSubject {
+  readonly serverId: string;
+  readonly subject: string;
+}
+
+/** Selects rows of one organization from `from` (inclusive) to `until` (exclusive), summed up by steps. */
+export interface RollupSpan {
+  readonly organizationId: string;
+  readonly period: Period;
+  /** A whole number of periods. */
+  readonly stepSeconds: number;
+  readonly from: EpochSeconds;
+  readonly until: EpochSeconds;
+}
+
+/** Calls in one latency range, as numbered in `latency-bucket.ts`. */
+export interface TimedCounts extends CallCounts {
+  readonly bucket: number;
+}
+
+/** Calls of one step. */
+export interface StepCounts extends CallCounts {
+  /** When the step begins. */
+  readonly at: EpochSeconds;
+}
+
+type Row = Insertable<Schema['usage_rollup']>;
+
+const rowsAtOnce = 128;
+const deletedAtOnce = 60;
+
+/** Adds to the rows of every period and of the organization, atomically. Deleted servers are skipped. */
+export async function recordCalls(db: Db, tallies: readonly CallTally[]): Promise<void> {
+  if (tallies.length === 0) return;
+  await quickTransaction(db, async (tx) => {
+    const owners = await ownersOf(tallies, tx);
+    const rows = rowsOf(tallies, owners);
+    while (rows.length > 0) {
+      // By powers of two, so that there are few statements to prepare and keep.
+      const count = 2 ** Math.floor(Math.log2(Math.min(rows.length, rowsAtOnce)));
+      await addRows(rows.splice(0, count), tx);
+    }
+  });
+}
+
+/** The stored names of tools and methods, of every server. */
+export async function listCountedNames(db: Db): Promise<(CallSubject & { kind: CallKind })[]> {
+  const rows = await db
+    .selectFrom('usage_rollup')
+    .select(['server_id', 'kind', 'subject'])
+    .distinct()
+    .where('period', '=', 'day')
+    .where('kind', 'in', ['tool', 'method'])
+    .orderBy('server_id')
+    .orderBy('kind')
+    .orderBy('subject')
+    .execute();
+  return rows.map((row) => ({
+    serverId: row.server_id,
+    kind: row.kind === 'tool' ? 'tool' : 'method',
+    subject: row.subject,
+  }));
+}
+
+/** Deletes expired rows, at most sixty periods of each length at a time. */
+export async function deleteOldRollups(db: Db, now: EpochSeconds): Promise<void> {
+  for (const [period, { retentionSeconds }] of Object.entries(periods)) {
+    const old = await db
+      .selectFrom('usage_rollup')
+      .select('at')
+      .distinct()
+      .where('period', '=', period)
+      .where('at', '<', now - retentionSeconds)
+      .orderBy('at')
+      .limit(deletedAtOnce)
+      .execute();
+    const last = old.at(-1);
+    if (!last) continue;
+    await db
+      .deleteFrom('usage_rollup')
+      .where('period', '=', period)
+      .where('at', '<=', last.at)
+      .execute();
+  }
+}
+
+/** Calls in chronological order, of the whole organization or of one subject. */
+export async function sumCalls(
+  db: Db,
+  span: RollupSpan,
+  of?: CallSubject & { readonly kind: CallKind },
+): Promise<(StepCounts & TimedCounts)[]> {
+  const { serverId = '', subject = '', kind = 'organization' } = of ?? {};
+  const rows = await overTime(span)(db, serverId, subject, ...asked(span, kind));
+  return rows.map((row) => Object.assign(timedCountsOf(row), { at: row.at }));
+}
+
+/** The busiest subjects, each with the sum of its calls; at most `limit`. */
+export async function listBusiest(
+  db: Db,
+  span: RollupSpan,
+  kind: CallKind,
+  limit: number,
+): Promise<(CallSubject & { readonly counts: TimedCounts[] })[]> {
+  const rows = await busiestSums(db, limit, ...asked(span, kind));
+  const subjects: (CallSubject & { readonly counts: TimedCounts[] })[] = [];
+  for (const row of rows) {
+    const { server_id: serverId, subject } = row;
+    const counts = timedCountsOf(row);
+    const last = subjects.at(-1);
+    if (last?.serverId === serverId && last.subject === subject) last.counts.push(counts);
+    else subjects.push({ serverId, subject, counts: [counts] });
+  }
+  return subjects;
+}
+
+/** The servers among these that were called, each with the sum of its calls. */
+export async function sumCallsOfServers(
+  db: Db,
+  span: RollupSpan,
+  serverIds: readonly string[],
+): Promise<{ readonly serverId: string; readonly counts: TimedCounts[] }[]> {
+  if (serverIds.length === 0) return [];
+  const rows = await ofServers(db, timesOf(span), serverIds, ...asked(span, 'server'));
+  const servers: { readonly serverId: string; readonly counts: TimedCounts[] }[] = [];
+  for (const row of rows) {
+    const { server_id: serverId } = row;
+    const counts = timedCountsOf(row);
+    const last = servers.at(-1);
+    if (last?.serverId === serverId) last.counts.push(counts);
+    else servers.push({ serverId, counts: [counts] });
+  }
+  return servers;
+}
+
+/** Calls of several subjects, in chronological order. */
+export async function sumCallsOfSubjects(
+  db: Db,
+  span: RollupSpan,
+  kind: CallKind,
+  subjects: readonly CallSubject[],
+): Promise<(CallSubject & StepCounts)[]> {
+  if (subjects.length === 0) return [];
+  const rows = await ofSubjects(span)(
+    db,
+    timesOf(span),
+    subjects.map(({ serverId }) => serverId),
+    subjects.map(({ subject }) => subject),
+    ...asked(span, kind),
+  );
+  return rows.map((row) => {
+    const { at, server_id: serverId, subject } = row;
+    return Object.assign(countsOf(row), { at, serverId, subject });
+  });
+}
+
+/** Whether any stored call of the organization was counted for this subject. */
+export async function hasCountedCalls(
+  db: Db,
+  organizationId: string,
+  { kind, serverId, subject }: CallSubject & { readonly kind: CallKind },
+  now: EpochSeconds,
+): Promise<boolean> {
+  const { seconds: stepSeconds, retentionSeconds } = periods.day;
+  const from = now - retentionSeconds;
+  const span = { organizationId, period: 'day', stepSeconds, from, until: now + 1 } as const;
+  const rows = await countedDays(db, timesOf(span), serverId, subject, ...asked(span, kind));
+  return rows.length > 0;
+}
+
+const namesIn = (table: 'mcp_server' | 'oauth_client' | 'api_key') =>
+  preparedQuery((db, ids: readonly string[]) =>
+    db.selectFrom(table).select(['id', 'name']).where('id', 'in', ids),
+  );
+const namesOf = {
+  server: namesIn('mcp_server'),
+  client: namesIn('oauth_client'),
+  key: namesIn('api_key'),
+  person: preparedQuery((db, ids: readonly string[]) =>
+    db.selectFrom('person').select(['id', 'email as name']).where('id', 'in', ids),
+  ),
+};
+
+/** Display names of subjects, by id. Deleted subjects have none; tools and methods are their own names. */
+export async function findSubjectNames(
+  db: Db,
+  kind: CallKind,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  if (kind === 'tool' || kind === 'method') return new Map(ids.map((name) => [name, name]));
+  if (ids.length === 0) return new Map();
+  const rows = await namesOf[kind](db, ids);
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
+async function ownersOf(
+  tallies: readonly CallTally[],
+  db: Db,
+): Promise<ReadonlyMap<string, string>> {
+  const ids = [...new Set(tallies.map(({ serverId }) => serverId))];
+  const rows = await db
+    .selectFrom('mcp_server')
+    .select(['id', 'organization_id'])
+    .where('id', 'in', ids)
+    .execute();
+  return new Map(rows.map((row) => [row.id, row.organization_id]));
+}
+
+/** Each tally in its minute, hour and day, and what is counted for a server for its organization too. */
+function rowsOf(tallies: readonly CallTally[], owners: ReadonlyMap<string, string>): Row[] {
+  const rows = new Map<string, Row>();
+  const count = (period: Period, tally: CallTally, but: Pick<Row, 'organization_id' | 'kind'>) => {
+    const isWhole = but.kind === 'organization';
+    const key = {
+      ...but,
+      period,
+      at: tally.at - (tally.at % periods[period].seconds),
+      server_id: isWhole ? '' : tally.serverId,
+      subject: isWhole ? '' : tally.subject,
+      bucket: tally.bucket,
+    };
+    const name = JSON.stringify(key);
+    const row = rows.get(name);
+    rows.set(name, {
+      ...key,
+      calls: (row?.calls ?? 0) + tally.calls,
+      tool_errors: (row?.tool_errors ?? 0) + tally.toolErrors,
+      refused: (row?.refused ?? 0) + tally.refused,
+      upstream_errors: (row?.upstream_errors ?? 0) + tally.upstreamErrors,
+    });
+  };
+  for (const tally of tallies) {
+    const organization = owners.get(tally.serverId);
+    if (organization === undefined) continue;
+    for (const period of ['minute', 'hour', 'day'] as const) {
+      count(period, tally, { organization_id: organization, kind: tally.kind });
+      if (tally.kind !== 'server') continue;
+      count(period, tally, { organization_id: organization, kind: 'organization' });
+    }
+  }
+  // In one order everywhere: transactions that add to the same rows in different orders wait for each other.
+  return [...rows.keys()].sort().flatMap((name) => rows.get(name) ?? []);
+}
+
+async function addRows(rows: readonly Row[], db: Db): Promise<void> {
+  await db
+    .insertInto('usage_rollup')
+    .values(rows)
+    .onConflict((conflict) =>
+      conflict
+        .columns(['organization_id', 'kind', 'period', 'at', 'server_id', 'subject', 'bucket'])
+        .doUpdateSet((row) => ({
+          calls: row('usage_rollup.calls', '+', row.ref('excluded.calls')),
+          tool_errors: row('usage_rollup.tool_errors', '+', row.ref('excluded.tool_errors')),
+          refused: row('usage_rollup.refused', '+', row.ref('excluded.refused')),
+          upstream_errors: row(
+            'usage_rollup.upstream_errors',
+            '+',
+            row.ref('excluded.upstream_errors'),
+          ),
+        })),
+    )
+    .execute();
+}
+
+const overTime = ofEachStep((step) =>
+  preparedQuery((db, serverId: string, subject: string, ...span: Span) =>
+    summed(db, span)
+      .select([step.as('at'), 'bucket'])
+      .where('server_id', '=', serverId)
+      .where('subject', '=', subject)
+      .groupBy([step, 'bucket'])
+      .orderBy('at')
+      .orderBy('bucket'),
+  ),
+);
+
+// Summed up once, as reading the rows is what costs: for the ranking, and for what is ranked.
+const busiestSums = preparedQuery((db, limit: number, ...span: Span) =>
+  db
+    .with(
+      (named) => named('sums').materialized(),
+      (query) =>
+        summed(query, span)
+          .select(['server_id', 'subject', 'bucket'])
+          .groupBy(['server_id', 'subject', 'bucket']),
+    )
+    .with('most', (query) =>
+      query
+        .selectFrom('sums')
+        .select((row) => ['server_id', 'subject', row.fn.sum<number>('calls').as('total')])
+        .groupBy(['server_id', 'subject'])
+        .orderBy('total', 'desc')
+        .orderBy('server_id')
+        .orderBy('subject')
+        .limit(limit),
+    )
+    .selectFrom('most')
+    .innerJoin('sums', (join) =>
+      join
+        .onRef('sums.server_id', '=', 'most.server_id')
+        .onRef('sums.subject', '=', 'most.subject'),
+    )
+    .selectAll('sums')
+    .orderBy('most.total', 'desc')
+    .orderBy('most.server_id')
+    .orderBy('most.subject')
+    .orderBy('bucket'),
+);
+
+// Each period of each server is a leap to where its rows lie, past those of all other servers.
+const ofServers = preparedQuery(
+  (db, times: readonly number[], serverIds: readonly string[], ...span: Span) =>
+    summed(db, span)
+      .select(['server_id', 'bucket'])
+      .where('at', 'in', times)
+      .where('server_id', 'in', serverIds)
+      .groupBy(['server_id', 'bucket'])
+      .orderBy('server_id')
+      .orderBy('bucket'),
+);
+
+const ofSubjects = ofEachStep((step) =>
+  preparedQuery(
+    (
+      db,
+      times: readonly number[],
+      serverIds: readonly string[],
+      subjects: readonly string[],
+      ...span: Span
+    ) =>
+      summed(db, span)
+        .select([step.as('at'), 'server_id', 'subject'])
+        .where('at', 'in', times)
+        .where('server_id', 'in', serverIds)
+        .where('subject', 'in', subjects)
+        // Of all their pairs those that are asked for; each place in the lists is one.
+        .where(
+          sql<boolean>`(server_id, subject) in (values ${sql.join(
+            serverIds.map((serverId, place) => sql`(${serverId}, ${subjects[place]})`),
+          )})`,
+        )
+        .groupBy([step, 'server_id', 'subject'])
+        .orderBy('at'),
+  ),
+);
+
+// Every call is in the row of its day.
+const countedDays = preparedQuery(
+  (db, days: readonly number[], serverId: string, subject: string, ...span: Span) =>
+    inSpan(db, span)
+      .select('server_id')
+      .where('at', 'in', days)
+      .where('server_id', '=', serverId)
+      .where('subject', '=', subject)
+      .limit(1),
+);
+
+type Sums = Pick<Schema['usage_rollup'], 'calls' | 'tool_errors' | 'refused' | 'upstream_errors'>;
+type Span = readonly [
+  organizationId: string,
+  kind: string,
+  period: string,
+  from: number,
+  until: number,
+];
+
+function asked({ organizationId, period, from, until }: RollupSpan, kind: string): Span {
+  return [organizationId, kind, period, from, until];
+}
+
+function inSpan(db: QueryCreator<Schema>, [organizationId, kind, period, from, until]: Span) {
+  return db
+    .selectFrom('usage_rollup')
+    .where('organization_id', '=', organizationId)
+    .where('kind', '=', kind)
+    .where('period', '=', period)
+    .where('at', '>=', from)
+    .where('at', '<', until);
+}
+
+function summed(db: QueryCreator<Schema>, span: Span) {
+  return inSpan(db, span).select((row) => [
+    row.fn.sum<number>('calls').as('calls'),
+    row.fn.sum<number>('tool_errors').as('tool_errors'),
+    row.fn.sum<number>('refused').as('refused'),
+    row.fn.sum<number>('upstream_errors').as('upstream_errors'),
+  ]);
+}
+
+/** One query for each length of step, which stands in its words. */
+function ofEachStep<Query>(query: (step: RawBuilder<number>) => Query) {
+  const queries = new Map<number, Query>();
+  return ({ stepSeconds }: RollupSpan): Query => {
+    const known = queries.get(stepSeconds);
+    if (known) return known;
+    const made = query(sql<number>`at - at % ${sql.lit(stepSeconds)}`);
+    queries.set(stepSeconds, made);
+    return made;
+  };
+}
+
+/** When the periods of a span begin. */
+function timesOf({ from, until, period }: RollupSpan): readonly number[] {
+  const { seconds } = periods[period];
+  const first = from - (from % seconds);
+  return Array.from(
+    { length: Math.ceil((until - first) / seconds) },
+    (_, step) => first + step * seconds,
+  );
+}
+
+function timedCountsOf(row: Sums & { readonly bucket: number }): TimedCounts {
+  return Object.assign(countsOf(row), { bucket: row.bucket });
+}
+
+function countsOf(row: Sums): CallCounts {
+  return {
+    calls: row.calls,
+    toolErrors: row.tool_errors,
+    refused: row.refused,
+    upstreamErrors: row.upstream_errors,
+  };
+}

@@ -1,0 +1,338 @@
+import type { Generated } from 'kysely';
+
+/** The tables, as the queries see them. Times are seconds since 1970; lists are JSON text. */
+export interface Schema {
+  organization: {
+    id: string;
+    name: string;
+    title: string;
+    created_at: number;
+    disabled_at: number | null;
+    /** 1 if members need a second factor. */
+    second_factor_required: Generated<number>;
+    /** 1 when clients that registered themselves have access here. */
+    open_clients_allowed: Generated<number>;
+  };
+  mcp_server: {
+    id: string;
+    organization_id: string;
+    name: string;
+    title: string;
+    description: string;
+    instructions: string;
+    upstream_kind: string;
+    /** JSON text: the settings of its kind, apart from `agent_id`. */
+    upstream_settings: string;
+    /** What its upstream wants before it answers; null where it wants nothing. */
+    upstream_access_id: Generated<string | null>;
+    /** 1 when its calls say who is calling. */
+    upstream_tells_callers: Generated<number>;
+    /** JSON text: headers that its requests carry, their values sealed; null for none. */
+    upstream_headers: Generated<string | null>;
+    /** When the upstream refused their present values and took the previous ones. */
+    upstream_headers_refused_at: Generated<number | null>;
+    agent_id: string | null;
+    hidden_tools: string;
+    changed_tools: string;
+    withheld_tools: string;
+    /** JSON text. */
+    limits: string | null;
+    /** Counts the changes to the row. */
+    revision: Generated<number>;
+    created_at: number;
+    disabled_at: number | null;
+  };
+  tool_definition: {
+    server_id: string;
+    name: string;
+    accepted_digest: string;
+    accepted_text: string;
+    accepted_at: number;
+    seen_digest: string | null;
+    seen_text: string | null;
+    changed_at: number | null;
+  };
+  upstream_access: {
+    id: string;
+    /** Whose it is or was: what is sealed here is sealed for it. */
+    server_id: string;
+    kind: string;
+    url: string;
+    metadata: string;
+    resource: string;
+    client_id: string;
+    sealed_client_secret: string | null;
+    scopes: string;
+    vouched_hosts: string;
+    created_at: number;
+    registration_url: string | null;
+    sealed_registration_token: string | null;
+    /** Of telling that the registration is over. */
+    attempts: Generated<number>;
+    next_attempt_at: Generated<number>;
+  };
+  upstream_connection: {
+    id: string;
+    access_id: string;
+    server_id: string;
+    /** Whose it is or was; `person_id` says whether it still is. */
+    subject: string;
+    person_id: string | null;
+    organization_id: string | null;
+    sealed_tokens: string;
+    version: Generated<number>;
+    claimed_until: Generated<number>;
+    created_at: number;
+    renewed_at: number;
+    failed_at: number | null;
+    /** How often the end was told to the authorization server in vain. */
+    attempts: Generated<number>;
+    next_attempt_at: Generated<number>;
+  };
+  agent: {
+    id: string;
+    organization_id: string;
+    name: string;
+    created_at: number;
+    revoked_at: number | null;
+  };
+  oauth_client: {
+    id: string;
+    /** Null for a client that registered itself. */
+    server_id: string | null;
+    organization_id: string | null;
+    name: string;
+    scopes: string;
+    redirect_uris: string;
+    jwks: string | null;
+    /** 1 for a client that registered itself with a secret. */
+    authentication_required: Generated<number>;
+    /** When its metadata document was read, for a client that has one. */
+    fetched_at: number | null;
+    created_at: number;
+    last_used_at: number | null;
+    revoked_at: number | null;
+  };
+  client_secret: {
+    hash: string;
+    id: string | null;
+    client_id: string;
+    hint: string;
+    created_at: number;
+    expires_at: number | null;
+    last_used_at: number | null;
+    revoked_at: number | null;
+  };
+  api_key: {
+    id: string;
+    hash: string;
+    hint: string;
+    name: string;
+    server_id: string | null;
+    agent_id: string | null;
+    organization_id: string | null;
+    scopes: string;
+    created_at: number;
+    expires_at: number | null;
+    last_used_at: number | null;
+    revoked_at: number | null;
+  };
+  personal_token: {
+    id: string;
+    person_id: string;
+    hash: string;
+    hint: string;
+    name: string;
+    created_at: number;
+    expires_at: number;
+    last_used_at: number | null;
+    revoked_at: number | null;
+    factors: Generated<number>;
+  };
+  oauth_grant: {
+    id: string;
+    person_id: string;
+    client_id: string;
+    server_id: string;
+    scopes: string;
+    redirect_host: string;
+    /** 1 when its code was redeemed with client authentication. */
+    authenticated: number;
+    created_at: number;
+    expires_at: number;
+    last_used_at: number | null;
+    revoked_at: number | null;
+  };
+  authorization_code: {
+    hash: string;
+    grant_id: string;
+    person_id: string;
+    client_id: string;
+    server_id: string;
+    scopes: string;
+    redirect_uri: string;
+    code_challenge: string;
+    expires_at: number;
+    spent_at: number | null;
+  };
+  refresh_token: {
+    hash: string;
+    grant_id: string;
+    expires_at: number;
+    spent_at: number | null;
+    successor_hash: string | null;
+    sealed_successor: string | null;
+  };
+  consent: {
+    person_id: string;
+    client_id: string;
+    server_id: string;
+    redirect_host: string;
+    scopes: string;
+    expires_at: number;
+  };
+  authorization_request: {
+    id_hash: string;
+    session_id: string;
+    person_id: string;
+    client_id: string;
+    request: string;
+    /** What the page showed: the server, and the scopes that the person could allow. */
+    server_id: Generated<string>;
+    scopes: Generated<string>;
+    expires_at: number;
+  };
+  used_assertion: { client_id: string; jti: string; expires_at: number };
+  revoked_token: { jti: string; expires_at: number };
+  signing_key: {
+    kid: string;
+    public_jwk: string;
+    encrypted_private_key: string;
+    created_at: number;
+    retired_at: number | null;
+  };
+  person: { id: string; email: string; email_key: string; created_at: number };
+  membership: { person_id: string; organization_id: string; role: string };
+  person_group: { id: string; organization_id: string; name: string; created_at: number };
+  group_member: { group_id: string; organization_id: string; person_id: string };
+  /** A view: in which groups people are now, by hand or by what their provider says. */
+  group_person: { group_id: string; organization_id: string; person_id: string; source: string };
+  provider_group: { issuer: string; subject: string; external_name: string };
+  server_group: { server_id: string; group_id: string };
+  group_mapping: { organization_id: string; external_name: string; group_id: string };
+  invitation: {
+    id: string;
+    token_hash: string;
+    organization_id: string;
+    role: string;
+    group_ids: string;
+    note: string;
+    created_by: string;
+    created_at: number;
+    expires_at: number;
+  };
+  totp: {
+    person_id: string;
+    sealed_secret: string;
+    created_at: number;
+    confirmed_at: number | null;
+    last_step: number;
+  };
+  recovery_code: { hash: string; person_id: string };
+  password: { person_id: string; hash: string };
+  browser_session: {
+    id: string;
+    token_hash: string;
+    person_id: string;
+    created_at: number;
+    used_at: number;
+    expires_at: number;
+    address: string;
+    user_agent: string;
+    /** 2 when two were proved. */
+    factors: number;
+  };
+  one_time_link: {
+    token_hash: string;
+    purpose: string;
+    person_id: string | null;
+    expires_at: number;
+  };
+  passkey: {
+    id: string;
+    person_id: string;
+    name: string;
+    public_key: string;
+    counter: number;
+    transports: string;
+    created_at: number;
+    last_used_at: number | null;
+  };
+  failed_attempt: { id: string; subject: string; place: string; failed_at: number };
+  known_browser: { token_hash: string; person_id: string; seen_at: number };
+  spent_challenge: { hash: string; expires_at: number };
+  identity: { issuer: string; subject: string; person_id: string };
+  usage_rollup: {
+    organization_id: string;
+    kind: string;
+    period: string;
+    /** When the period begins. */
+    at: number;
+    /** Empty where the whole organization is counted for. */
+    server_id: string;
+    subject: string;
+    /** A range of latencies, as `latency-bucket.ts` numbers them. */
+    bucket: number;
+    calls: number;
+    tool_errors: number;
+    refused: number;
+    upstream_errors: number;
+  };
+  audit_event: {
+    id: string;
+    at: number;
+    actor: string;
+    organization: string | null;
+    action: string;
+    target: string | null;
+    address: string | null;
+    request_id: string | null;
+    outcome: string;
+    /** How often it happened, where repetitions are counted. */
+    times: Generated<number>;
+    /** Counts the events of the organization in the order in which they are stored, from 1. */
+    sequence: number;
+  };
+  audit_order: {
+    /** Empty for events of no organization. */
+    organization: string;
+    /** The sequence of its last event. */
+    last: number;
+  };
+  webhook: {
+    id: string;
+    organization_id: string;
+    url: string;
+    /** Empty where all are wanted. */
+    actions: string;
+    sealed_secret: string;
+    sealed_earlier_secret: string | null;
+    earlier_until: number | null;
+    /** The sequence of the last event that it has, or does not want. */
+    position: number;
+    /** How often the event behind `position` was sent in vain. */
+    attempts: Generated<number>;
+    next_attempt_at: Generated<number>;
+    /** Until when the process that sends the next event keeps others from sending it. */
+    claimed_until: Generated<number>;
+    failing_since: number | null;
+    last_success_at: number | null;
+    last_failure_at: number | null;
+    last_failure: string | null;
+    disabled_at: number | null;
+    disabled_because: string | null;
+    /** Counts its changes. */
+    revision: Generated<number>;
+    created_at: number;
+  };
+}

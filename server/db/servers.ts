@@ -1,0 +1,455 @@
+import {
+  type Expression,
+  type ExpressionBuilder,
+  type Selectable,
+  type SqlBool,
+  type Updateable,
+} from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import type { Page, PageQuery } from '#listing/page';
+import { limitNames, type ServerLimits } from '#organizations/server-limits';
+import { fixedHeadersSchema } from '#upstreams/credentials/fixed-headers';
+import {
+  isSameLocation,
+  readUpstream,
+  upstreamColumns,
+  type UpstreamKind,
+} from '#upstreams/drivers';
+import { preparedQuery } from './prepared-query.ts';
+import { readStrings } from './json-column.ts';
+import type { Schema } from './schema.ts';
+import { holdsText } from './search-text.ts';
+import { lockTools, renewWithheldTools } from './tool-definitions.ts';
+import { isPostgres, transaction, type Db } from './transaction.ts';
+
+/** A value of a fixed header, sealed for one server, one header and one origin. */
+export interface SealedHeaderValue {
+  readonly sealed: string;
+  /** Its last characters, where the value is long enough to show them. */
+  readonly hint?: string | undefined;
+  readonly setAt: EpochSeconds;
+}
+
+/** A header that every request to an HTTP upstream carries. */
+export interface FixedHeader extends SealedHeaderValue {
+  /** Lower case. */
+  readonly name: string;
+  /** What it was replaced from: sent where the upstream refuses the present value, until then. */
+  readonly previous?: (SealedHeaderValue & { readonly until: EpochSeconds }) | undefined;
+}
+
+/** An MCP server of an organization: the thing behind `POST /mcp/{organization}/{server}`. */
+export interface ServerRecord {
+  readonly id: string;
+  readonly organization: string;
+  readonly name: string;
+  readonly upstream: UpstreamKind;
+  /** What people call it. */
+  readonly title?: string;
+  readonly description?: string;
+  /** What an assistant is told about using it. */
+  readonly instructions?: string;
+  /** Tools that are neither listed nor callable. */
+  readonly hiddenTools: readonly string[];
+  /** What becomes of a tool that is other than it was accepted: people are told, or it is closed besides. */
+  readonly changedTools: 'flag' | 'withhold';
+  /** Those that are closed for that reason now. */
+  readonly withheldTools: readonly string[];
+  readonly limits?: ServerLimits;
+  /** Counts the changes to the record; set where it was read to be shown or changed. */
+  readonly revision?: number;
+  readonly createdAt: EpochSeconds;
+  /** When it was disabled. */
+  readonly disabledAt?: EpochSeconds;
+}
+
+export interface NewServer {
+  readonly id: string;
+  readonly organizationId: string;
+  readonly name: string;
+  readonly upstream: UpstreamKind;
+  readonly title?: string;
+  readonly description?: string;
+  readonly instructions?: string;
+  readonly createdAt: EpochSeconds;
+}
+
+export interface ServerQuery extends PageQuery<'name' | 'createdAt'> {
+  readonly organizationId: string;
+  readonly status?: 'enabled' | 'disabled' | undefined;
+  /** Only those that this agent serves. */
+  readonly agentId?: string | undefined;
+}
+
+/** What may change about a server; what is omitted keeps its value. */
+export interface ServerChange extends Partial<
+  Pick<
+    ServerRecord,
+    'title' | 'description' | 'instructions' | 'hiddenTools' | 'changedTools' | 'upstream'
+  >
+> {
+  /** `null` lifts all. */
+  readonly limits?: ServerLimits | null;
+  /** Since when it is disabled; `null` enables it. */
+  readonly disabledAt?: EpochSeconds | null;
+}
+
+/** What stops working with a server. */
+export interface ServerDependents {
+  readonly activeKeys: number;
+  readonly activeClients: number;
+  /** Grants of people to applications that are active. */
+  readonly activeGrants: number;
+}
+
+/** @returns `false` when the organization has a server of that name */
+export async function insertServer(
+  db: Db,
+  { id, organizationId, name, upstream, createdAt, ...words }: NewServer,
+): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await db
+    .insertInto('mcp_server')
+    .values({
+      id,
+      organization_id: organizationId,
+      name,
+      title: words.title ?? '',
+      description: words.description ?? '',
+      instructions: words.instructions ?? '',
+      ...columnsOf(upstream),
+      hidden_tools: '[]',
+      changed_tools: 'flag',
+      withheld_tools: '[]',
+      limits: null,
+      created_at: createdAt,
+      disabled_at: null,
+    })
+    .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
+    .executeTakeFirst();
+  return numInsertedOrUpdatedRows === 1n;
+}
+
+const byName = preparedQuery((db, organization: string, server: string) =>
+  db
+    .selectFrom('mcp_server')
+    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .selectAll('mcp_server')
+    .select('organization.name as organization')
+    .where('organization.name', '=', organization)
+    .where('mcp_server.name', '=', server),
+);
+
+/** Also when it or its organization is disabled. */
+export async function findServer(
+  db: Db,
+  organization: string,
+  server: string,
+): Promise<ServerRecord | undefined> {
+  const [row] = await byName(db, organization, server);
+  return row && readServer(row);
+}
+
+const sortColumns = { name: 'mcp_server.name', createdAt: 'mcp_server.created_at' } as const;
+
+export async function listServers(
+  db: Db,
+  { organizationId, status, agentId, text, sort, descending, limit, offset }: ServerQuery,
+): Promise<Page<ServerRecord>> {
+  const all = db
+    .selectFrom('mcp_server')
+    .where('mcp_server.organization_id', '=', organizationId)
+    .$if(status === 'enabled', (query) => query.where('mcp_server.disabled_at', 'is', null))
+    .$if(status === 'disabled', (query) => query.where('mcp_server.disabled_at', 'is not', null))
+    .$if(agentId !== undefined, (query) => query.where('mcp_server.agent_id', '=', agentId ?? ''))
+    .$if(text !== undefined, (query) =>
+      query.where((where) =>
+        where.or([
+          holdsText(where.ref('mcp_server.name'), text ?? ''),
+          holdsText(where.ref('mcp_server.title'), text ?? ''),
+        ]),
+      ),
+    );
+  const direction = descending ? 'desc' : 'asc';
+  const rows = await all
+    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .selectAll('mcp_server')
+    .select('organization.name as organization')
+    .orderBy(sortColumns[sort], direction)
+    .orderBy('mcp_server.id', direction)
+    .limit(limit)
+    .offset(offset)
+    .execute();
+  const { total } = await all
+    .select(({ fn }) => fn.countAll<number | string>().as('total'))
+    .executeTakeFirstOrThrow();
+  return { items: rows.map(readServer), total: Number(total) };
+}
+
+/**
+ * Changes a server; takes effect on the next call.
+ *
+ * @param revision only the record of this revision is changed: of two callers who read the same one, the second gets `false`
+ * @returns `false` when there is no such server
+ */
+export async function updateServer(
+  db: Db,
+  serverId: string,
+  change: ServerChange,
+  revision?: number,
+): Promise<boolean> {
+  const { changedTools, upstream } = change;
+  if (!changedTools && !upstream) return updateColumns(db, serverId, change, revision);
+  return transaction(db, async (tx) => {
+    if (changedTools) await lockTools(tx, serverId);
+    const before = upstream && (await lockUpstream(tx, serverId));
+    // Tokens were given for one location: no other one ever gets them, nor is told who calls.
+    const isElsewhere = before && !isSameLocation(before, upstream);
+    const ended = isElsewhere && { upstream_access_id: null, upstream_tells_callers: 0 };
+    const isUpdated = await updateColumns(tx, serverId, change, revision, ended || {});
+    if (isUpdated && changedTools) await renewWithheldTools(tx, serverId);
+    return isUpdated;
+  });
+}
+
+async function updateColumns(
+  db: Db,
+  serverId: string,
+  change: ServerChange,
+  revision: number | undefined,
+  ended: Updateable<Schema['mcp_server']> = {},
+): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('mcp_server')
+    .set((column) => ({
+      ...changedColumns(change),
+      ...ended,
+      revision: column('revision', '+', 1),
+    }))
+    .where('id', '=', serverId)
+    .$if(revision !== undefined, (query) => query.where('revision', '=', revision ?? 0))
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** Within a transaction: reads where the calls of a server go, and locks it until the transaction ends. */
+export async function lockUpstream(tx: Db, serverId: string): Promise<UpstreamKind | undefined> {
+  const row = await tx
+    .selectFrom('mcp_server')
+    .select(['id', 'upstream_kind', 'upstream_settings', 'agent_id'])
+    .where('id', '=', serverId)
+    .$if(isPostgres(tx), (query) => query.forUpdate())
+    .executeTakeFirst();
+  return row && upstreamOf(row);
+}
+
+const notedEverySeconds = 60;
+
+/**
+ * Notes that the upstream refused the current values of these headers and accepted the previous ones. Writes at most once a
+ * minute, and not for headers that have changed since.
+ */
+export async function noteHeadersRefused(
+  db: Db,
+  serverId: string,
+  headers: readonly FixedHeader[],
+  now: EpochSeconds,
+): Promise<void> {
+  await db
+    .updateTable('mcp_server')
+    .set({ upstream_headers_refused_at: now })
+    .where('id', '=', serverId)
+    .where('upstream_headers', '=', headersText(headers))
+    .where((where) =>
+      where.or([
+        where('upstream_headers_refused_at', 'is', null),
+        where('upstream_headers_refused_at', '<=', now - notedEverySeconds),
+      ]),
+    )
+    .execute();
+}
+
+/** Deletes the server with its clients, keys and grants. @returns `false` when there is none */
+export async function deleteServer(db: Db, serverId: string): Promise<boolean> {
+  const { numDeletedRows } = await db
+    .deleteFrom('mcp_server')
+    .where('id', '=', serverId)
+    .executeTakeFirst();
+  return numDeletedRows === 1n;
+}
+
+export async function countServerDependents(
+  db: Db,
+  serverId: string,
+  now: EpochSeconds,
+): Promise<ServerDependents> {
+  const row = await db
+    .selectNoFrom((select) => [
+      select
+        .selectFrom('api_key')
+        .select(({ fn }) => fn.countAll<number | string>().as('n'))
+        .where('server_id', '=', serverId)
+        .where('revoked_at', 'is', null)
+        .where((where) =>
+          where.or([where('expires_at', 'is', null), where('expires_at', '>', now)]),
+        )
+        .as('keys'),
+      select
+        .selectFrom('oauth_client')
+        .select(({ fn }) => fn.countAll<number | string>().as('n'))
+        .where('server_id', '=', serverId)
+        .where('revoked_at', 'is', null)
+        .as('clients'),
+      select
+        .selectFrom('oauth_grant')
+        .select(({ fn }) => fn.countAll<number | string>().as('n'))
+        .where('server_id', '=', serverId)
+        .where('revoked_at', 'is', null)
+        .where('expires_at', '>', now)
+        .as('grants'),
+    ])
+    .executeTakeFirstOrThrow();
+  return {
+    activeKeys: Number(row.keys),
+    activeClients: Number(row.clients),
+    activeGrants: Number(row.grants),
+  };
+}
+
+/** Whether a server belongs to an organization; checked once for a query, however many rows it reads. */
+export function isServerOf(
+  where: Pick<ExpressionBuilder<Schema, never>, 'exists' | 'selectFrom'>,
+  serverId: string,
+  organizationId: string,
+): Expression<SqlBool> {
+  return where.exists(
+    where
+      .selectFrom('mcp_server')
+      .select('mcp_server.id')
+      .where('mcp_server.id', '=', serverId)
+      .where('mcp_server.organization_id', '=', organizationId),
+  );
+}
+
+function changedColumns(change: ServerChange): Updateable<Schema['mcp_server']> {
+  const { title, description, instructions, hiddenTools, changedTools } = change;
+  const { limits, upstream, disabledAt } = change;
+  return {
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    ...(instructions !== undefined && { instructions }),
+    ...(hiddenTools && { hidden_tools: JSON.stringify(hiddenTools) }),
+    ...(changedTools && { changed_tools: changedTools }),
+    ...(limits !== undefined && { limits: limits && JSON.stringify(limits) }),
+    ...(upstream && columnsOf(upstream)),
+    ...(disabledAt !== undefined && { disabled_at: disabledAt }),
+  };
+}
+
+/** The columns that say where the calls of a server go. */
+function columnsOf(upstream: UpstreamKind) {
+  const { kind, settings, agentId } = upstreamColumns(upstream);
+  return {
+    upstream_kind: kind,
+    upstream_settings: settings,
+    agent_id: agentId,
+    upstream_headers: headersText('headers' in upstream ? upstream.headers : undefined),
+    upstream_headers_refused_at: null,
+  };
+}
+
+/** Headers as they are stored: the same text for the same headers. */
+function headersText(headers: readonly FixedHeader[] = []): string | null {
+  if (headers.length === 0) return null;
+  const all = headers.map(({ name, sealed, hint, setAt, previous }) => ({
+    name,
+    sealed,
+    hint,
+    setAt,
+    previous: previous && {
+      sealed: previous.sealed,
+      hint: previous.hint,
+      setAt: previous.setAt,
+      until: previous.until,
+    },
+  }));
+  return JSON.stringify(all);
+}
+
+export type ServerRow = Pick<
+  Selectable<Schema['mcp_server']>,
+  | 'id'
+  | 'name'
+  | 'upstream_kind'
+  | 'upstream_settings'
+  | 'upstream_access_id'
+  | 'upstream_tells_callers'
+  | 'upstream_headers'
+  | 'agent_id'
+  | 'hidden_tools'
+  | 'changed_tools'
+  | 'withheld_tools'
+  | 'created_at'
+> & { organization: string } & Partial<
+    Pick<
+      Selectable<Schema['mcp_server']>,
+      | 'title'
+      | 'description'
+      | 'instructions'
+      | 'limits'
+      | 'revision'
+      | 'disabled_at'
+      | 'upstream_headers_refused_at'
+    >
+  >;
+
+export function readServer(row: ServerRow): ServerRecord {
+  return {
+    id: row.id,
+    organization: row.organization,
+    name: row.name,
+    upstream: upstreamOf(row),
+    ...(row.title && { title: row.title }),
+    ...(row.description && { description: row.description }),
+    ...(row.instructions && { instructions: row.instructions }),
+    hiddenTools: readStrings(row.hidden_tools),
+    changedTools: row.changed_tools === 'withhold' ? 'withhold' : 'flag',
+    withheldTools: readStrings(row.withheld_tools),
+    ...(row.limits && { limits: readLimits(row.limits) }),
+    ...(row.revision !== undefined && { revision: row.revision }),
+    createdAt: row.created_at,
+    ...(typeof row.disabled_at === 'number' && { disabledAt: row.disabled_at }),
+  };
+}
+
+function readLimits(text: string): ServerLimits {
+  const kept: unknown = JSON.parse(text);
+  const pairs = limitNames.flatMap((name) => {
+    const value: unknown = Reflect.get(Object(kept), name);
+    return typeof value === 'number' ? [[name, value] as const] : [];
+  });
+  return Object.fromEntries(pairs);
+}
+
+function readHeaders(text: string): FixedHeader[] {
+  return fixedHeadersSchema.parse(JSON.parse(text));
+}
+
+type UpstreamRow = Pick<ServerRow, 'id' | 'upstream_kind' | 'upstream_settings' | 'agent_id'> &
+  Partial<ServerRow>;
+
+function upstreamOf(row: UpstreamRow): UpstreamKind {
+  const upstream = readUpstream({
+    kind: row.upstream_kind,
+    settings: row.upstream_settings,
+    agentId: row.agent_id,
+    credentials: {
+      ...(row.upstream_access_id && { accessId: row.upstream_access_id }),
+      ...(row.upstream_tells_callers === 1 && { tellsCallers: true }),
+      ...(row.upstream_headers && { headers: readHeaders(row.upstream_headers) }),
+      ...(row.upstream_headers_refused_at && { headersRefusedAt: row.upstream_headers_refused_at }),
+    },
+  });
+  if (upstream) return upstream;
+  throw new TypeError(`server ${row.id} has no upstream that this program knows`);
+}

@@ -1,0 +1,169 @@
+import type { Selectable } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import { knownBrowserLifeSeconds, sessionIdleSeconds } from '#accounts/lifetimes';
+import { preparedQuery } from './prepared-query.ts';
+import type { Schema } from './schema.ts';
+import { transaction, type Db } from './transaction.ts';
+
+/** A browser that is signed in. Only the SHA-256 of its cookie is stored. */
+export interface Session {
+  /** Public: names the session in lists, opens nothing. */
+  readonly id: string;
+  readonly userId: string;
+  readonly createdAt: EpochSeconds;
+  readonly usedAt: EpochSeconds;
+  /** Hard end, whatever the use. */
+  readonly expiresAt: EpochSeconds;
+  readonly address: string;
+  readonly userAgent: string;
+  /** How many factors the browser proved: a password alone is one. */
+  readonly factors: 1 | 2;
+}
+
+/** A use is written down when the last one is at least this old, so that reading a page rarely writes. */
+const noteSeconds = 60;
+
+const mostBrowsersOfPerson = 20;
+
+export async function insertSession(
+  db: Db,
+  { tokenHash, ...session }: Session & { readonly tokenHash: string },
+): Promise<void> {
+  await db.deleteFrom('browser_session').where('expires_at', '<=', session.createdAt).execute();
+  await db
+    .insertInto('browser_session')
+    .values({
+      id: session.id,
+      token_hash: tokenHash,
+      person_id: session.userId,
+      created_at: session.createdAt,
+      used_at: session.usedAt,
+      expires_at: session.expiresAt,
+      address: session.address,
+      user_agent: session.userAgent,
+      factors: session.factors,
+    })
+    .execute();
+}
+
+const sessionByToken = preparedQuery((db, tokenHash: string, now: number, idleSince: number) =>
+  db
+    .selectFrom('browser_session')
+    .selectAll()
+    .where('token_hash', '=', tokenHash)
+    .where('expires_at', '>', now)
+    .where('used_at', '>', idleSince),
+);
+
+/** The active session of this cookie, its use noted within a minute; `undefined` when idle or expired. */
+export async function useSession(
+  db: Db,
+  tokenHash: string,
+  now: EpochSeconds,
+): Promise<Session | undefined> {
+  const [row] = await sessionByToken(db, tokenHash, now, now - sessionIdleSeconds);
+  if (!row) return undefined;
+  if (now - row.used_at < noteSeconds) return readSession(row);
+  await db.updateTable('browser_session').set({ used_at: now }).where('id', '=', row.id).execute();
+  return readSession({ ...row, used_at: now });
+}
+
+/** A person's active sessions, the last used first. */
+export async function listSessions(db: Db, userId: string, now: EpochSeconds): Promise<Session[]> {
+  const rows = await db
+    .selectFrom('browser_session')
+    .selectAll()
+    .where('person_id', '=', userId)
+    .where('expires_at', '>', now)
+    .where('used_at', '>', now - sessionIdleSeconds)
+    .orderBy('used_at', 'desc')
+    .orderBy('id')
+    .execute();
+  return rows.map(readSession);
+}
+
+/** Ends one session of this person; `false` when they have no such session. */
+export async function endSession(db: Db, userId: string, sessionId: string): Promise<boolean> {
+  const { numDeletedRows } = await db
+    .deleteFrom('browser_session')
+    .where('person_id', '=', userId)
+    .where('id', '=', sessionId)
+    .executeTakeFirst();
+  return numDeletedRows === 1n;
+}
+
+/** Ends all of a person's sessions but, if given, one. */
+export async function endSessions(db: Db, userId: string, exceptId?: string): Promise<void> {
+  await db
+    .deleteFrom('browser_session')
+    .where('person_id', '=', userId)
+    .$if(exceptId !== undefined, (query) => query.where('id', '<>', exceptId ?? ''))
+    .execute();
+}
+
+/** The people who have signed in with this browser since then. */
+export async function listPeopleOfBrowser(
+  db: Db,
+  tokenHash: string,
+  since: EpochSeconds,
+): Promise<string[]> {
+  const rows = await db
+    .selectFrom('known_browser')
+    .select('person_id')
+    .where('token_hash', '=', tokenHash)
+    .where('seen_at', '>', since)
+    .execute();
+  return rows.map(({ person_id: userId }) => userId);
+}
+
+/**
+ * Records that a person signed in with this browser. Only the SHA-256 of its cookie is stored. The latest twenty
+ * browsers of a person stay known, each for a year.
+ */
+export async function insertKnownBrowser(
+  db: Db,
+  tokenHash: string,
+  userId: string,
+  now: EpochSeconds,
+): Promise<void> {
+  await transaction(db, async (tx) => {
+    await tx
+      .deleteFrom('known_browser')
+      .where('seen_at', '<=', now - knownBrowserLifeSeconds)
+      .execute();
+    await tx
+      .insertInto('known_browser')
+      .values({ token_hash: tokenHash, person_id: userId, seen_at: now })
+      .onConflict((conflict) =>
+        conflict.columns(['token_hash', 'person_id']).doUpdateSet({ seen_at: now }),
+      )
+      .execute();
+    const others = tx
+      .selectFrom('known_browser')
+      .select('token_hash')
+      .where('person_id', '=', userId)
+      .where('token_hash', '<>', tokenHash)
+      .orderBy('seen_at', 'desc')
+      .limit(mostBrowsersOfPerson - 1);
+    await tx
+      .deleteFrom('known_browser')
+      .where('person_id', '=', userId)
+      .where('token_hash', '<>', tokenHash)
+      .where('token_hash', 'not in', others)
+      .execute();
+  });
+}
+
+function readSession(row: Selectable<Schema['browser_session']>): Session {
+  return {
+    id: row.id,
+    userId: row.person_id,
+    createdAt: row.created_at,
+    usedAt: row.used_at,
+    expiresAt: row.expires_at,
+    address: row.address,
+    userAgent: row.user_agent,
+    factors: row.factors === 2 ? 2 : 1,
+  };
+}

@@ -1,0 +1,237 @@
+import { sql, type Selectable } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import { serverMetadataSchema, vouchedHosts, type Discovered } from '#upstreams/credentials/access';
+import { credentialsUrl } from '#upstreams/drivers';
+import { readStrings } from './json-column.ts';
+import type { Schema } from './schema.ts';
+import { lockUpstream } from './servers.ts';
+import { transaction, type Db } from './transaction.ts';
+
+// How we get tokens for upstreams from their authorization servers. A server names the access that it uses now.
+
+/** How an upstream's authorization server gives us tokens: one for all callers, or one for each person. */
+export type UpstreamAccessKind = 'client_credentials' | 'authorization_code';
+
+/** How we get tokens for an HTTP upstream from its authorization server. */
+export interface UpstreamAccess extends Omit<Discovered, 'resource'> {
+  readonly id: string;
+  readonly serverId: string;
+  readonly kind: UpstreamAccessKind;
+  /** The URL of the upstream. Its tokens are sent to no other URL. */
+  readonly url: string;
+  /**
+   * The upstream's resource identifier, repeated byte for byte in every request for a token, so that the token is valid
+   * only there. `undefined` when an administrator chose to omit it, for an authorization server that refuses it. We
+   * never omit it on our own: an attacker could answer `invalid_target` to get a token that other servers accept too.
+   *
+   * RFC 8707 §2, §3
+   */
+  readonly resource: string | undefined;
+  /** Our client id at the authorization server. */
+  readonly clientId: string;
+  /** Sealed for `secretPurpose`; `undefined` for a public client. */
+  readonly sealedClientSecret: string | undefined;
+  /** The scopes to request; an empty list leaves them to the authorization server. */
+  readonly scopes: readonly string[];
+  /** `host:port` that the operator named; these may be in a private network. */
+  readonly vouchedHosts: readonly string[];
+  readonly createdAt: EpochSeconds;
+  /** Our dynamic registration, if it can be removed. */
+  readonly registration?: ClientRegistration | undefined;
+}
+
+/** Where a dynamic registration of ours can be managed, and the token for that. RFC 7592 §3 */
+export interface ClientRegistration {
+  readonly url: string;
+  /** Sealed for `registrationPurpose`. */
+  readonly sealedToken: string;
+}
+
+/** A registration that no access uses any more, and that is to be removed at its authorization server. */
+export interface EndedRegistration {
+  readonly access: UpstreamAccess;
+  readonly registration: ClientRegistration;
+  /** `undefined` once it is deleted. */
+  readonly organization: string | undefined;
+  /** The server's name; its id once it is deleted. */
+  readonly server: string;
+  readonly attempts: number;
+}
+
+export async function findUpstreamAccess(db: Db, id: string): Promise<UpstreamAccess | undefined> {
+  const row = await db
+    .selectFrom('upstream_access')
+    .selectAll()
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return row && readAccess(row);
+}
+
+/** Whether a server's calls use it now. */
+export async function isUpstreamAccessActive(db: Db, id: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('mcp_server')
+    .select('id')
+    .where('upstream_access_id', '=', id)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/**
+ * Takes effect on the server's next call. An access with another id replaces the previous one, whose connections end.
+ *
+ * @returns `false` when the server's calls do not go to its `url`
+ */
+export async function replaceUpstreamAccess(db: Db, access: UpstreamAccess): Promise<boolean> {
+  const { id, serverId, url } = access;
+  const columns = accessColumns(access);
+  return transaction(db, async (tx) => {
+    await tx
+      .insertInto('upstream_access')
+      .values({ id, server_id: serverId, created_at: access.createdAt, ...columns })
+      .onConflict((conflict) =>
+        conflict
+          .column('id')
+          .doUpdateSet(columns)
+          .where('upstream_access.server_id', '=', serverId),
+      )
+      .execute();
+    const upstream = await lockUpstream(tx, serverId);
+    if (!upstream || credentialsUrl(upstream) !== url) return false;
+    await tx
+      .updateTable('mcp_server')
+      .set({ upstream_access_id: id })
+      .where('id', '=', serverId)
+      .execute();
+    return true;
+  });
+}
+
+/** Removes the server's access; its connections end. */
+export async function removeUpstreamAccess(db: Db, serverId: string): Promise<void> {
+  await db
+    .updateTable('mcp_server')
+    .set({ upstream_access_id: null })
+    .where('id', '=', serverId)
+    .execute();
+}
+
+/** Sets whether the server's calls carry an assertion of who calls. */
+export async function updateTellsCallers(db: Db, serverId: string, tells: boolean): Promise<void> {
+  await transaction(db, async (tx) => {
+    const upstream = await lockUpstream(tx, serverId);
+    if (!upstream || credentialsUrl(upstream) === undefined) return;
+    await tx
+      .updateTable('mcp_server')
+      .set({ upstream_tells_callers: tells ? 1 : 0 })
+      .where('id', '=', serverId)
+      .execute();
+  });
+}
+
+/** Deletes accesses that no server, connection or pending cleanup needs. */
+export async function deleteUnusedUpstreamAccesses(db: Db): Promise<void> {
+  await sql`delete from upstream_access
+    where not exists (select 1 from mcp_server s where s.upstream_access_id = upstream_access.id)
+      and not exists (
+        select 1 from upstream_connection c where c.access_id = upstream_access.id)
+      and (registration_url is null or exists (
+        select 1 from upstream_access o where o.registration_url = upstream_access.registration_url
+          and o.id > upstream_access.id))`.execute(db);
+}
+
+/** No server uses it, no tokens are left that this client must revoke, and no other access has the same registration. */
+const isUnused = sql<boolean>`not exists (
+    select 1 from mcp_server s where s.upstream_access_id = upstream_access.id)
+  and not exists (
+    select 1 from upstream_connection c where c.access_id = upstream_access.id)
+  and not exists (
+    select 1 from upstream_access o where o.registration_url = upstream_access.registration_url
+      and o.id <> upstream_access.id)`;
+
+/** Registrations that can be removed now. One that another access took over belongs to that access. */
+export async function listEndedRegistrations(
+  db: Db,
+  now: EpochSeconds,
+  limit: number,
+): Promise<EndedRegistration[]> {
+  const rows = await db
+    .selectFrom('upstream_access')
+    .leftJoin('mcp_server as place', 'place.id', 'upstream_access.server_id')
+    .leftJoin('organization', 'organization.id', 'place.organization_id')
+    .selectAll('upstream_access')
+    .select(['place.name as server_name', 'organization.name as organization_name'])
+    .where('upstream_access.registration_url', 'is not', null)
+    .where('upstream_access.next_attempt_at', '<=', now)
+    .where(isUnused)
+    .limit(limit)
+    .execute();
+  return rows.flatMap((row) => {
+    const access = readAccess(row);
+    const { registration } = access;
+    if (!registration) return [];
+    const organization = row.organization_name ?? undefined;
+    const server = row.server_name ?? row.server_id;
+    return [{ access, registration, organization, server, attempts: row.attempts }];
+  });
+}
+
+/** @returns `true` for the one process that may make this attempt; the next attempt is due at `next` */
+export async function postponeEndedRegistration(
+  db: Db,
+  { accessId, attempts }: { readonly accessId: string; readonly attempts: number },
+  next: EpochSeconds,
+): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('upstream_access')
+    .set({ attempts: attempts + 1, next_attempt_at: next })
+    .where('id', '=', accessId)
+    .where('attempts', '=', attempts)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** Forgets the registration of an access. */
+export async function deleteEndedRegistration(db: Db, accessId: string): Promise<void> {
+  await db
+    .updateTable('upstream_access')
+    .set({ registration_url: null, sealed_registration_token: null })
+    .where('id', '=', accessId)
+    .execute();
+}
+
+function accessColumns(access: UpstreamAccess) {
+  return {
+    kind: access.kind,
+    url: access.url,
+    metadata: JSON.stringify(access.metadata),
+    // Empty where it is not named, which no resource is: that is an absolute URI. RFC 8707 §2
+    resource: access.resource ?? '',
+    client_id: access.clientId,
+    sealed_client_secret: access.sealedClientSecret ?? null,
+    scopes: JSON.stringify(access.scopes),
+    vouched_hosts: JSON.stringify(access.vouchedHosts),
+    registration_url: access.registration?.url ?? null,
+    sealed_registration_token: access.registration?.sealedToken ?? null,
+  };
+}
+
+function readAccess(row: Selectable<Schema['upstream_access']>): UpstreamAccess {
+  const metadata = serverMetadataSchema.parse(JSON.parse(row.metadata));
+  const { registration_url: url, sealed_registration_token: sealedToken } = row;
+  return {
+    id: row.id,
+    serverId: row.server_id,
+    kind: row.kind === 'client_credentials' ? 'client_credentials' : 'authorization_code',
+    url: row.url,
+    metadata,
+    resource: row.resource === '' ? undefined : row.resource,
+    clientId: row.client_id,
+    sealedClientSecret: row.sealed_client_secret ?? undefined,
+    scopes: readStrings(row.scopes),
+    vouchedHosts: vouchedHosts(readStrings(row.vouched_hosts), { url: row.url, metadata }),
+    createdAt: row.created_at,
+    ...(url !== null && sealedToken !== null && { registration: { url, sealedToken } }),
+  };
+}

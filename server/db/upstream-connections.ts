@@ -1,0 +1,265 @@
+import type { Selectable } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import type { Schema } from './schema.ts';
+import { transaction, type Db } from './transaction.ts';
+
+// The accounts of people at upstreams. One that has no person or no server any more has ended; its row stays until its tokens
+// are revoked at the authorization server.
+
+/** A person's account at an upstream. It is valid while the person is a member and the server uses the access. */
+export interface UpstreamConnection {
+  readonly id: string;
+  readonly accessId: string;
+  readonly serverId: string;
+  readonly userId: string;
+  readonly organizationId: string;
+  /** `UpstreamTokens` as JSON, sealed for `tokensPurpose`. */
+  readonly sealedTokens: string;
+  /** Changes with the tokens. */
+  readonly version: number;
+  readonly createdAt: EpochSeconds;
+  /** When the tokens were last renewed. */
+  readonly renewedAt: EpochSeconds;
+  /** When the authorization server refused the refresh token. */
+  readonly failedAt?: EpochSeconds;
+}
+
+export type NewUpstreamConnection = Omit<UpstreamConnection, 'version' | 'renewedAt' | 'failedAt'>;
+
+/** A connection and the version of its tokens that the caller has read. */
+type ReadConnection = Pick<UpstreamConnection, 'id' | 'version'>;
+
+/** A connection in the list of connected people. */
+export interface ListedConnection {
+  readonly userId: string;
+  readonly email: string;
+  readonly createdAt: EpochSeconds;
+  readonly renewedAt: EpochSeconds;
+  readonly failedAt: EpochSeconds | undefined;
+}
+
+/** A connection that ended, and whose tokens are to be revoked at the authorization server. */
+export interface EndedConnection {
+  readonly id: string;
+  readonly accessId: string;
+  readonly serverId: string;
+  readonly userId: string;
+  /** `undefined` once it is deleted. */
+  readonly organization: string | undefined;
+  /** The server's name; its id once it is deleted. */
+  readonly server: string;
+  readonly sealedTokens: string;
+  readonly attempts: number;
+}
+
+export async function findUpstreamConnection(
+  db: Db,
+  accessId: string,
+  userId: string,
+): Promise<UpstreamConnection | undefined> {
+  const row = await active(db)
+    .selectAll('upstream_connection')
+    .where('upstream_connection.access_id', '=', accessId)
+    .where('upstream_connection.person_id', '=', userId)
+    .executeTakeFirst();
+  return row && readConnection(row);
+}
+
+/**
+ * Adds a connection in place of the person's earlier one, which ends.
+ *
+ * @returns `false` when the person or the access was removed meanwhile
+ */
+export async function replaceUpstreamConnection(
+  db: Db,
+  connection: NewUpstreamConnection,
+): Promise<boolean> {
+  const { id, accessId, serverId, userId, organizationId, sealedTokens, createdAt } = connection;
+  return transaction(db, async (tx) => {
+    const isActive = await tx
+      .selectFrom('mcp_server')
+      .innerJoin('membership', 'membership.organization_id', 'mcp_server.organization_id')
+      .select('mcp_server.id')
+      .where('mcp_server.id', '=', serverId)
+      .where('mcp_server.upstream_access_id', '=', accessId)
+      .where('membership.person_id', '=', userId)
+      .where('membership.organization_id', '=', organizationId)
+      .executeTakeFirst();
+    if (!isActive) return false;
+    await endUpstreamConnection(tx, accessId, userId);
+    const of = { access_id: accessId, server_id: serverId, subject: userId };
+    const person = { person_id: userId, organization_id: organizationId };
+    const times = { created_at: createdAt, renewed_at: createdAt };
+    await tx
+      .insertInto('upstream_connection')
+      .values({ id, ...of, ...person, sealed_tokens: sealedTokens, ...times })
+      .execute();
+    return true;
+  });
+}
+
+/** @returns `true` for the one caller, over all processes, that may renew this version's tokens until `until` */
+export async function claimUpstreamConnection(
+  db: Db,
+  connection: ReadConnection,
+  { now, until }: { readonly now: EpochSeconds; readonly until: EpochSeconds },
+): Promise<boolean> {
+  const { numUpdatedRows } = await updateVersion(db, connection)
+    .set({ claimed_until: until })
+    .where('claimed_until', '<=', now)
+    .where('failed_at', 'is', null)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** @returns `false` when the connection ended or was replaced meanwhile */
+export async function renewUpstreamConnection(
+  db: Db,
+  connection: ReadConnection,
+  { sealedTokens, now }: { readonly sealedTokens: string; readonly now: EpochSeconds },
+): Promise<boolean> {
+  const { numUpdatedRows } = await updateVersion(db, connection)
+    .set({ sealed_tokens: sealedTokens, renewed_at: now, claimed_until: 0 })
+    .set(({ eb }) => ({ version: eb('version', '+', 1) }))
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** Gives up the claim; with `failedAt` the connection is never renewed again. */
+export async function releaseUpstreamConnection(
+  db: Db,
+  connection: ReadConnection,
+  failedAt?: EpochSeconds,
+): Promise<void> {
+  await updateVersion(db, connection)
+    .set({ claimed_until: 0, failed_at: failedAt ?? null })
+    .execute();
+}
+
+/** The people who are connected, by their addresses. */
+export async function listUpstreamConnections(
+  db: Db,
+  accessId: string,
+): Promise<ListedConnection[]> {
+  const rows = await active(db)
+    .innerJoin('person', 'person.id', 'upstream_connection.person_id')
+    .selectAll('upstream_connection')
+    .select('person.email')
+    .where('upstream_connection.access_id', '=', accessId)
+    .orderBy('person.email_key')
+    .execute();
+  return rows.map((row) => ({
+    userId: row.subject,
+    email: row.email,
+    createdAt: row.created_at,
+    renewedAt: row.renewed_at,
+    failedAt: row.failed_at ?? undefined,
+  }));
+}
+
+/** Ends a connection; `false` when there is none. */
+export async function endUpstreamConnection(
+  db: Db,
+  accessId: string,
+  userId: string,
+): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('upstream_connection')
+    .set({ person_id: null, organization_id: null })
+    .where('access_id', '=', accessId)
+    .where('person_id', '=', userId)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** Connections that ended in any way: disconnected, a person, membership or server removed, an access replaced. */
+export async function listEndedConnections(
+  db: Db,
+  now: EpochSeconds,
+  limit: number,
+): Promise<EndedConnection[]> {
+  const rows = await db
+    .selectFrom('upstream_connection')
+    .leftJoin('mcp_server', 'mcp_server.upstream_access_id', 'upstream_connection.access_id')
+    .leftJoin('mcp_server as place', 'place.id', 'upstream_connection.server_id')
+    .leftJoin('organization', (join) =>
+      join.on((on) =>
+        on(
+          'organization.id',
+          '=',
+          on.fn.coalesce('place.organization_id', 'upstream_connection.organization_id'),
+        ),
+      ),
+    )
+    .selectAll('upstream_connection')
+    .select(['place.name as server_name', 'organization.name as organization_name'])
+    .where((where) =>
+      where.or([
+        where('upstream_connection.person_id', 'is', null),
+        where('mcp_server.id', 'is', null),
+      ]),
+    )
+    .where('upstream_connection.next_attempt_at', '<=', now)
+    .limit(limit)
+    .execute();
+  return rows.map((row) => ({
+    id: row.id,
+    accessId: row.access_id,
+    serverId: row.server_id,
+    userId: row.subject,
+    organization: row.organization_name ?? undefined,
+    server: row.server_name ?? row.server_id,
+    sealedTokens: row.sealed_tokens,
+    attempts: row.attempts,
+  }));
+}
+
+/** @returns `true` for the one process that may make this attempt; the next attempt is due at `next` */
+export async function postponeEndedConnection(
+  db: Db,
+  { id, attempts }: { readonly id: string; readonly attempts: number },
+  next: EpochSeconds,
+): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('upstream_connection')
+    .set({ attempts: attempts + 1, next_attempt_at: next })
+    .where('id', '=', id)
+    .where('attempts', '=', attempts)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+export async function deleteEndedConnection(db: Db, id: string): Promise<void> {
+  await db.deleteFrom('upstream_connection').where('id', '=', id).execute();
+}
+
+function updateVersion(db: Db, { id, version }: ReadConnection) {
+  return db
+    .updateTable('upstream_connection')
+    .where('id', '=', id)
+    .where('version', '=', version)
+    .where('person_id', 'is not', null);
+}
+
+/** Connections of people to what their server still names. */
+function active(db: Db) {
+  return db
+    .selectFrom('upstream_connection')
+    .innerJoin('mcp_server', 'mcp_server.upstream_access_id', 'upstream_connection.access_id');
+}
+
+function readConnection(row: Selectable<Schema['upstream_connection']>): UpstreamConnection {
+  return {
+    id: row.id,
+    accessId: row.access_id,
+    serverId: row.server_id,
+    userId: row.subject,
+    organizationId: row.organization_id ?? '',
+    sealedTokens: row.sealed_tokens,
+    version: row.version,
+    createdAt: row.created_at,
+    renewedAt: row.renewed_at,
+    ...(row.failed_at !== null && { failedAt: row.failed_at }),
+  };
+}

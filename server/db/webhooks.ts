@@ -1,0 +1,394 @@
+import { sql, type ExpressionBuilder, type Selectable, type Updateable } from 'kysely';
+
+import type { EpochSeconds } from '#clock/clock';
+import { readAuditEvent, type StoredAuditEvent } from './audit.ts';
+import { readStrings } from './json-column.ts';
+import type { Schema } from './schema.ts';
+import { alone, quickTransaction, transaction, type Db } from './transaction.ts';
+
+// Webhooks of organizations, and what they have not been sent yet. There is no queue: the audit log keeps its order, and a
+// webhook's position in it says everything.
+
+/** Where an organization has its events sent as they happen, and how that goes. */
+export interface Webhook {
+  readonly id: string;
+  readonly organizationId: string;
+  readonly url: string;
+  /** Which are wanted: `key.create`, or `key.` for all that begin so. Empty for every event. */
+  readonly actions: readonly string[];
+  /** Sealed for `webhookSecretPurpose`. */
+  readonly sealedSecret: string;
+  /** The one before, by which messages are signed as well for a while. */
+  readonly earlierSecret: { readonly sealed: string; readonly until: EpochSeconds } | undefined;
+  /** How often the next event was sent in vain. */
+  readonly attempts: number;
+  readonly nextAttemptAt: EpochSeconds;
+  readonly failingSince: EpochSeconds | undefined;
+  readonly lastSuccessAt: EpochSeconds | undefined;
+  /** In words that go behind "it", without the path of the URL, which may be a secret. */
+  readonly lastFailure: { readonly at: EpochSeconds; readonly why: string } | undefined;
+  readonly disabled: { readonly at: EpochSeconds; readonly because: DisabledBecause } | undefined;
+  readonly createdAt: EpochSeconds;
+}
+
+/** A person disabled it, its receiver is gone (410), or deliveries failed for days. */
+export type DisabledBecause = 'asked' | 'gone' | 'failing';
+
+export type NewWebhook = Pick<
+  Webhook,
+  'id' | 'organizationId' | 'url' | 'actions' | 'sealedSecret' | 'createdAt'
+>;
+
+/** A change by a person; absent members keep their value. It also clears the record of failures. */
+export interface WebhookChange {
+  readonly url?: string;
+  readonly actions?: readonly string[];
+  readonly secret?: Pick<Webhook, 'sealedSecret' | 'earlierSecret'>;
+  readonly disabled?: NonNullable<Webhook['disabled']>;
+  /** Goes on behind the last event that it has, or begins with what happens from now on. */
+  readonly enabled?: 'where-it-stood' | 'from-now';
+}
+
+/** Where a webhook stood when it was looked at; a change of it since makes this another place. */
+export interface WebhookPosition {
+  readonly id: string;
+  readonly revision: number;
+  readonly position: number;
+}
+
+/** What a webhook is to be sent next. */
+export interface PendingEvent {
+  readonly webhook: Webhook;
+  readonly organization: string;
+  readonly place: WebhookPosition;
+  readonly event: StoredAuditEvent;
+  /** The position behind the event. */
+  readonly next: number;
+}
+
+/** Behind every event of the organization that was stored so far. */
+const newest = (organizationId: string) =>
+  sql<number>`coalesce((select audit_order.last from audit_order
+    join organization on organization.name = audit_order.organization
+    where organization.id = ${organizationId}), 0)`;
+
+/** The webhooks of an organization, the oldest first. */
+export async function listWebhooks(db: Db, organizationId: string): Promise<Webhook[]> {
+  const rows = await db
+    .selectFrom('webhook')
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .orderBy('created_at')
+    .orderBy('id')
+    .execute();
+  return rows.map(readWebhook);
+}
+
+export async function findWebhook(
+  db: Db,
+  organizationId: string,
+  id: string,
+): Promise<Webhook | undefined> {
+  const row = await db
+    .selectFrom('webhook')
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return row && readWebhook(row);
+}
+
+/**
+ * Adds a webhook, which gets what happens from now on.
+ *
+ * @returns `false` when the organization has `most` already
+ */
+export async function insertWebhook(
+  db: Db,
+  { id, organizationId, url, actions, sealedSecret, createdAt }: NewWebhook,
+  most: number,
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await alone(tx, `webhooks ${organizationId}`);
+    const { count } = await tx
+      .selectFrom('webhook')
+      .select((select) => select.fn.countAll<number>().as('count'))
+      .where('organization_id', '=', organizationId)
+      .executeTakeFirstOrThrow();
+    if (count >= most) return false;
+    await tx
+      .insertInto('webhook')
+      .values({
+        id,
+        organization_id: organizationId,
+        url,
+        actions: JSON.stringify(actions),
+        sealed_secret: sealedSecret,
+        created_at: createdAt,
+        position: newest(organizationId),
+      })
+      .execute();
+    return true;
+  });
+}
+
+/** @returns `false` when there is none */
+export async function updateWebhook(
+  db: Db,
+  organizationId: string,
+  id: string,
+  change: WebhookChange,
+): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('webhook')
+    .set(changedColumns(organizationId, change))
+    .set(({ eb }) => ({ revision: eb('revision', '+', 1) }))
+    .where('organization_id', '=', organizationId)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** @returns `false` when there is none */
+export async function deleteWebhook(db: Db, organizationId: string, id: string): Promise<boolean> {
+  const { numDeletedRows } = await db
+    .deleteFrom('webhook')
+    .where('organization_id', '=', organizationId)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return numDeletedRows === 1n;
+}
+
+/** Active webhooks with events behind their position, and when the next attempt is due. */
+export async function listPendingWebhooks(
+  db: Db,
+): Promise<{ readonly id: string; readonly nextAttemptAt: EpochSeconds }[]> {
+  const rows = await active(db)
+    .select(['webhook.id', 'webhook.next_attempt_at', 'webhook.claimed_until'])
+    .where((where) =>
+      where.exists(
+        where
+          .selectFrom('audit_event')
+          .select('audit_event.id')
+          .whereRef('audit_event.organization', '=', 'organization.name')
+          .whereRef('audit_event.sequence', '>', 'webhook.position'),
+      ),
+    )
+    .execute();
+  return rows.map(({ id, next_attempt_at: dueAt, claimed_until: claimedUntil }) => ({
+    id,
+    nextAttemptAt: Math.max(dueAt, claimedUntil),
+  }));
+}
+
+/**
+ * Claims the next event that a webhook wants, so that no other process sends it before `until`; events that it does not want are
+ * skipped. `undefined` when there is none, when it is disabled, and while another process has a claim.
+ */
+export async function claimPendingEvent(
+  db: Db,
+  id: string,
+  { now, until }: { readonly now: EpochSeconds; readonly until: EpochSeconds },
+): Promise<PendingEvent | undefined> {
+  const row = await active(db)
+    .selectAll('webhook')
+    .select('organization.name as organization')
+    .where('webhook.id', '=', id)
+    .executeTakeFirst();
+  if (!row || row.claimed_until > now) return undefined;
+  const webhook = readWebhook(row);
+  const { organization, position, revision } = row;
+  const place = { id, revision, position };
+  // In this order: a wanted event that is stored between the two queries is found, and not skipped.
+  const last = await lastSequence(db, organization, position);
+  if (last === undefined) return undefined;
+  const event = await firstWanted(db, organization, position, webhook.actions);
+  if (event) {
+    const next = event.sequence;
+    // A claim that is lost has the event sent again, which receivers expect.
+    const isClaimed = await quickTransaction(db, async (tx) => {
+      const { numUpdatedRows } = await updateAt(tx, place)
+        .set({ claimed_until: until })
+        .where('claimed_until', '<=', now)
+        .executeTakeFirst();
+      return numUpdatedRows === 1n;
+    });
+    if (!isClaimed) return undefined;
+    return { webhook, organization, place, event: readAuditEvent(event), next };
+  }
+  await move(db, place, last);
+  return undefined;
+}
+
+/** Gives a claim up without an attempt. */
+export async function releasePendingEvent(db: Db, place: WebhookPosition): Promise<void> {
+  await updateAt(db, place).set({ claimed_until: 0 }).execute();
+}
+
+/** The event was delivered. `false` when the webhook was changed, or moved by another process, meanwhile. */
+export async function markDelivered(
+  db: Db,
+  place: WebhookPosition,
+  next: number,
+  deliveredAt: EpochSeconds,
+): Promise<boolean> {
+  return move(db, place, next, {
+    claimed_until: 0,
+    attempts: 0,
+    next_attempt_at: 0,
+    failing_since: null,
+    last_success_at: deliveredAt,
+  });
+}
+
+/** The event was not delivered, and is tried again or never. `false` as for `markDelivered`. */
+export async function markUndelivered(
+  db: Db,
+  place: WebhookPosition,
+  {
+    at: failedAt,
+    why,
+    follows,
+  }: {
+    readonly at: EpochSeconds;
+    readonly why: string;
+    readonly follows:
+      | { readonly nextAttemptAt: EpochSeconds }
+      | { readonly disabled: DisabledBecause };
+  },
+): Promise<boolean> {
+  const { numUpdatedRows } = await updateAt(db, place)
+    .set({ claimed_until: 0, last_failure_at: failedAt, last_failure: why })
+    .set((set) => ({
+      attempts: set('attempts', '+', 1),
+      failing_since: set.fn.coalesce('failing_since', set.val(failedAt)),
+    }))
+    .set(
+      'disabled' in follows
+        ? { disabled_at: failedAt, disabled_because: follows.disabled }
+        : { next_attempt_at: follows.nextAttemptAt },
+    )
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+function active(db: Db) {
+  return db
+    .selectFrom('webhook')
+    .innerJoin('organization', 'organization.id', 'webhook.organization_id')
+    .where('webhook.disabled_at', 'is', null)
+    .where('organization.disabled_at', 'is', null);
+}
+
+function updateAt(db: Db, { id, revision, position }: WebhookPosition) {
+  return db
+    .updateTable('webhook')
+    .where('id', '=', id)
+    .where('revision', '=', revision)
+    .where('position', '=', position)
+    .where('disabled_at', 'is', null);
+}
+
+/** A move that is lost has an event sent again, which receivers expect. */
+async function move(
+  db: Db,
+  place: WebhookPosition,
+  position: number,
+  change: Updateable<Schema['webhook']> = {},
+): Promise<boolean> {
+  return quickTransaction(db, async (tx) => {
+    const query = updateAt(tx, place).set({ ...change, position });
+    return (await query.executeTakeFirst()).numUpdatedRows === 1n;
+  });
+}
+
+/** The sequence of an organization's last event behind a position. */
+async function lastSequence(
+  db: Db,
+  organization: string,
+  position: number,
+): Promise<number | undefined> {
+  const row = await db
+    .selectFrom('audit_event')
+    .select(({ fn }) => fn.max('sequence').as('last'))
+    .where('organization', '=', organization)
+    .where('sequence', '>', position)
+    .executeTakeFirst();
+  return row?.last ?? undefined;
+}
+
+function firstWanted(db: Db, organization: string, position: number, actions: readonly string[]) {
+  return db
+    .selectFrom('audit_event')
+    .selectAll()
+    .where('organization', '=', organization)
+    .where('sequence', '>', position)
+    .where((where) => (actions.length === 0 ? where.val(true) : wanted(where, actions)))
+    .orderBy('sequence')
+    .limit(1)
+    .executeTakeFirst();
+}
+
+/** Whether an event is one of these: an action by its name, or by what it begins with, up to its dot. */
+function wanted(where: ExpressionBuilder<Schema, 'audit_event'>, actions: readonly string[]) {
+  return where.or(
+    actions.map((action) =>
+      action.endsWith('.')
+        ? where.and([
+            where('action', '>=', action),
+            // The character behind a dot.
+            where('action', '<', `${action.slice(0, -1)}/`),
+          ])
+        : where('action', '=', action),
+    ),
+  );
+}
+
+function changedColumns(
+  organizationId: string,
+  { url, actions, secret, disabled, enabled }: WebhookChange,
+) {
+  return {
+    attempts: 0,
+    next_attempt_at: 0,
+    claimed_until: 0,
+    failing_since: null,
+    ...(url !== undefined && { url }),
+    ...(actions && { actions: JSON.stringify(actions) }),
+    ...(secret && {
+      sealed_secret: secret.sealedSecret,
+      sealed_earlier_secret: secret.earlierSecret?.sealed ?? null,
+      earlier_until: secret.earlierSecret?.until ?? null,
+    }),
+    ...(disabled && { disabled_at: disabled.at, disabled_because: disabled.because }),
+    ...(enabled && { disabled_at: null, disabled_because: null }),
+    ...(enabled === 'from-now' && { position: newest(organizationId) }),
+  };
+}
+
+function readWebhook(row: Selectable<Schema['webhook']>): Webhook {
+  const { sealed_earlier_secret: sealed, earlier_until: until } = row;
+  const { last_failure: why, last_failure_at: failedAt } = row;
+  return {
+    id: row.id,
+    organizationId: row.organization_id,
+    url: row.url,
+    actions: readStrings(row.actions),
+    sealedSecret: row.sealed_secret,
+    earlierSecret: sealed === null ? undefined : { sealed, until: until ?? 0 },
+    attempts: row.attempts,
+    nextAttemptAt: row.next_attempt_at,
+    failingSince: row.failing_since ?? undefined,
+    lastSuccessAt: row.last_success_at ?? undefined,
+    lastFailure: why === null || failedAt === null ? undefined : { at: failedAt, why },
+    disabled:
+      row.disabled_at === null
+        ? undefined
+        : { at: row.disabled_at, because: readBecause(row.disabled_because) },
+    createdAt: row.created_at,
+  };
+}
+
+function readBecause(column: string | null): DisabledBecause {
+  return column === 'gone' || column === 'failing' ? column : 'asked';
+}

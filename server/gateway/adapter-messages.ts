@@ -1,0 +1,211 @@
+import { modernHeaders, traceHeaders } from 'latchkey-mcp/headers';
+import { changedObject } from 'latchkey-mcp/json-edit';
+import { type Message, messageOf, readMessage, valueAt } from 'latchkey-mcp/message';
+import { type ClientDescription, metaOf, modernVersion } from 'latchkey-mcp/translation';
+import { discardAnswer, eventsIn, wholeBody } from './answers.ts';
+import { orSilence } from './live-stream.ts';
+import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+
+const json = 'application/json';
+const eventStream = 'text/event-stream';
+
+/** Whether an answer carries messages, rather than an HTTP error. */
+export function carriesMessages({ status, mediaType }: UpstreamAnswer): boolean {
+  if (mediaType === json) return status === 200 || status === 400 || status === 404;
+  return status === 200 && mediaType === eventStream;
+}
+
+/** The messages of an answer as they arrive. Anything that is not a message is dropped. */
+export async function* messagesOf({ mediaType, body }: UpstreamAnswer): AsyncGenerator<Message> {
+  if (mediaType !== eventStream) {
+    const message = readMessage(await wholeBody(body));
+    if (message) yield message;
+    return;
+  }
+  for await (const { data } of eventsIn(body)) {
+    // Copied, because later chunks overwrite these bytes.
+    const message = data.length > 0 ? readMessage(Buffer.from(data)) : undefined;
+    if (message) yield message;
+  }
+}
+
+const keepAliveMs = 15_000;
+const keepAlive = Buffer.from(': keepalive\n\n');
+
+type Next = Awaited<ReturnType<AsyncGenerator<Message>['next']>>;
+
+/** Wraps a message of ours as a JSON answer. */
+export function jsonOf({ body }: Message, status = 200): UpstreamAnswer {
+  return { ...emptyHead, status, mediaType: 'application/json', body };
+}
+
+/** The answer to a message that needs none. */
+export function emptyAnswer(status = 202): UpstreamAnswer {
+  return { ...emptyHead, status };
+}
+
+/**
+ * Messages of ours as an upstream's answer: JSON if the first one is the response, with the status from `statusOf`;
+ * otherwise an event stream of all messages as they come.
+ */
+export async function answerOf(
+  messages: AsyncGenerator<Message>,
+  statusOf: (response: Message) => number = () => 200,
+): Promise<UpstreamAnswer> {
+  const first = await messages.next();
+  if (!first.done && first.value.envelope.kind === 'response') {
+    await messages.return(undefined);
+    return jsonOf(first.value, statusOf(first.value));
+  }
+  return streamOf(messages, first);
+}
+
+/** The same, always as an event stream, with comments that keep the connection alive. */
+export function streamOf(messages: AsyncGenerator<Message>, first?: Next): UpstreamAnswer {
+  return {
+    ...emptyHead,
+    status: 200,
+    mediaType: 'text/event-stream',
+    body: events(messages, first),
+  };
+}
+
+async function* events(
+  messages: AsyncGenerator<Message>,
+  first: Next | undefined,
+): AsyncGenerator<Uint8Array> {
+  let coming: Promise<Next> = first ? Promise.resolve(first) : messages.next();
+  try {
+    for (;;) {
+      const next = await orSilence(coming, keepAliveMs);
+      if (next === undefined) yield keepAlive;
+      else if (next.done) return;
+      else {
+        coming = messages.next();
+        // The failure is handled when the promise is awaited, and may be ignored if it never is.
+        coming.catch(() => undefined);
+        yield Buffer.concat([Buffer.from('event: message\ndata: '), line(next.value), eventEnd]);
+      }
+    }
+  } finally {
+    void messages.return(undefined).catch(() => undefined);
+  }
+}
+
+const eventEnd = Buffer.from('\n\n');
+
+/** A message on one line. Line breaks outside JSON strings have no meaning. */
+function line({ body }: Message): Buffer {
+  if (!body.includes(0x0a) && !body.includes(0x0d)) return body;
+  return Buffer.from(body.toString('utf8').replaceAll(/[\r\n]+/g, ' '));
+}
+
+const emptyHead: UpstreamAnswer = {
+  status: 200,
+  mediaType: '',
+  sessionId: undefined,
+  retryAfterSeconds: undefined,
+  body: new Uint8Array(),
+};
+
+const maxWaiting = 1000;
+
+/**
+ * A queue of messages for one reader. Writers never wait; notifications are dropped while the reader is a thousand
+ * messages behind.
+ */
+export class Inbox {
+  readonly #waiting: Message[] = [];
+  #isOver = false;
+  #failure: unknown;
+  #news = Promise.withResolvers<void>();
+
+  push(message: Message): void {
+    const isTold = message.envelope.kind === 'notification';
+    if (this.#isOver || (isTold && this.#waiting.length >= maxWaiting)) return;
+    this.#waiting.push(message);
+    this.#wake();
+  }
+
+  /** Nothing more follows. The reader gets `failure` after the queued messages. */
+  end(failure?: unknown): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#failure = failure;
+    this.#wake();
+  }
+
+  /** The next message; `undefined` at the end. */
+  async next(): Promise<Message | undefined> {
+    for (;;) {
+      const message = this.#waiting.shift();
+      if (message) return message;
+      if (this.#failure !== undefined) throw this.#failure;
+      if (this.#isOver) return undefined;
+      await this.#news.promise;
+    }
+  }
+
+  #wake(): void {
+    this.#news.resolve();
+    this.#news = Promise.withResolvers();
+  }
+}
+
+const timeoutMs = 30_000;
+
+/** The client description when the gateway makes requests of its own. */
+export const gatewayClient: ClientDescription = {
+  capabilities: '{}',
+  clientInfo: JSON.stringify({ name: 'latchkey-server', version: '1' }),
+  logLevel: undefined,
+};
+
+/**
+ * The upstream's answer to `server/discover`: the response if it speaks our modern revision; `refused` if it does not
+ * know the method; `unclear` if it is busy or wants something else first.
+ */
+export type Discovered =
+  | { readonly outcome: 'modern'; readonly answer: Message }
+  | { readonly outcome: 'refused' | 'unclear' };
+
+/**
+ * MCP 2026-07-28 server/discover
+ *
+ * @throws {UpstreamError} if the request fails
+ */
+export async function discover(
+  upstream: Upstream,
+  client: ClientDescription = gatewayClient,
+  signal: AbortSignal = AbortSignal.timeout(timeoutMs),
+): Promise<Discovered> {
+  const nothing = Buffer.alloc(0);
+  const meta = changedObject(nothing, undefined, metaOf(client));
+  const request = messageOf(
+    `{"jsonrpc":"2.0","id":"discover","method":"server/discover","params":{"_meta":${meta}}}`,
+  );
+  const answer = await upstream.send(modernPost(request, signal));
+  if (!carriesMessages(answer)) {
+    await discardAnswer(answer);
+    const { status } = answer;
+    const isUnclear = status === 401 || status === 403 || status === 429 || status >= 500;
+    return { outcome: isUnclear ? 'unclear' : 'refused' };
+  }
+  for await (const message of messagesOf(answer)) {
+    if (message.envelope.kind !== 'response') continue;
+    const versions = valueAt(message, 'result', 'supportedVersions');
+    const isModern = Array.isArray(versions) && versions.includes(modernVersion);
+    return isModern ? { outcome: 'modern', answer: message } : { outcome: 'refused' };
+  }
+  return { outcome: 'refused' };
+}
+
+/** The POST that carries a modern message; `callers` are the headers of the request that caused it. */
+export function modernPost(
+  { body, envelope }: Message,
+  signal: AbortSignal,
+  callers: UpstreamRequest['headers'] = {},
+): UpstreamRequest {
+  const headers = { ...modernHeaders(envelope), ...traceHeaders(callers) };
+  return { method: 'POST', headers, body, signal };
+}

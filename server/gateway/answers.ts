@@ -1,0 +1,208 @@
+import { scanMessage } from 'latchkey-mcp/message';
+import { type SseEvent, SseEventTooLarge, SseEvents } from 'latchkey-mcp/sse';
+import type { Awaitable } from './awaitable.ts';
+import { answerBrokeOff, GatewayRefusal } from './gateway-refusal.ts';
+import {
+  type Upstream,
+  type UpstreamAnswer,
+  UpstreamError,
+  UpstreamRefusal,
+  type UpstreamRequest,
+} from './upstream.ts';
+
+/** @throws {GatewayRefusal} the upstream's absence, in the gateway's words. */
+export async function send(upstream: Upstream, request: UpstreamRequest): Promise<UpstreamAnswer> {
+  return sent(upstream, request, (answer) => answer);
+}
+
+/** The same, and what `step` makes of the answer. */
+export function sent<Next>(
+  upstream: Upstream,
+  request: UpstreamRequest,
+  step: (answer: UpstreamAnswer) => Awaitable<Next>,
+): Promise<Next> {
+  let sending: Promise<UpstreamAnswer>;
+  try {
+    sending = upstream.send(request);
+  } catch (cause) {
+    return throwAbsence(cause);
+  }
+  return sending.then(step, throwAbsence);
+}
+
+function throwAbsence(cause: unknown): never {
+  const late = { detail: 'it did not answer in time', cause };
+  if (cause instanceof DOMException && cause.name === 'TimeoutError') {
+    throw new GatewayRefusal('upstream_failed', late);
+  }
+  if (cause instanceof UpstreamRefusal) throw accessRefusal(cause);
+  if (!(cause instanceof UpstreamError)) throw cause;
+  switch (cause.code) {
+    case 'unreachable':
+      throw new GatewayRefusal('upstream_unreachable', { cause });
+    case 'timeout':
+      throw new GatewayRefusal('upstream_failed', late);
+    case 'broken':
+      throw answerBrokeOff(cause);
+    case 'encoded':
+      throw new GatewayRefusal('upstream_failed', {
+        detail: 'it answered in a content coding that it was told not to use',
+        cause,
+      });
+    case 'offline':
+      throw new GatewayRefusal('agent_offline', { cause });
+  }
+}
+
+/** Why an upstream that wants credentials of its own got none, or took none. */
+function accessRefusal(cause: UpstreamRefusal): GatewayRefusal {
+  const { code, page } = cause;
+  switch (code) {
+    case 'not_connected':
+      return new GatewayRefusal('not_connected', { page, cause });
+    case 'no_person':
+      return new GatewayRefusal('no_person', { cause });
+    case 'scope_missing':
+      return new GatewayRefusal('upstream_scope', { page, cause });
+    case 'token_refused':
+    case 'no_token':
+      return new GatewayRefusal('upstream_token', { page, cause });
+  }
+}
+
+/** Why an answer that cannot be relayed is none. */
+export function failure({ status, mediaType, retryAfterSeconds }: UpstreamAnswer): GatewayRefusal {
+  const retry = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
+  if (status === 429 || status === 503) return new GatewayRefusal('upstream_busy', retry);
+  const detail =
+    status === 401 || status === 403
+      ? `it refuses this gateway (HTTP ${status})`
+      : `it answered HTTP ${status}${mediaType && ` with ${mediaType.slice(0, 60)}`}`;
+  return new GatewayRefusal('upstream_failed', { detail, ...retry });
+}
+
+/** Reads a body to its end, so that its connection can be used again; a long one is cut off. */
+export async function discard(body: UpstreamAnswer['body']): Promise<void> {
+  if (body instanceof Uint8Array) return;
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > 64 * 1024) return;
+  }
+}
+
+const maxEventBytes = 64 * 1024 * 1024;
+
+/** A body as an upstream gives it: whole, or as it comes. */
+type Body = UpstreamAnswer['body'];
+
+/** The events of a body as they come, each of up to `maxBytes`. */
+export async function* eventsIn(body: Body, maxBytes = maxEventBytes): AsyncGenerator<SseEvent> {
+  const splitter = new SseEvents({ maxBytes });
+  try {
+    if (body instanceof Uint8Array) return yield* splitter.push(body);
+    for await (const chunk of body) yield* splitter.push(chunk);
+  } catch (cause) {
+    throw unfinished(cause);
+  }
+}
+
+/** What stands for an answer that could not be read to its end; what we ended ourselves is no fault. */
+export function unfinished(cause: unknown): Error {
+  if (cause instanceof SseEventTooLarge) {
+    return new GatewayRefusal('upstream_failed', { detail: 'its answer is too large', cause });
+  }
+  const isOurs = cause instanceof GatewayRefusal;
+  if (isOurs || (cause instanceof Error && cause.name === 'AbortError')) return cause;
+  return answerBrokeOff(cause);
+}
+
+/**
+ * The one response in a stream of messages, for a caller who takes JSON only; notifications on the
+ * way to it are dropped.
+ *
+ * @throws {GatewayRefusal} `upstream_failed` when the stream ends without it, or holds too large an event.
+ */
+export async function responseIn(body: Body): Promise<Uint8Array> {
+  for await (const { data } of eventsIn(body)) {
+    const scan = scanMessage(data);
+    if (scan.outcome === 'message' && scan.envelope.kind === 'response') return data;
+  }
+  throw new GatewayRefusal('upstream_failed', { detail: 'its answer ended before the result' });
+}
+
+/**
+ * All of a body, up to `maxBytes`.
+ *
+ * @throws {GatewayRefusal} `upstream_failed`
+ */
+export async function wholeBody(body: Body, maxBytes = maxEventBytes): Promise<Buffer> {
+  if (body instanceof Uint8Array) {
+    if (body.length > maxBytes) throw unfinished(new SseEventTooLarge(maxBytes));
+    return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  }
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of body) {
+      bytes += chunk.length;
+      if (bytes > maxBytes) throw new SseEventTooLarge(maxBytes);
+      chunks.push(chunk);
+    }
+  } catch (cause) {
+    throw unfinished(cause);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** What came of a body that is too long to be read whole, and the rest of it. */
+export interface LongBody {
+  readonly held: readonly Uint8Array[];
+  readonly rest: AsyncIterator<Uint8Array>;
+}
+
+/**
+ * All of a body of up to `maxBytes`, or the beginning of a longer one.
+ *
+ * @throws {GatewayRefusal} `upstream_failed`
+ */
+export async function bodyWithin(body: Body, maxBytes: number): Promise<Buffer | LongBody> {
+  if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const rest = body[Symbol.asyncIterator]();
+  const held: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    while (bytes <= maxBytes) {
+      const { done, value } = await rest.next();
+      if (done) return Buffer.concat(held);
+      held.push(value);
+      bytes += value.length;
+    }
+  } catch (cause) {
+    throw unfinished(cause);
+  }
+  return { held, rest };
+}
+
+const timeoutMs = 2000;
+
+/**
+ * Ends a session at an upstream because it is no longer used; `headers` name the session.
+ *
+ * MCP 2025-11-25 transports, "Session Management"
+ *
+ * @throws {UpstreamError} if the upstream cannot be reached
+ */
+export async function endUpstreamSession(
+  upstream: Upstream,
+  headers: Readonly<Record<string, string>>,
+): Promise<void> {
+  const signal = AbortSignal.timeout(timeoutMs);
+  const { body } = await upstream.send({ method: 'DELETE', headers, signal });
+  await discard(body);
+}
+
+/** Reads and discards the rest of an answer. It does not matter if it breaks off. */
+export async function discardAnswer({ body }: UpstreamAnswer): Promise<void> {
+  await discard(body).catch(() => undefined);
+}

@@ -1,0 +1,109 @@
+import { z } from 'zod';
+
+import { type Scope, allScopes } from '#oauth/scopes';
+import { mirroredMember } from 'latchkey-mcp/headers';
+import type { Envelope } from 'latchkey-mcp/message';
+import type { Admission } from './admission.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+
+/**
+ * Refuses what the caller's scopes do not cover, and what an upstream could read as another request than the one that
+ * was checked. Only the body decides.
+ *
+ * @throws {GatewayRefusal} `unknown_method`, `insufficient_scope`, `unknown_tool`, `bad_params`, `not_a_message`
+ */
+export function authorize(envelope: Envelope, body: Buffer, { scopes, server }: Admission): void {
+  const { method = '', name, params } = envelope;
+  const needed = methodScope(method);
+  if (needed === undefined) throw new GatewayRefusal('unknown_method', { detail: method });
+  require(needed === 'any' ? [] : [needed], scopes);
+  checkId(envelope);
+  checkParams(envelope, body);
+  if (method === 'subscriptions/listen') {
+    require(listenedScopes(params && body.subarray(params.start, params.end)), scopes);
+  }
+  const { hiddenTools, withheldTools } = server;
+  const isClosed = (tool: string) => hiddenTools.includes(tool) || withheldTools.includes(tool);
+  if (method === 'tools/call' && name !== undefined && isClosed(name)) {
+    throw new GatewayRefusal('unknown_tool', { detail: name });
+  }
+}
+
+function require(needed: readonly Scope[], granted: readonly Scope[]): void {
+  if (needed.every((scope) => granted.includes(scope))) return;
+  const union = allScopes.filter((scope) => granted.includes(scope) || needed.includes(scope));
+  throw new GatewayRefusal('insufficient_scope', { scopes: union, detail: needed.join(' ') });
+}
+
+/** A request without an id gets no response, but an upstream may still execute it. MCP basic, "Notifications" */
+function checkId({ kind, method = '' }: Envelope): void {
+  if (kind !== 'notification' || method.startsWith('notifications/')) return;
+  throw new GatewayRefusal('not_a_message', { detail: `${method} is a request and needs an id` });
+}
+
+/**
+ * Members that decisions depend on must have the type that they are compared as: an upstream that looks a tool up by
+ * `["drop"]` would find the one called `drop`.
+ */
+function checkParams(envelope: Envelope, body: Buffer): void {
+  const { method, params, notAString } = envelope;
+  if (params && body[params.start] !== 0x7b) throw badParams('params must be an object');
+  if (notAString) throw badParams(`params.${notAString} must be a string`);
+  const needed = mirroredMember(method);
+  if (needed && envelope[needed] === undefined) throw badParams(`params.${needed} is missing`);
+}
+
+function badParams(detail: string): GatewayRefusal {
+  return new GatewayRefusal('bad_params', { detail });
+}
+
+const kindScopes: Readonly<Record<string, Scope>> = {
+  toolsListChanged: 'mcp:tools:read',
+  promptsListChanged: 'mcp:resources:read',
+  resourcesListChanged: 'mcp:resources:read',
+  resourceSubscriptions: 'mcp:resources:read',
+};
+
+const listenSchema = z.object({ notifications: z.record(z.string(), z.unknown()).optional() });
+
+/** The scopes for the kinds of notification that a `subscriptions/listen` asks for. MCP 2026-07-28 */
+function listenedScopes(params: Buffer | undefined): Scope[] {
+  const read = listenSchema.safeParse(JSON.parse(params?.toString('utf8') ?? '{}'));
+  if (!read.success) {
+    throw badParams('params.notifications must be an object');
+  }
+  return Object.keys(read.data.notifications ?? {}).map((kind) => {
+    const scope = Object.hasOwn(kindScopes, kind) ? kindScopes[kind] : undefined;
+    if (scope) return scope;
+    throw badParams(`notifications.${kind.slice(0, 40)} is not known here`);
+  });
+}
+
+const byMethod: Readonly<Record<string, Scope | 'any'>> = {
+  initialize: 'any',
+  ping: 'any',
+  'server/discover': 'any',
+  'logging/setLevel': 'any',
+  'subscriptions/listen': 'any',
+  'tools/list': 'mcp:tools:read',
+  'tools/call': 'mcp:tools:execute',
+  'completion/complete': 'mcp:resources:read',
+};
+
+const byPrefix: ReadonlyArray<readonly [string, Scope | 'any']> = [
+  ['notifications/', 'any'],
+  ['tasks/', 'mcp:tools:execute'],
+  ['resources/', 'mcp:resources:read'],
+  ['prompts/', 'mcp:resources:read'],
+  ['skills/', 'mcp:resources:read'],
+];
+
+// Upstreams see one client for all callers, so the list would contain everyone's tasks.
+const never: ReadonlySet<string> = new Set(['tasks/list']);
+
+/** The scope that a JSON-RPC method requires; `undefined` for a method that is never forwarded. */
+export function methodScope(method: string): Scope | 'any' | undefined {
+  if (never.has(method)) return undefined;
+  if (Object.hasOwn(byMethod, method)) return byMethod[method];
+  return byPrefix.find(([prefix]) => method.startsWith(prefix))?.[1];
+}

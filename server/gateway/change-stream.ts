@@ -1,0 +1,176 @@
+import { setTimeout as pause } from 'node:timers/promises';
+
+import { changedObject } from 'latchkey-mcp/json-edit';
+import { type Message, messageOf, objectAt, spanAt } from 'latchkey-mcp/message';
+import { type Changes, allChanged, changesIn, filterOf } from 'latchkey-mcp/subscriptions';
+import { type ClientDescription, modernRequest, subscriptionId } from 'latchkey-mcp/translation';
+import { Inbox, carriesMessages, messagesOf, modernPost } from './adapter-messages.ts';
+import type { Upstream } from './upstream.ts';
+
+const maxUris = 1000;
+const firstRetryMs = 1000;
+const longestRetryMs = 30_000;
+const acknowledgement = 'notifications/subscriptions/acknowledged';
+
+/** A listener and its request. */
+interface Reader {
+  readonly inbox: Inbox;
+  readonly upstream: Upstream;
+  readonly signal: AbortSignal;
+}
+
+interface Leg {
+  readonly cut: AbortController;
+  /** What the upstream accepts; `undefined` if it refuses. */
+  readonly honoured: PromiseWithResolvers<Changes | undefined>;
+}
+
+/**
+ * One `subscriptions/listen` at a modern upstream for all notifications that a legacy caller receives: lists, and the
+ * resources it subscribed to. When the subscription changes, a second stream is opened, and the first ends only once
+ * the second is acknowledged, so that nothing is lost. A broken stream is reopened, and everything it covers is
+ * reported as changed.
+ *
+ * MCP 2026-07-28 subscriptions
+ */
+export class ChangeStream {
+  readonly #client: () => ClientDescription;
+  readonly #uris = new Set<string>();
+  #lists: readonly string[] = [];
+  #reader: Reader | undefined;
+  #current: Leg | undefined;
+  #count = 0;
+
+  constructor(client: () => ClientDescription) {
+    this.#client = client;
+  }
+
+  /**
+   * Notifications until `signal` aborts. A new reader replaces this one. `lists` are those the caller may be told
+   * about.
+   */
+  async *follow(
+    lists: readonly string[],
+    { upstream, signal }: Pick<Reader, 'upstream' | 'signal'>,
+  ): AsyncGenerator<Message> {
+    const reader = { inbox: new Inbox(), upstream, signal };
+    this.#reader?.inbox.end();
+    this.#reader = reader;
+    this.#lists = lists;
+    const stop = () => this.#left(reader);
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    this.#open();
+    try {
+      for (let next = await reader.inbox.next(); next; next = await reader.inbox.next()) yield next;
+    } finally {
+      signal.removeEventListener('abort', stop);
+      stop();
+    }
+  }
+
+  /** `false` if the upstream does not report changes of that resource. */
+  async subscribe(uri: string): Promise<boolean> {
+    if (this.#uris.size >= maxUris) return false;
+    this.#uris.add(uri);
+    const leg = this.#open();
+    // Without a listener there is no one to notify; the stream is opened when the caller listens.
+    if (!leg) return true;
+    const honoured = await leg.honoured.promise;
+    if (honoured?.uris.includes(uri)) return true;
+    this.#uris.delete(uri);
+    return false;
+  }
+
+  unsubscribe(uri: string): void {
+    if (this.#uris.delete(uri)) this.#open();
+  }
+
+  close(): void {
+    this.#reader?.inbox.end();
+    this.#reader = undefined;
+    this.#open();
+  }
+
+  #left(reader: object): void {
+    if (this.#reader !== reader) return;
+    this.#reader.inbox.end();
+    this.#reader = undefined;
+    this.#current?.cut.abort();
+    this.#current = undefined;
+  }
+
+  /** Opens a stream for the current subscription, which replaces the previous one. */
+  #open(attempt = 0): Leg | undefined {
+    const before = this.#current;
+    const wanted = { lists: this.#lists, uris: [...this.#uris] };
+    const reader = this.#reader;
+    if (!reader || wanted.lists.length + wanted.uris.length === 0) {
+      before?.cut.abort();
+      this.#current = undefined;
+      return undefined;
+    }
+    const leg = {
+      cut: new AbortController(),
+      honoured: Promise.withResolvers<Changes | undefined>(),
+    };
+    this.#current = leg;
+    void this.#run(leg, wanted, { upstream: reader.upstream, before, attempt });
+    return leg;
+  }
+
+  async #run(
+    leg: Leg,
+    wanted: Changes,
+    { upstream, before, attempt }: { upstream: Upstream; before: Leg | undefined; attempt: number },
+  ): Promise<void> {
+    let honoured: Changes | undefined;
+    let isRefused = false;
+    try {
+      const answer = await upstream.send(modernPost(this.#request(wanted), leg.cut.signal));
+      isRefused = !carriesMessages(answer);
+      for await (const message of isRefused ? [] : messagesOf(answer)) {
+        if (message.envelope.kind === 'response') isRefused = !honoured;
+        else if (message.envelope.method === acknowledgement) {
+          honoured = changesIn(objectAt(message, 'params', 'notifications'));
+          before?.cut.abort();
+          leg.honoured.resolve(honoured);
+          if (attempt > 0) allChanged(honoured).forEach((changed) => this.#tell(changed));
+        } else if (message.envelope.kind === 'notification')
+          this.#tell(withoutSubscription(message));
+      }
+    } catch {
+      // It broke off. It is reopened below if the caller still listens.
+    }
+    leg.honoured.resolve(undefined);
+    before?.cut.abort();
+    const { signal } = this.#reader ?? {};
+    if (this.#current !== leg || !signal || isRefused) return;
+    const tries = honoured ? 1 : attempt + 1;
+    const waitMs = Math.min(firstRetryMs * 2 ** (tries - 1), longestRetryMs);
+    await pause(waitMs, undefined, { signal, ref: false }).catch(() => undefined);
+    if (this.#current === leg && this.#reader) this.#open(tries);
+  }
+
+  #tell(message: Message): void {
+    this.#reader?.inbox.push(message);
+  }
+
+  #request(wanted: Changes): Message {
+    this.#count += 1;
+    const params = JSON.stringify({ notifications: filterOf(wanted) });
+    const text = `{"jsonrpc":"2.0","id":"listens-${this.#count}","method":"subscriptions/listen","params":${params}}`;
+    return modernRequest(messageOf(text), this.#client());
+  }
+}
+
+function withoutSubscription(message: Message): Message {
+  const { body, envelope } = message;
+  const meta = spanAt(message, 'params', '_meta');
+  if (!meta) return message;
+  const _meta = changedObject(body, meta, { [subscriptionId]: undefined });
+  const params = changedObject(body, envelope.params, {
+    _meta: _meta === '{}' ? undefined : _meta,
+  });
+  return messageOf(changedObject(body, envelope.root, { params }));
+}

@@ -1,0 +1,228 @@
+import type { ServerRecord } from '#db/servers';
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { type Era, legacyHeaders } from 'latchkey-mcp/headers';
+import { type Message, readMessage, stringAt } from 'latchkey-mcp/message';
+import { modernVersion } from 'latchkey-mcp/translation';
+import { discover } from './adapter-messages.ts';
+import { discardAnswer, endUpstreamSession, wholeBody } from './answers.ts';
+import { LegacyAdapter } from './legacy-adapter.ts';
+import { ModernAdapter } from './modern-adapter.ts';
+import type { AdaptedCall } from './request.ts';
+import { upstreamLocation } from '#upstreams/drivers';
+import type { UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+
+const maxInitializeBytes = 64 * 1024;
+
+/** Statuses with which an upstream refuses what it does not know. */
+const unknown: ReadonlySet<number> = new Set([400, 404, 405, 406, 415]);
+
+/**
+ * Upstreams for callers of either era. An upstream that speaks the caller's era gets the caller's own bytes;
+ * for one that refuses it, requests and answers are translated. Which era an upstream speaks is detected once:
+ * by the handshake of a legacy caller, or with `server/discover` for a modern one.
+ *
+ * MCP 2026-07-28 versioning
+ */
+export class EraAdapters {
+  readonly #known: KnownEras;
+  readonly #modern: ModernAdapter;
+  readonly #legacy = new LegacyAdapter();
+  /** Being asked just now, by owner: what comes of it is theirs, as an account that is not connected. */
+  readonly #asking = new Map<string, Promise<Spoken | undefined>>();
+
+  constructor(clock: Clock) {
+    this.#known = new KnownEras(clock);
+    this.#modern = new ModernAdapter(clock);
+  }
+
+  /** Sends a request of a caller of `era` to the upstream of its call, translated where the upstream speaks the other. */
+  send(era: Era, request: UpstreamRequest, call: AdaptedCall): Promise<UpstreamAnswer> {
+    return era === 'modern' ? this.#sendModern(request, call) : this.#sendLegacy(request, call);
+  }
+
+  keeps(owner: string): boolean {
+    return this.#modern.keeps(owner);
+  }
+
+  endOf(owner: string): void {
+    this.#modern.endOf(owner);
+  }
+
+  async close(): Promise<void> {
+    this.#legacy.close();
+    await this.#modern.close();
+  }
+
+  #sendModern(request: UpstreamRequest, call: AdaptedCall): Promise<UpstreamAnswer> {
+    const { server } = call.admission;
+    const sendAs = (spoken: Spoken | undefined) =>
+      spoken === 'legacy'
+        ? this.#translated(request, call)
+        : call.upstream.send(request).then((answer) => {
+            const isDoubtful = unknown.has(answer.status) && this.#known.mayDoubt(server);
+            return isDoubtful ? this.#doubted(answer, request, call) : answer;
+          });
+    const known = this.#known.spoken(server);
+    return known ? sendAs(known) : this.#ask(call).then(sendAs);
+  }
+
+  async #doubted(
+    answer: UpstreamAnswer,
+    request: UpstreamRequest,
+    call: AdaptedCall,
+  ): Promise<UpstreamAnswer> {
+    if ((await this.#ask(call)) !== 'legacy') return answer;
+    // Since it was asked last the upstream has become one of the older era, and refused this request.
+    await discardAnswer(answer);
+    return this.#translated(request, call);
+  }
+
+  async #translated(request: UpstreamRequest, call: AdaptedCall): Promise<UpstreamAnswer> {
+    const answer = await this.#modern.send(request, call);
+    if (answer) return answer;
+    this.#known.learn(call.admission.server, { spoken: 'neither' });
+    return call.upstream.send(request);
+  }
+
+  /** What the upstream speaks; `undefined` when it cannot say now. An owner asks once, however many of their calls wait. */
+  async #ask({ upstream, owner, admission: { server } }: AdaptedCall): Promise<Spoken | undefined> {
+    const asked = this.#asking.get(owner);
+    if (asked) return asked;
+    const asking = discover(upstream).then(({ outcome }): Spoken | undefined => {
+      if (outcome === 'unclear') return undefined;
+      const spoken = outcome === 'modern' ? 'modern' : 'legacy';
+      this.#known.learn(server, { spoken });
+      return spoken;
+    });
+    this.#asking.set(owner, asking);
+    try {
+      return await asking;
+    } finally {
+      this.#asking.delete(owner);
+    }
+  }
+
+  #sendLegacy(request: UpstreamRequest, call: AdaptedCall): Promise<UpstreamAnswer> {
+    const { upstream } = call;
+    const sessionId = request.headers['mcp-session-id'];
+    if (this.#legacy.holds(sessionId)) return this.#legacy.send(request, call);
+    const initialize = sessionId === undefined ? initializeIn(request) : undefined;
+    return initialize ? this.#initialize(request, initialize, call) : upstream.send(request);
+  }
+
+  async #initialize(
+    request: UpstreamRequest,
+    initialize: Message,
+    call: AdaptedCall,
+  ): Promise<UpstreamAnswer> {
+    const { upstream, admission } = call;
+    const { server } = admission;
+    const { signal } = request;
+    const opened = async () => {
+      const answer = await this.#legacy.initialize(initialize, call, signal);
+      if (answer) this.#known.learn(server, { isModernOnly: true, spoken: 'modern' });
+      else this.#known.forget(server);
+      return answer;
+    };
+    const wasModernOnly = this.#known.isModernOnly(server);
+    const known = wasModernOnly ? await opened() : undefined;
+    if (known) return known;
+    const answer = await whole(await upstream.send(request));
+    if (!refuses(answer) || wasModernOnly) return answer;
+    const translated = await opened();
+    if (translated && answer.sessionId !== undefined) {
+      const headers = legacyHeaders({}, answer.sessionId);
+      await endUpstreamSession(upstream, headers).catch(() => undefined);
+    }
+    return translated ?? answer;
+  }
+}
+
+function initializeIn({ method, body }: UpstreamRequest): Message | undefined {
+  if (method !== 'POST' || !body || body.length > maxInitializeBytes) return undefined;
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const message = bytes.includes('"initialize"') ? readMessage(bytes) : undefined;
+  return message?.envelope.method === 'initialize' ? message : undefined;
+}
+
+/** The same answer, its JSON read to its end. */
+async function whole(answer: UpstreamAnswer): Promise<UpstreamAnswer> {
+  const isJson = answer.mediaType === 'application/json';
+  return isJson ? { ...answer, body: await wholeBody(answer.body) } : answer;
+}
+
+/** Whether an upstream does not take this handshake. Some of the modern era answer it, with a revision that has none. */
+function refuses({ status, mediaType, body }: UpstreamAnswer): boolean {
+  if (unknown.has(status)) return true;
+  const isRead = status === 200 && mediaType === 'application/json' && body instanceof Uint8Array;
+  const message = isRead ? readMessage(body) : undefined;
+  if (message?.envelope.kind !== 'response') return false;
+  const version = stringAt(message, 'result', 'protocolVersion');
+  return version === undefined || version >= modernVersion;
+}
+
+/** How an upstream turned out to want to be spoken to by callers of the modern era; `neither`: as they do. */
+export type Spoken = 'modern' | 'legacy' | 'neither';
+
+const maxServers = 10_000;
+const relearnSeconds = 3600;
+const neitherSeconds = 60;
+const doubtSeconds = 30;
+
+interface Known {
+  spoken?: Spoken;
+  /** It has refused a handshake of the older era, and spoke the modern one then. */
+  isModernOnly?: boolean;
+  learntAt: EpochSeconds;
+}
+
+/**
+ * What eras upstreams speak, remembered for an hour, as servers are replaced and updated. A server that is
+ * pointed elsewhere is another one.
+ */
+export class KnownEras {
+  readonly #known = new Map<string, Known>();
+  readonly #clock: Clock;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  spoken(server: ServerRecord): Spoken | undefined {
+    return this.#of(server)?.spoken;
+  }
+
+  isModernOnly(server: ServerRecord): boolean {
+    return this.#of(server)?.isModernOnly ?? false;
+  }
+
+  learn(server: ServerRecord, learnt: Omit<Known, 'learntAt'>): void {
+    const name = nameOf(server);
+    const before = this.#of(server);
+    this.#known.delete(name);
+    this.#known.set(name, { ...before, ...learnt, learntAt: this.#clock.now() });
+    const [oldest] = this.#known.keys();
+    if (this.#known.size > maxServers && oldest !== undefined) this.#known.delete(oldest);
+  }
+
+  forget(server: ServerRecord): void {
+    this.#known.delete(nameOf(server));
+  }
+
+  /** Whether what is known is old enough to be doubted, and asked again. */
+  mayDoubt(server: ServerRecord): boolean {
+    const known = this.#of(server);
+    return known !== undefined && known.learntAt + doubtSeconds <= this.#clock.now();
+  }
+
+  #of(server: ServerRecord): Known | undefined {
+    const known = this.#known.get(nameOf(server));
+    if (!known) return undefined;
+    const seconds = known.spoken === 'neither' ? neitherSeconds : relearnSeconds;
+    return known.learntAt + seconds > this.#clock.now() ? known : undefined;
+  }
+}
+
+function nameOf(server: ServerRecord): string {
+  return `${server.id} ${upstreamLocation(server.upstream)}`;
+}

@@ -1,0 +1,204 @@
+import type { Scope } from '#oauth/scopes';
+import { type Edit, memberEdits, membersIn, replaced, stringAt } from 'latchkey-mcp/json-edit';
+import { type Envelope, type Scan, isError, scanMessage, withId } from 'latchkey-mcp/message';
+import { type SseEvent, messageEvent } from 'latchkey-mcp/sse';
+import { GatewayRefusal } from './gateway-refusal.ts';
+
+/** One message of an answer on its way to the caller. It is scanned once, when a filter first asks for it. */
+export class AnswerMessage {
+  readonly bytes: Buffer;
+  /** The event that it came in; absent for a JSON answer. */
+  readonly event: SseEvent | undefined;
+  readonly #isChanged: boolean;
+  #scan: Scan | undefined;
+  /** One character a byte. */
+  #text: string | undefined;
+
+  constructor(bytes: Uint8Array, event?: SseEvent, isChanged = false) {
+    this.bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.event = event;
+    this.#isChanged = isChanged;
+  }
+
+  get scan(): Scan {
+    this.#scan ??= scanMessage(this.bytes);
+    return this.#scan;
+  }
+
+  /** Whether `mark`, which is ASCII, occurs anywhere in it. */
+  holds(mark: string): boolean {
+    // A string is searched faster than a buffer.
+    this.#text ??= this.bytes.toString('latin1');
+    return this.#text.includes(mark);
+  }
+
+  /** Whether it is an error and nothing else, also one that the scan refuses for want of an id. */
+  get isError(): boolean {
+    return isError(this.bytes);
+  }
+
+  /** The same message with other bytes. */
+  changed(bytes: Buffer): AnswerMessage {
+    return bytes === this.bytes ? this : new AnswerMessage(bytes, this.event, true);
+  }
+
+  /** The message as an event: the one that it came in, unless it was changed. */
+  get eventBytes(): Uint8Array {
+    if (this.event && !this.#isChanged) return this.event.raw;
+    return messageEvent(this.bytes, this.event);
+  }
+}
+
+/**
+ * Looks at one message of an answer: passes it on, as it is or changed, or drops it with `undefined`. Filters never wait.
+ *
+ * @throws {GatewayRefusal} when the whole answer must not go on
+ */
+export type Filter = (message: AnswerMessage) => AnswerMessage | undefined;
+
+/** Runs the filters one after the other. */
+export function filtered(
+  message: AnswerMessage,
+  filters: readonly Filter[],
+): AnswerMessage | undefined {
+  let current: AnswerMessage | undefined = message;
+  for (const filter of filters) {
+    current = filter(current);
+    if (!current) return undefined;
+  }
+  return current;
+}
+
+/** Notifications by the scope without which a caller does not get them. */
+const scopeByPrefix: ReadonlyArray<readonly [string, Scope]> = [
+  ['notifications/tools/', 'mcp:tools:read'],
+  // Of 2025-11-25 and of the tasks extension, whose notification has nothing after the word.
+  ['notifications/tasks', 'mcp:tools:execute'],
+  ['notifications/resources/', 'mcp:resources:read'],
+  ['notifications/prompts/', 'mcp:resources:read'],
+];
+
+/**
+ * Drops the notifications of event streams that the caller's `scopes` do not cover, and what some reader could take for
+ * one of them; `undefined` for a caller whose scopes cover all.
+ */
+export function allowedNotifications(scopes: readonly Scope[]): Filter | undefined {
+  // As it is for nearly every call.
+  if (scopeByPrefix.every(([, scope]) => scopes.includes(scope))) return undefined;
+  const missing = scopeByPrefix.filter(([, scope]) => !scopes.includes(scope));
+  return (message) => {
+    if (!message.event) return message;
+    // Only a text with an escape in it can hide the words.
+    if (!message.bytes.includes('notifications/') && !message.bytes.includes('\\')) return message;
+    const { scan } = message;
+    if (scan.outcome === 'refused') return undefined;
+    const { method = '' } = scan.envelope;
+    return missing.some(([prefix]) => method.startsWith(prefix)) ? undefined : message;
+  };
+}
+
+/** What the operator of a server says of it to clients that connect. */
+export interface Presentation {
+  readonly title?: string | undefined;
+  readonly instructions?: string | undefined;
+}
+
+/** The requests whose answers introduce a server. */
+export const presentingMethods: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
+
+const infoKey = 'io.modelcontextprotocol/serverInfo';
+
+/**
+ * Puts the operator's title in the place of the upstream's, and the operator's instructions before the upstream's. Every
+ * other byte stays. What cannot be read is refused, because a client could find the upstream's own words in it.
+ *
+ * MCP 2025-11-25 lifecycle, "Initialization"; MCP 2026-07-28 `server/discover`
+ */
+export function presented({ title, instructions }: Presentation): Filter {
+  return (message) => {
+    const { bytes } = message;
+    if (bytes.length === 0 || message.isError) return message;
+    const { scan } = message;
+    if (scan.outcome === 'refused') throw unreadable(scan.reason);
+    const result = resultOf(bytes, scan.envelope);
+    if (!result) return message;
+    const members = membersIn(bytes, result);
+    const meta = members.get('_meta');
+    const infos = [members.get('serverInfo'), meta && membersIn(bytes, meta).get(infoKey)];
+    const titled = title ? { title: JSON.stringify(title) } : {};
+    const own = stringAt(bytes, members.get('instructions'));
+    const both = JSON.stringify([instructions, own].filter(Boolean).join('\n\n'));
+    const edits: Edit[] = [
+      ...infos.flatMap((info) => memberEdits(bytes, info, titled)),
+      ...(instructions ? memberEdits(bytes, result, { instructions: both }) : []),
+    ];
+    return edits.length > 0 ? message.changed(replaced(bytes, edits)) : message;
+  };
+}
+
+function resultOf(bytes: Buffer, { kind, root }: Envelope) {
+  return kind === 'response' ? membersIn(bytes, root).get('result') : undefined;
+}
+
+/**
+ * Stops results for other requests. Clients match responses by id alone, so such a result would reach the other
+ * request without having passed its filters. In a stream it is dropped; a JSON answer is refused. Errors pass,
+ * because no filter looks at them.
+ *
+ * @throws {GatewayRefusal} `upstream_failed`, also for what could be read as one result or another
+ */
+export function ownResponse(id: string | undefined): Filter {
+  return (message) => {
+    const { scan } = message;
+    if (scan.outcome === 'refused') {
+      if (message.isError) return message;
+      throw unreadable(scan.reason);
+    }
+    const { kind, id: answered } = scan.envelope;
+    if (kind !== 'response' || isSameId(answered, id) || message.isError) return message;
+    if (message.event) return undefined;
+    throw answeredAnother();
+  };
+}
+
+/** Some upstreams write an id in another form, a number as a string above all, and clients recognize it. */
+export function isSameId(one: string | undefined, other: string | undefined): boolean {
+  if (one === undefined || other === undefined) return false;
+  return one === other || plainId(one) === plainId(other);
+}
+
+function plainId(text: string): string {
+  try {
+    return String(JSON.parse(text));
+  } catch {
+    return text;
+  }
+}
+
+/** Puts the caller's id (JSON text) in the place of the one that its request was sent under. */
+export function underId(id: string): Filter {
+  return (message) => {
+    const { scan } = message;
+    if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') {
+      throw new GatewayRefusal('upstream_failed', {
+        detail: 'its answer is not a JSON-RPC response',
+      });
+    }
+    return message.changed(withId(message.bytes, scan.envelope, id));
+  };
+}
+
+/** Drops whatever could be read as a response: nothing that an upstream sends unasked answers a request. */
+export function noResponses(message: AnswerMessage): AnswerMessage | undefined {
+  const { scan } = message;
+  return scan.outcome === 'refused' || scan.envelope.kind === 'response' ? undefined : message;
+}
+
+export function unreadable(reason: string): GatewayRefusal {
+  return new GatewayRefusal('upstream_failed', { detail: `its answer cannot be read: ${reason}` });
+}
+
+export function answeredAnother(): GatewayRefusal {
+  const detail = 'it answered another request than it was sent';
+  return new GatewayRefusal('upstream_failed', { detail });
+}

@@ -1,0 +1,383 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+
+import type { Scope } from '#oauth/scopes';
+import {
+  type Message,
+  errorTo,
+  messageOf,
+  readMessage,
+  resultTo,
+  stringAt,
+  textAt,
+  valueAt,
+} from 'latchkey-mcp/message';
+import { filterMembers } from 'latchkey-mcp/subscriptions';
+import {
+  type ClientDescription,
+  type NeededInput,
+  initializeAnswer,
+  legacyResult,
+  logLevels,
+  modernCapabilities,
+  modernRequest,
+  neededInput,
+} from 'latchkey-mcp/translation';
+import {
+  answerOf,
+  carriesMessages,
+  discover,
+  emptyAnswer,
+  jsonOf,
+  messagesOf,
+  modernPost,
+  streamOf,
+} from './adapter-messages.ts';
+import { ChangeStream } from './change-stream.ts';
+import type { AdaptedCall } from './request.ts';
+import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+
+const sessionIdBytes = 24;
+
+/**
+ * Adapts modern upstreams for legacy callers: sessions opened by `initialize`, a stream of notifications, and
+ * requests to the caller. The upstream holds no session state; every request carries the client description. A
+ * session belongs to its owner alone.
+ *
+ * MCP 2025-11-25 and 2026-07-28 transports
+ */
+export class LegacyAdapter {
+  readonly #sessions = new Map<string, LegacySessionOverModern>();
+
+  /** The number of open sessions. */
+  get size(): number {
+    return this.#sessions.size;
+  }
+
+  /** Whether this id names a session here, of any owner. */
+  holds(sessionId: string | undefined): boolean {
+    return sessionId !== undefined && this.#sessions.has(sessionId);
+  }
+
+  /**
+   * Opens a session; `undefined` if the upstream does not speak the modern era.
+   *
+   * @throws {UpstreamError} if the request fails
+   */
+  async initialize(
+    initialize: Message,
+    { upstream, owner }: AdaptedCall,
+    signal: AbortSignal,
+  ): Promise<UpstreamAnswer | undefined> {
+    const client = {
+      capabilities: modernCapabilities(initialize),
+      clientInfo: textAt(initialize, 'params', 'clientInfo'),
+      logLevel: undefined,
+    };
+    const discovered = await discover(upstream, client, signal);
+    if (discovered.outcome !== 'modern') return undefined;
+    const sessionId = randomBytes(sessionIdBytes).toString('base64url');
+    const { answer } = discovered;
+    this.#sessions.set(sessionId, new LegacySessionOverModern({ owner, client, answer }));
+    return { ...jsonOf(initializeAnswer(initialize, answer)), sessionId };
+  }
+
+  /** A request within a session. */
+  async send(
+    { method, headers, body = Buffer.alloc(0), signal }: UpstreamRequest,
+    { owner, admission, upstream }: AdaptedCall,
+  ): Promise<UpstreamAnswer> {
+    const sessionId = headers['mcp-session-id'] ?? '';
+    const session = this.#sessions.get(sessionId);
+    if (session?.owner !== owner) return emptyAnswer(404);
+    if (method === 'DELETE') {
+      this.#sessions.delete(sessionId);
+      session.close();
+      return emptyAnswer(204);
+    }
+    if (method === 'GET') {
+      const lists = session.lists.filter((list) => {
+        const scope = listScopes[list];
+        return scope !== undefined && admission.scopes.includes(scope);
+      });
+      return streamOf(session.changes.follow(lists, { upstream, signal }));
+    }
+    const message = readMessage(body);
+    if (!message) return emptyAnswer(400);
+    return session.take(message, { upstream, signal, headers });
+  }
+
+  close(): void {
+    for (const session of this.#sessions.values()) session.close();
+    this.#sessions.clear();
+  }
+}
+
+export interface SessionParts {
+  readonly owner: string;
+  /** The client that sent `initialize`. */
+  readonly client: ClientDescription;
+  /** The upstream's answer to `server/discover`. */
+  readonly answer: Message;
+}
+
+/** The upstream and client of one request, as they are at that moment. */
+export interface Passage {
+  readonly upstream: Upstream;
+  /** Aborted when the caller no longer waits. */
+  readonly signal: AbortSignal;
+  readonly headers: UpstreamRequest['headers'];
+}
+
+/** A legacy caller's session at a modern upstream, which keeps no state of it. */
+export class LegacySessionOverModern {
+  readonly owner: string;
+  /** The lists whose changes the upstream announces. */
+  readonly lists: readonly string[];
+  readonly changes: ChangeStream;
+  readonly #caller = new CallerQuestions();
+  /** By the caller's id, as JSON text. */
+  readonly #running = new Map<string, AbortController>();
+  readonly #isSubscribable: boolean;
+  #client: ClientDescription;
+
+  constructor({ owner, client, answer }: SessionParts) {
+    const announces = (...path: string[]) =>
+      valueAt(answer, 'result', 'capabilities', ...path) === true;
+    this.owner = owner;
+    this.#client = client;
+    this.#isSubscribable = announces('resources', 'subscribe');
+    this.lists = Object.keys(filterMembers).filter((list) => announces(list, 'listChanged'));
+    this.changes = new ChangeStream(() => this.#client);
+  }
+
+  /** Handles a message of the caller. */
+  async take(message: Message, passage: Passage): Promise<UpstreamAnswer> {
+    const { kind, method, requestId } = message.envelope;
+    if (kind === 'response') this.#caller.take(message);
+    if (kind === 'notification' && method === 'notifications/cancelled') {
+      this.#running.get(requestId ?? '')?.abort();
+    }
+    // Other notifications matter only in the legacy era.
+    if (kind !== 'request') return emptyAnswer();
+    const answer = await this.#answered(message);
+    return answer ? jsonOf(answer) : this.#call(message, passage);
+  }
+
+  close(): void {
+    this.changes.close();
+    for (const running of this.#running.values()) running.abort();
+  }
+
+  /** The response to a request that has no counterpart in the modern era. */
+  async #answered(message: Message): Promise<Message | undefined> {
+    const { id = 'null', method = '' } = message.envelope;
+    const uri = stringAt(message, 'params', 'uri') ?? '';
+    switch (method) {
+      case 'ping':
+        return resultTo(id, '{}');
+      case 'logging/setLevel': {
+        const logLevel = stringAt(message, 'params', 'level') ?? '';
+        if (!logLevels.has(logLevel)) return errorTo(id, -32602, 'no such log level');
+        this.#client = { ...this.#client, logLevel };
+        return resultTo(id, '{}');
+      }
+      case 'resources/subscribe': {
+        const isTold = this.#isSubscribable && (await this.changes.subscribe(uri));
+        if (isTold) return resultTo(id, '{}');
+        return errorTo(
+          id,
+          this.#isSubscribable ? -32602 : -32601,
+          'its changes are not answerOf of',
+        );
+      }
+      case 'resources/unsubscribe':
+        this.changes.unsubscribe(uri);
+        return resultTo(id, '{}');
+      default:
+        return undefined;
+    }
+  }
+
+  async #call(
+    message: Message,
+    { upstream, signal: callers, headers }: Passage,
+  ): Promise<UpstreamAnswer> {
+    const { id = 'null' } = message.envelope;
+    const cancelled = new AbortController();
+    const signal = AbortSignal.any([callers, cancelled.signal]);
+    this.#running.set(id, cancelled);
+    const over = () => {
+      if (this.#running.get(id) === cancelled) this.#running.delete(id);
+    };
+    try {
+      const [client, caller] = [this.#client, this.#caller];
+      const sent = modernRequest(message, client);
+      const first = await upstream.send(modernPost(sent, signal, headers));
+      if (!carriesMessages(first)) {
+        over();
+        return first;
+      }
+      const ports = { upstream, client, caller, signal, headers };
+      return await answerOf(until(translatedCall(message, first, ports), cancelled.signal, over));
+    } catch (error) {
+      over();
+      if (!cancelled.signal.aborted || callers.aborted) throw error;
+      // A cancelled request gets no response. MCP 2025-11-25 cancellation
+      return streamOf(nothing());
+    }
+  }
+}
+
+/** The messages until their end or `cancelled`, which is a normal end; then `over` runs. */
+async function* until(
+  messages: AsyncGenerator<Message>,
+  cancelled: AbortSignal,
+  over: () => void,
+): AsyncGenerator<Message> {
+  try {
+    yield* messages;
+  } catch (error) {
+    if (!cancelled.aborted) throw error;
+  } finally {
+    over();
+  }
+}
+
+async function* nothing(): AsyncGenerator<Message> {}
+
+const timeoutMs = 600_000;
+
+/** A question to a caller, and its response. */
+export interface Question {
+  readonly request: Message;
+  /** Rejects when the call ends, or after ten minutes without a response. */
+  readonly response: Promise<Message>;
+}
+
+/** Requests to legacy callers on behalf of a modern upstream, which cannot make them itself. */
+export class CallerQuestions {
+  readonly #waiting = new Map<string, (response: Message) => void>();
+  #last = 0;
+
+  /** `params` is JSON text. */
+  ask(method: string, params: string, signal: AbortSignal): Question {
+    this.#last += 1;
+    const id = JSON.stringify(`latchkey-asks-${this.#last}`);
+    const name = JSON.stringify(method);
+    const { promise, resolve, reject } = Promise.withResolvers<Message>();
+    const over = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+    const stop = () => reject(over.reason);
+    this.#waiting.set(id, resolve);
+    over.addEventListener('abort', stop, { once: true });
+    const response = promise.finally(() => {
+      this.#waiting.delete(id);
+      over.removeEventListener('abort', stop);
+    });
+    response.catch(() => undefined);
+    const text = `{"jsonrpc":"2.0","id":${id},"method":${name},"params":${params}}`;
+    return { request: messageOf(text), response };
+  }
+
+  /** Handles a response of the caller. A response to no open question is ignored. */
+  take(response: Message): void {
+    this.#waiting.get(response.envelope.id ?? '')?.(response);
+  }
+}
+
+const mostRounds = 10;
+const pauseMs = 250;
+
+/** The capability that a caller must have to be asked. */
+const capabilityOf: Readonly<Record<string, string>> = {
+  'elicitation/create': 'elicitation',
+  'sampling/createMessage': 'sampling',
+  'roots/list': 'roots',
+};
+
+export interface TranslatedCallPorts {
+  readonly upstream: Upstream;
+  readonly client: ClientDescription;
+  readonly caller: CallerQuestions;
+  readonly signal: AbortSignal;
+  /** Of the caller's request. */
+  readonly headers: UpstreamRequest['headers'];
+}
+
+/**
+ * A modern upstream's response to a legacy request, translated, beginning with `answer`. If the upstream needs input,
+ * the caller is asked and the request is sent again with the responses until it completes.
+ *
+ * MCP 2026-07-28 "Multi Round-Trip Requests"
+ *
+ * @throws {UpstreamError}
+ */
+export async function* translatedCall(
+  request: Message,
+  answer: UpstreamAnswer,
+  { upstream, client, caller, signal, headers }: TranslatedCallPorts,
+): AsyncGenerator<Message> {
+  const { id = 'null', method = '' } = request.envelope;
+  const failed = (problem: string) => errorTo(id, -32603, problem);
+  let current = answer;
+  for (let round = 1; ; round++) {
+    let needed: NeededInput | undefined;
+    for await (const message of messagesOf(current)) {
+      if (message.envelope.kind === 'notification') yield message;
+      if (message.envelope.kind !== 'response') continue;
+      needed = neededInput(message);
+      if (!needed) return yield legacyResult(message, method, id);
+      break;
+    }
+    if (!needed) return yield failed('the MCP server ended its answer before the result');
+    if (round > mostRounds) return yield failed(`the MCP server needs input again and again`);
+    const beyond = needed.requests.find((asked) => !isAble(client, asked.method));
+    if (beyond) return yield failed(`the MCP server needs ${beyond.method.slice(0, 60)} of you`);
+    const questions = needed.requests.map(({ method: name, params }) =>
+      caller.ask(name, legacyParams(params), signal),
+    );
+    for (const question of questions) yield question.request;
+    const given = await Promise.all(questions.map(({ response }) => response));
+    const unanswered = given.find((response) => textAt(response, 'result') === undefined);
+    if (unanswered) {
+      const why = stringAt(unanswered, 'error', 'message') ?? '';
+      return yield failed(`what the MCP server needs was not answered: ${why.slice(0, 200)}`);
+    }
+    if (questions.length === 0) await pause(pauseMs, undefined, { signal });
+    const sent = modernRequest(request, client, {
+      id: JSON.stringify(randomUUID()),
+      params: again(needed, given),
+    });
+    current = await upstream.send(modernPost(sent, signal, headers));
+    if (!carriesMessages(current)) return yield failed('the MCP server gave no answer');
+  }
+}
+
+function isAble({ capabilities }: ClientDescription, method: string): boolean {
+  const can: object = JSON.parse(capabilities);
+  return Object.hasOwn(capabilityOf, method) && Object.hasOwn(can, capabilityOf[method] ?? '');
+}
+
+function again({ requests, requestState }: NeededInput, given: readonly Message[]) {
+  const responses = requests.map(
+    ({ key }, n) => `${JSON.stringify(key)}:${given[n] && textAt(given[n], 'result')}`,
+  );
+  return {
+    ...(requests.length > 0 && { inputResponses: `{${responses.join(',')}}` }),
+    ...(requestState !== undefined && { requestState }),
+  };
+}
+
+/** Before 2026-07-28, URL elicitation requires an id. MCP 2025-11-25 elicitation */
+function legacyParams(json: string): string {
+  const params: Record<string, unknown> = JSON.parse(json);
+  const isPage = params['mode'] === 'url' && params['elicitationId'] === undefined;
+  return isPage ? JSON.stringify({ ...params, elicitationId: randomUUID() }) : json;
+}
+
+/** The scope required for notifications about each list. */
+export const listScopes: Readonly<Record<string, Scope>> = {
+  tools: 'mcp:tools:read',
+  prompts: 'mcp:resources:read',
+  resources: 'mcp:resources:read',
+};

@@ -1,0 +1,270 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+import { legacyHeaders, traceHeaders } from 'latchkey-mcp/headers';
+import type { Envelope } from 'latchkey-mcp/message';
+import { upstreamLocation } from '#upstreams/drivers';
+import { emptyAnswer } from './adapter-messages.ts';
+import { discard, endUpstreamSession, send } from './answers.ts';
+import type { Awaitable } from './awaitable.ts';
+import { saysItShowsUrls } from './connect-account.ts';
+import { noResponses, ownResponse } from './filters.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import { forwardPlain, type PlainLinks } from './plain-calls.ts';
+import { parseAccept } from './read-message.ts';
+import { reply, resumed, type ReplyOptions } from './reply.ts';
+import type { Call, Forwarded, GatewayAnswer, GatewayRequest, MessageCall } from './request.ts';
+import { followed, LostCaller, type ResumableStream } from './session-streams.ts';
+import { sessionOf, type LegacySession, type LegacySessions } from './sessions.ts';
+
+/** What the gateway remembers of legacy callers between their requests. */
+export interface LegacyState {
+  readonly sessions: LegacySessions;
+  readonly links: PlainLinks;
+  readonly cancellations: Cancellations;
+}
+
+/**
+ * A message of the legacy era: in its session where it names one, else with whatever handshake the
+ * upstream wants. A lost stream cancels nothing here; `notifications/cancelled` does.
+ *
+ * MCP 2025-11-25 transports, "Session Management", "Cancellation"
+ *
+ * @throws {GatewayRefusal} `unknown_session`, `unexpected_response`
+ */
+export function forwardLegacy(
+  call: MessageCall,
+  { sessions, links, cancellations }: LegacyState,
+): Awaitable<Forwarded> {
+  const { request, envelope, ending, owner, admission } = call;
+  const session = sessionOf(call, sessions);
+  if (envelope.kind === 'response' && !session?.pending.delete(envelope.id ?? '')) {
+    throw new GatewayRefusal('unexpected_response');
+  }
+  const caller = new LostCaller(() => ending.abort());
+  request.gone.addEventListener('abort', () => caller.left());
+  if (!session) {
+    // Without a session the upstream cannot be notified, so the request itself is ended.
+    if (envelope.method === 'notifications/cancelled') {
+      cancellations.cancel(owner, envelope.requestId);
+      return { answer: emptyAnswer(), accepts: parseAccept(undefined) };
+    }
+    call.afterwards.push(cancellations.expect(owner, envelope.id, ending));
+    if (isPlain(envelope, request)) {
+      return forwardPlain(
+        {
+          body: call.body,
+          envelope,
+          upstream: call.upstream,
+          key: owner,
+          place: upstreamLocation(admission.server.upstream),
+          signal: ending.signal,
+          trace: traceHeaders(request.headers),
+        },
+        links,
+      );
+    }
+  }
+  return forwardInSession(call, session, { sessions, caller });
+}
+
+async function forwardInSession(
+  call: MessageCall,
+  session: LegacySession | undefined,
+  { sessions, caller }: { readonly sessions: LegacySessions; readonly caller: LostCaller },
+): Promise<Forwarded> {
+  const { request, envelope, upstream, body, ending, admission } = call;
+  const headers = {
+    ...legacyHeaders(request.headers, session?.upstreamSessionId),
+    ...traceHeaders(request.headers),
+  };
+  const answer = await send(upstream, { method: 'POST', headers, body, signal: ending.signal });
+  if (session && answer.status === 404) {
+    await discard(answer.body);
+    session.streams.endUnasked();
+    sessions.close(session.id);
+    throw new GatewayRefusal('unknown_session');
+  }
+  const streamOf = (within: LegacySession) => () =>
+    followed(within.streams.open('answer', caller, envelope.id), within, takesPriming(request));
+  const forwarded = {
+    answer,
+    accepts: parseAccept(request.headers.accept),
+    ownId: { id: envelope.id, isRequest: envelope.kind === 'request' },
+  };
+  const { sessionId } = answer;
+  const opens = envelope.method === 'initialize' && answer.status === 200;
+  if (!opens || sessionId === undefined) {
+    return session ? { ...forwarded, stream: streamOf(session) } : forwarded;
+  }
+  const opened = sessions.open(admission.principal, admission.server.id, sessionId, {
+    place: upstreamLocation(admission.server.upstream),
+    end: () => endUpstreamSession(upstream, legacyHeaders(request.headers, sessionId)),
+  });
+  opened.showsUrls = saysItShowsUrls(body);
+  return { ...forwarded, stream: streamOf(opened), headers: { 'Mcp-Session-Id': opened.id } };
+}
+
+/** No handshake of any kind: the gateway makes the one that the upstream wants. */
+function isPlain(envelope: Envelope, { headers }: GatewayRequest): boolean {
+  return (
+    envelope.method !== 'initialize' &&
+    envelope.meta === undefined &&
+    headers['mcp-protocol-version'] === undefined
+  );
+}
+
+/**
+ * Whether a caller of the legacy era knows events without a message: older clients take an empty one for
+ * broken JSON.
+ *
+ * MCP 2025-11-25 transports, "Sending Messages to the Server"
+ */
+function takesPriming({ headers }: GatewayRequest): boolean {
+  const version = headers['mcp-protocol-version'];
+  return typeof version === 'string' && version >= '2025-11-25';
+}
+
+/**
+ * `GET` listens to what the upstream of a session sends unasked, or goes on with a stream that was lost;
+ * `DELETE` ends the session.
+ *
+ * MCP 2025-11-25 transports, "Listening for Messages from the Server", "Resumability and Redelivery",
+ * "Session Management"
+ *
+ * @throws {GatewayRefusal} `unknown_session`, `unknown_event`, `method_not_allowed`
+ */
+export async function forwardStream(
+  call: Call,
+  sessions: LegacySessions,
+  options: Omit<ReplyOptions, 'accepts'>,
+): Promise<GatewayAnswer> {
+  const { request, upstream, ending } = call;
+  const session = sessionOf(call, sessions);
+  if (!session) throw new GatewayRefusal('unknown_session');
+  if (request.method === 'DELETE') {
+    const headers = {
+      ...legacyHeaders(request.headers, session.upstreamSessionId),
+      ...traceHeaders(request.headers),
+    };
+    sessions.close(session.id);
+    const answer = await send(upstream, { method: 'DELETE', headers, signal: ending.signal });
+    await discard(answer.body);
+    options.finish('ok');
+    return { status: 204, headers: {} };
+  }
+  call.endless();
+  const lastEventId = request.headers['last-event-id'];
+  if (lastEventId !== undefined) {
+    // A caller that reconnects immediately may arrive in the same turn as the end of the connection that was lost. One that
+    // only begins to listen is not held up: calls right behind may have the upstream ask by this very stream.
+    await nextTurn();
+    await nextTurn();
+  }
+  const lost = lostStream(session, lastEventId);
+  if (!lost) return listen(call, session, { options });
+  const { stream, number } = lost;
+  const next = stream.isOver('unasked') ? session.streams.abandoned() : undefined;
+  if (!next && (stream.isOver('unasked') || isCutOff(stream))) {
+    return listen(call, session, { options, cutOff: lost });
+  }
+  request.gone.addEventListener('abort', () => ending.abort());
+  const left = stream.behind(number, ending.signal);
+  return resumed(goingOn(left, next, ending.signal), options.finish);
+}
+
+/** An answer that the upstream ended early, and can be asked to go on with. */
+function isCutOff(stream: ResumableStream): boolean {
+  return stream.isOver('answer') && !stream.isAnswered && stream.upstreamEventId !== undefined;
+}
+
+/** What is left of one stream, and then of the one that took its place. */
+async function* goingOn(
+  left: AsyncIterable<Uint8Array>,
+  next: ResumableStream | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  yield* left;
+  if (next) yield* next.behind(next.has(0) ? 0 : next.lastNumber, signal);
+}
+
+interface LostStream {
+  readonly stream: ResumableStream;
+  /** Of the last event that the caller has. */
+  readonly number: number;
+}
+
+/** What the caller had before: the stream of that event, or one to listen by that waits for it. */
+function lostStream(
+  { streams }: LegacySession,
+  lastEventId: string | string[] | undefined,
+): LostStream | undefined {
+  const found = typeof lastEventId === 'string' ? streams.find(lastEventId) : undefined;
+  if (found) return found;
+  if (typeof lastEventId === 'string' && lastEventId.startsWith('a')) {
+    throw new GatewayRefusal('unknown_event');
+  }
+  const abandoned = streams.abandoned();
+  return abandoned && { stream: abandoned, number: abandoned.lastNumber };
+}
+
+/**
+ * Listens to the upstream, from now on or, where it ended a stream that should have gone on, behind its last event:
+ * first comes what the caller missed of that one.
+ */
+async function listen(
+  { request, upstream, ending }: Call,
+  session: LegacySession,
+  {
+    options,
+    cutOff,
+  }: { readonly options: Omit<ReplyOptions, 'accepts'>; readonly cutOff?: LostStream },
+): Promise<GatewayAnswer> {
+  const caller = new LostCaller(() => ending.abort());
+  request.gone.addEventListener('abort', () => caller.left());
+  const lastEventId = cutOff?.stream.upstreamEventId;
+  const headers = {
+    ...legacyHeaders(request.headers, session.upstreamSessionId),
+    ...traceHeaders(request.headers),
+    accept: 'text/event-stream',
+    ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
+  };
+  const answer = await send(upstream, { method: 'GET', headers, signal: ending.signal });
+  if (answer.status === 405 || answer.status === 404) {
+    await discard(answer.body);
+    // Whether the session is over is for a message to find out: some upstreams know no GET at all.
+    throw new GatewayRefusal(answer.status === 405 ? 'method_not_allowed' : 'unknown_session');
+  }
+  const answered = cutOff?.stream.answered;
+  const stream = session.streams.open(cutOff?.stream.kind ?? 'unasked', caller, answered);
+  const responses = stream.kind === 'answer' ? ownResponse(answered) : noResponses;
+  return reply(answer, {
+    ...options,
+    accepts: { json: false, events: true },
+    filters: [responses, ...options.filters],
+    missed: cutOff?.stream.behind(cutOff.number, ending.signal),
+    stream: () => followed(stream, session, takesPriming(request)),
+  });
+}
+
+/**
+ * Requests without a session that a later `notifications/cancelled` may end: an upstream that keeps no
+ * session never gets that notification, so its own request is what has to end.
+ */
+export class Cancellations {
+  readonly #requests = new Map<string, AbortController>();
+
+  /** Notes a request; the function that it returns says that it is over. */
+  expect(owner: string, id: string | undefined, controller: AbortController): () => void {
+    if (id === undefined) return () => undefined;
+    const key = `${owner} ${id}`;
+    this.#requests.set(key, controller);
+    return () => {
+      if (this.#requests.get(key) === controller) this.#requests.delete(key);
+    };
+  }
+
+  /** Ends that owner's request of this id (JSON text), if it is under way. */
+  cancel(owner: string, id: string | undefined): void {
+    if (id !== undefined) this.#requests.get(`${owner} ${id}`)?.abort();
+  }
+}

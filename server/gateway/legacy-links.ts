@@ -1,0 +1,196 @@
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { legacyVersions, postHeaders } from 'latchkey-mcp/headers';
+import { type Message, stringAt } from 'latchkey-mcp/message';
+import type { ClientDescription } from 'latchkey-mcp/translation';
+import { carriesMessages, gatewayClient, messagesOf } from './adapter-messages.ts';
+import { discardAnswer, endUpstreamSession, failure } from './answers.ts';
+import type { AdaptedCall } from './request.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import { LegacyLink } from './legacy-link.ts';
+import type { Upstream, UpstreamAnswer } from './upstream.ts';
+
+const idleSeconds = 300;
+const idleCheckMs = 30_000;
+const maxPerOwner = 16;
+
+interface KeptLink {
+  readonly opening: Promise<LegacyLink | undefined>;
+  link: LegacyLink | undefined;
+  usedAt: EpochSeconds;
+}
+
+/**
+ * Handshakes on behalf of modern callers, who make none: one per owner, client and upstream location, at most sixteen
+ * per owner, and never shared between owners. A link keeps the scopes and location it was opened with, so a caller
+ * whose scopes or server changed gets a new one. After five minutes without use a link ends, also at the upstream.
+ */
+export class LegacyLinks {
+  readonly #byOwner = new Map<string, Map<string, KeptLink>>();
+  readonly #clock: Clock;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#timer = setInterval(() => this.#endIdle(), idleCheckMs).unref();
+  }
+
+  /**
+   * The link of this owner's client, opened if there is none; `undefined` if the upstream refuses the handshake.
+   *
+   * @throws {GatewayRefusal} `too_many_requests`
+   * @throws {UpstreamError} if it cannot be reached
+   */
+  async link(
+    { owner, admission, upstream }: AdaptedCall,
+    client: ClientDescription,
+  ): Promise<LegacyLink | undefined> {
+    // A link keeps the location and the scopes that it was opened with.
+    const name = JSON.stringify([admission.server, admission.scopes, client]);
+    const own = this.#byOwner.get(owner) ?? new Map<string, KeptLink>();
+    this.#byOwner.set(owner, own);
+    const known = own.get(name);
+    if (known) {
+      known.usedAt = this.#clock.now();
+      return known.opening;
+    }
+    if (own.size >= maxPerOwner) this.#evictOldest(owner, own);
+    const opening = open(upstream, client);
+    const kept: KeptLink = { opening, link: undefined, usedAt: this.#clock.now() };
+    own.set(name, kept);
+    const drop = () => this.#drop(owner, name, kept);
+    opening.then((opened) => {
+      if (opened) kept.link = opened;
+      else drop();
+    }, drop);
+    return opening;
+  }
+
+  /** Removes a link whose session the upstream no longer knows. */
+  forget(owner: string, dead: LegacyLink): void {
+    for (const [name, kept] of this.#byOwner.get(owner) ?? []) {
+      if (kept.link !== dead) continue;
+      this.#drop(owner, name, kept);
+      dead.close().catch(() => undefined);
+    }
+  }
+
+  keeps(owner: string): boolean {
+    return this.#byOwner.has(owner);
+  }
+
+  /** Ends the links of an owner, including those being opened. */
+  endOf(owner: string): void {
+    for (const [name, kept] of this.#byOwner.get(owner) ?? []) {
+      this.#end(owner, name, kept);
+    }
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    const links: KeptLink[] = [];
+    for (const own of this.#byOwner.values()) links.push(...own.values());
+    this.#byOwner.clear();
+    await Promise.allSettled(links.map(async ({ link }) => link?.close()));
+  }
+
+  #evictOldest(owner: string, own: Map<string, KeptLink>): void {
+    const idle = [...own].filter(([, { link }]) => link && !link.isBusy);
+    const [oldest] = idle.toSorted(([, one], [, other]) => one.usedAt - other.usedAt);
+    if (oldest) return this.#end(owner, ...oldest);
+    throw new GatewayRefusal('too_many_requests', {
+      detail: `this caller has ${maxPerOwner} clients with calls under way`,
+      retryAfterSeconds: 1,
+    });
+  }
+
+  #endIdle(): void {
+    const now = this.#clock.now();
+    for (const [owner, own] of this.#byOwner) {
+      for (const [name, kept] of own) {
+        if (kept.link?.isBusy) kept.usedAt = now;
+        else if (kept.link && kept.usedAt + idleSeconds < now) this.#end(owner, name, kept);
+      }
+    }
+  }
+
+  #end(owner: string, name: string, kept: KeptLink): void {
+    this.#drop(owner, name, kept);
+    // If the upstream cannot be reached, its session times out there.
+    kept.opening.then(async (link) => link?.close()).catch(() => undefined);
+  }
+
+  #drop(owner: string, name: string, kept: KeptLink): void {
+    const own = this.#byOwner.get(owner);
+    if (own?.get(name) === kept) own.delete(name);
+    if (own?.size === 0) this.#byOwner.delete(owner);
+  }
+}
+
+async function open(
+  upstream: Upstream,
+  client: ClientDescription,
+): Promise<LegacyLink | undefined> {
+  const handshake = await legacyHandshake(upstream, client);
+  if (!handshake) return undefined;
+  const link = new LegacyLink(handshake);
+  await link.begin();
+  return link;
+}
+
+const timeoutMs = 30_000;
+
+/** The result of a handshake with a legacy upstream. */
+export interface Handshake {
+  readonly upstream: Upstream;
+  readonly client: ClientDescription;
+  /** The upstream's answer to `initialize`. */
+  readonly initialized: Message;
+  /** Absent if the upstream keeps no sessions. */
+  readonly sessionId: string | undefined;
+}
+
+/**
+ * Sends `initialize` for a modern client; `undefined` if the upstream refuses it.
+ *
+ * MCP 2025-11-25 lifecycle
+ *
+ * @throws {UpstreamError} if it cannot be reached
+ */
+export async function legacyHandshake(
+  upstream: Upstream,
+  client: ClientDescription,
+): Promise<Handshake | undefined> {
+  const clientInfo = client.clientInfo ?? gatewayClient.clientInfo;
+  const params = `{"protocolVersion":"${legacyVersions[0]}","capabilities":${client.capabilities},"clientInfo":${clientInfo}}`;
+  const answer = await upstream.send({
+    method: 'POST',
+    headers: postHeaders,
+    body: Buffer.from(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`),
+    signal: AbortSignal.timeout(timeoutMs),
+  });
+  const { sessionId } = answer;
+  const initialized = await responseOf(answer);
+  const version = initialized && stringAt(initialized, 'result', 'protocolVersion');
+  if (initialized && version !== undefined && legacyVersions.includes(version)) {
+    return { upstream, client, initialized, sessionId };
+  }
+  if (sessionId !== undefined) {
+    const headers = { ...postHeaders, 'mcp-session-id': sessionId };
+    await endUpstreamSession(upstream, headers).catch(() => undefined);
+  }
+  return undefined;
+}
+
+/** @throws {GatewayRefusal} `upstream_busy`, `upstream_failed` if the answer says nothing about the era */
+async function responseOf(answer: UpstreamAnswer): Promise<Message | undefined> {
+  if (!carriesMessages(answer)) {
+    const { status } = answer;
+    await discardAnswer(answer);
+    if (status === 401 || status === 403 || status === 429 || status >= 500) throw failure(answer);
+    return undefined;
+  }
+  for await (const message of messagesOf(answer)) {
+    if (message.envelope.kind === 'response') return message;
+  }
+  return undefined;
+}

@@ -1,0 +1,50 @@
+/** Proxies drop connections that are idle for a minute, some after half a minute. */
+const silentMs = 25_000;
+const beat = Buffer.from(': still here\n\n');
+
+/**
+ * A stream of whole events with a comment after every 25 s of silence. If the stream breaks off with an error that
+ * `report` recognizes, it ends with the message that `report` returns.
+ *
+ * HTML Living Standard §9.2.7
+ */
+export async function* live(
+  events: AsyncIterable<Uint8Array>,
+  report?: (error: unknown) => string | undefined,
+): AsyncGenerator<Uint8Array> {
+  const iterator = events[Symbol.asyncIterator]();
+  try {
+    let coming = iterator.next();
+    for (;;) {
+      const next = await orSilence(coming, silentMs);
+      if (next === undefined) yield beat;
+      else if (next.done) return;
+      else {
+        yield next.value;
+        coming = iterator.next();
+      }
+    }
+  } catch (error) {
+    const message = report?.(error);
+    if (message === undefined) throw error;
+    yield Buffer.from(`event: message\ndata: ${message}\n\n`);
+  } finally {
+    await iterator.return?.();
+  }
+}
+
+/** The next value, or `undefined` if nothing arrived within `ms`; then call again with the same promise. */
+export async function orSilence<Coming>(
+  coming: Promise<Coming>,
+  ms: number,
+): Promise<Coming | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const silence = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), ms).unref();
+  });
+  try {
+    return await Promise.race([coming, silence]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,303 @@
+import { randomBytes } from 'node:crypto';
+
+import type { Clock } from '#clock/clock';
+import { changedObject } from 'latchkey-mcp/json-edit';
+import {
+  type Message,
+  errorTo,
+  messageOf,
+  objectAt,
+  readMessage,
+  resultTo,
+  spanAt,
+  stringAt,
+} from 'latchkey-mcp/message';
+import { changesIn, filterOf } from 'latchkey-mcp/subscriptions';
+import {
+  type ClientDescription,
+  clientOf,
+  discoverResult,
+  givenResponse,
+  inputRequiredResult,
+  legacyRequest,
+  modernResult,
+  modernStatus,
+  subscriptionId,
+} from 'latchkey-mcp/translation';
+import { answerOf, emptyAnswer, jsonOf, streamOf } from './adapter-messages.ts';
+import type { AdaptedCall } from './request.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import type { LegacyCall, LegacyLink } from './legacy-link.ts';
+import { LegacyLinks } from './legacy-links.ts';
+import type { UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+
+/** Legacy methods without a modern counterpart. Tasks differ between the eras. */
+const legacyOnly = /^(?:initialize|ping|logging\/setLevel|resources\/(?:un)?subscribe|tasks\/.*)$/;
+
+/** A client description is kept as long as its handshake, so its size is limited. */
+const maxClientLetters = 64 * 1024;
+
+/**
+ * Adapts legacy upstreams for modern callers: the gateway makes the handshake, the upstream's questions become
+ * results that require input, and its notifications a subscription. Sessions, states and subscriptions belong to
+ * their owner.
+ *
+ * MCP 2025-11-25 and 2026-07-28 transports
+ */
+export class ModernAdapter {
+  readonly #links: LegacyLinks;
+  readonly #interrupted = new InterruptedCalls();
+
+  constructor(clock: Clock) {
+    this.#links = new LegacyLinks(clock);
+  }
+
+  /**
+   * The answer to a POST; `undefined` if the upstream does not speak the legacy era either.
+   *
+   * @throws {UpstreamError} if the upstream cannot be asked
+   * @throws {GatewayRefusal} `not_theirs`, `too_many_requests`, `bad_params`
+   */
+  async send(request: UpstreamRequest, caller: AdaptedCall): Promise<UpstreamAnswer | undefined> {
+    const { body = Buffer.alloc(0), signal } = request;
+    const message = readMessage(body);
+    // Modern callers cancel by closing the stream; other notifications have no counterpart.
+    if (message?.envelope.kind !== 'request') return emptyAnswer();
+    const { id = 'null', method = '' } = message.envelope;
+    if (legacyOnly.test(method)) return jsonOf(errorTo(id, -32601, 'Method not found'), 404);
+    const state = stringAt(message, 'params', 'requestState');
+    if (state !== undefined) return this.#goOn(message, state, caller, signal);
+    const client = knownClient(message);
+    for (let attempt = 1; ; attempt++) {
+      const link = await this.#links.link(caller, client);
+      if (!link) return undefined;
+      if (method === 'server/discover') return jsonOf(discoverResult(link.initialized, id));
+      if (method === 'subscriptions/listen') return streamOf(listening(link, message, signal));
+      const started = await link.start(legacyRequest(message, link.nextId()), request.headers);
+      if (started.outcome === 'started')
+        return this.#follow(message, { owner: caller.owner, link, call: started.call }, signal);
+      if (started.outcome === 'refused') return started.answer;
+      // The upstream forgot the session, so it did not execute the request: retry once with a new one.
+      this.#links.forget(caller.owner, link);
+      if (attempt > 1)
+        throw new GatewayRefusal('upstream_failed', { detail: 'it forgets its sessions' });
+    }
+  }
+
+  /** Whether an owner has links; interrupted calls belong to a link. */
+  keeps(owner: string): boolean {
+    return this.#links.keeps(owner);
+  }
+
+  /** Ends the links of an owner, and the calls in them that wait for a response. */
+  endOf(owner: string): void {
+    this.#links.endOf(owner);
+  }
+
+  async close(): Promise<void> {
+    await this.#links.close();
+  }
+
+  /** The interrupted call that this retry continues. */
+  async #goOn(
+    retry: Message,
+    state: string,
+    { owner }: AdaptedCall,
+    signal: AbortSignal,
+  ): Promise<UpstreamAnswer> {
+    const interrupted = this.#interrupted.take(state, owner);
+    if (!interrupted) throw new GatewayRefusal('not_theirs', { detail: 'requestState' });
+    const response = givenResponse(retry, interrupted.question);
+    if (!response) return jsonOf(this.#ask(retry, interrupted));
+    interrupted.link.tell(response);
+    return this.#follow(retry, interrupted, signal);
+  }
+
+  async #follow(
+    message: Message,
+    { owner, link, call }: { owner: string; link: LegacyLink; call: LegacyCall },
+    signal: AbortSignal,
+  ): Promise<UpstreamAnswer> {
+    const ask = (question: Message) => this.#ask(message, { owner, link, call, question });
+    const isLogged = link.client.logLevel !== undefined;
+    return answerOf(modernCall(message, call, { ask, isLogged, signal }), modernStatus);
+  }
+
+  #ask({ envelope: { id = 'null' } }: Message, interrupted: InterruptedCall): Message {
+    return inputRequiredResult(interrupted.question, id, this.#interrupted.keep(interrupted));
+  }
+}
+
+/** @throws {GatewayRefusal} `bad_params` */
+function knownClient(message: Message): ClientDescription {
+  const client = clientOf(message);
+  const { capabilities, clientInfo = '', logLevel = '' } = client;
+  if (capabilities.length + clientInfo.length + logLevel.length <= maxClientLetters) return client;
+  throw new GatewayRefusal('bad_params', { detail: 'params._meta says too much of the client' });
+}
+
+export interface ModernCallPorts {
+  /** The result that puts a question of the upstream to the caller. */
+  readonly ask: (question: Message) => Message;
+  /** Whether the caller wants the upstream's log messages. */
+  readonly isLogged: boolean;
+  /** Aborted when the caller disconnected. */
+  readonly signal: AbortSignal;
+}
+
+/** Notifications that only have a meaning in the legacy era. */
+const legacyNotifications =
+  /^notifications\/(?:elicitation\/complete|tasks\/status|cancelled|initialized)$/;
+
+/**
+ * A legacy upstream's messages about one call, translated for a modern caller, until the call is answered or asks a
+ * question. Then it is interrupted until the caller returns with a response.
+ */
+export async function* modernCall(
+  { envelope: { id = 'null', method = '', progressToken } }: Message,
+  call: LegacyCall,
+  { ask, isLogged, signal }: ModernCallPorts,
+): AsyncGenerator<Message> {
+  const stop = () => call.cancel();
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
+  let isAsked = false;
+  try {
+    for (let message = await call.inbox.next(); message; message = await call.inbox.next()) {
+      const { kind, method: what = '' } = message.envelope;
+      if (kind === 'response') return yield modernResult(message, method, id);
+      if (kind === 'request') {
+        isAsked = true;
+        return yield ask(message);
+      }
+      if (what === 'notifications/progress') {
+        if (progressToken !== undefined) yield withToken(message, progressToken);
+      } else if (what === 'notifications/message' ? isLogged : !legacyNotifications.test(what))
+        yield message;
+    }
+    yield errorTo(id, -32603, 'the MCP server ended its answer before the result');
+  } finally {
+    signal.removeEventListener('abort', stop);
+    if (!isAsked) call.over();
+  }
+}
+
+/** Progress under the caller's own token, JSON text. */
+function withToken(progress: Message, progressToken: string): Message {
+  const { body, envelope } = progress;
+  const params = changedObject(body, spanAt(progress, 'params'), { progressToken });
+  return messageOf(changedObject(body, envelope.root, { params }));
+}
+
+/**
+ * A legacy upstream's notifications as the stream of a `subscriptions/listen`: first the accepted subscription, then
+ * changes, and, when the upstream's own stream has ended for good, the end.
+ *
+ * MCP 2026-07-28 subscriptions
+ */
+export async function* listening(
+  link: LegacyLink,
+  message: Message,
+  signal: AbortSignal,
+): AsyncGenerator<Message> {
+  const { id = 'null' } = message.envelope;
+  const meta = `{${JSON.stringify(subscriptionId)}:${id}}`;
+  const listener = await link.listeners.add(
+    changesIn(objectAt(message, 'params', 'notifications')),
+    signal,
+  );
+  const { honoured, inbox } = listener;
+  const stop = () => inbox.end();
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
+  try {
+    const filter = JSON.stringify(filterOf(honoured));
+    yield messageOf(
+      `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":${filter},"_meta":${meta}}}`,
+    );
+    const isNothing = honoured.lists.length + honoured.uris.length === 0;
+    if (!isNothing) {
+      for (let change = await inbox.next(); change; change = await inbox.next())
+        yield ofSubscription(change, id);
+    }
+    if (!signal.aborted) yield resultTo(id, `{"resultType":"complete","_meta":${meta}}`);
+  } finally {
+    signal.removeEventListener('abort', stop);
+    void link.listeners.remove(listener).catch(() => undefined);
+  }
+}
+
+/** A notification with the id of its subscription. */
+function ofSubscription(notification: Message, id: string): Message {
+  const { body, envelope } = notification;
+  const _meta = changedObject(body, spanAt(notification, 'params', '_meta'), {
+    [subscriptionId]: id,
+  });
+  const params = changedObject(body, envelope.params, { _meta });
+  return messageOf(changedObject(body, envelope.root, { params }));
+}
+
+const stateBytes = 24;
+const waitMs = 600_000;
+const maxPerOwner = 100;
+
+/** A call whose upstream asked a question and waits for the response. */
+export interface InterruptedCall {
+  readonly owner: string;
+  readonly link: LegacyLink;
+  readonly call: LegacyCall;
+  readonly question: Message;
+}
+
+/**
+ * Interrupted calls wait for their caller's response for ten minutes, at most a hundred per owner, with the oldest
+ * evicted. A state is valid once and only for its owner.
+ */
+export class InterruptedCalls {
+  readonly #calls = new Map<string, InterruptedCall & { readonly timer: NodeJS.Timeout }>();
+  /** The states of each owner, oldest first. */
+  readonly #byOwner = new Map<string, Set<string>>();
+
+  get size(): number {
+    return this.#calls.size;
+  }
+
+  /** Stores a call and returns its state for the caller: 192 random bits. */
+  keep(interrupted: InterruptedCall): string {
+    const { owner } = interrupted;
+    const before = this.#byOwner.get(owner);
+    const [oldest] = before ?? [];
+    if (oldest !== undefined && (before?.size ?? 0) >= maxPerOwner) this.#giveUp(oldest);
+    const state = randomBytes(stateBytes).toString('base64url');
+    const timer = setTimeout(() => this.#giveUp(state), waitMs).unref();
+    this.#calls.set(state, { ...interrupted, timer });
+    const own = this.#byOwner.get(owner) ?? new Set();
+    this.#byOwner.set(owner, own.add(state));
+    interrupted.call.ended.addEventListener('abort', () => this.#forget(state), { once: true });
+    return state;
+  }
+
+  /** `undefined` also for a state that was used or belongs to another owner. */
+  take(state: string, owner: string): InterruptedCall | undefined {
+    const kept = this.#calls.get(state);
+    if (kept?.owner !== owner) return undefined;
+    this.#forget(state);
+    return kept;
+  }
+
+  #giveUp(state: string): void {
+    const kept = this.#calls.get(state);
+    this.#forget(state);
+    kept?.call.cancel();
+  }
+
+  #forget(state: string): void {
+    const kept = this.#calls.get(state);
+    if (!kept) return;
+    clearTimeout(kept.timer);
+    this.#calls.delete(state);
+    const own = this.#byOwner.get(kept.owner);
+    own?.delete(state);
+    if (own?.size === 0) this.#byOwner.delete(kept.owner);
+  }
+}

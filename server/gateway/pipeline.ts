@@ -1,0 +1,366 @@
+/*
+ * The path of a call, in order. Nothing reaches an upstream before the steps down to `send` have passed.
+ *
+ *   request   transport      an allowed origin, a known HTTP method
+ *             credential     exactly one, in the headers
+ *             admission      what it may do at this server, now
+ *             capacity       not too much open by this caller
+ *             message        the body, read and scanned once; the era that it speaks
+ *             authorization  its method and tool, by the caller's scopes
+ *             limits         of this server
+ *             unseal         ids and states that the upstream gave this caller
+ *             send           in its session, or with the handshake that the upstream needs
+ *   upstream  adapters       translate where the upstream speaks the other era
+ *             mirrored       repeat arguments in headers for legacy callers of a modern upstream
+ *             credentials    of the upstream's own, then its driver
+ *             pinned tools   compare each list of tools with what was accepted
+ *   answer    notifications  that the caller's scopes cover
+ *             presentation   the operator's title and instructions
+ *             hidden tools   left out of lists
+ *             own response   to the request that was sent, and no other
+ *             seal           ids and states, for this caller
+ *             stream         numbered and kept for a caller who loses it
+ *             limits, metering, heartbeat
+ *
+ * A step returns a value or a promise. As long as there are values a call goes on in the same turn: with a key, its body
+ * arrived and its handshake made, it waits for nothing but the upstream.
+ */
+import type { Era } from 'latchkey-mcp/headers';
+import type { Message } from 'latchkey-mcp/message';
+import { legacyOnlyMethods, modernHeaders } from 'latchkey-mcp/headers';
+import type { ServerLimits } from '#organizations/server-limits';
+import { admit, ownerOf, presentedCredential, type Admission } from './admission.ts';
+import { sent } from './answers.ts';
+import { authorize } from './authorization.ts';
+import { type Awaitable, whenReady } from './awaitable.ts';
+import { askForAccount, withoutConnectResponse } from './connect-account.ts';
+import {
+  allowedNotifications,
+  ownResponse,
+  presented,
+  presentingMethods,
+  type Filter,
+  type Presentation,
+} from './filters.ts';
+import type { GatewayParts } from './gateway.ts';
+import { answerBrokeOff, GatewayRefusal } from './gateway-refusal.ts';
+import { forwardLegacy, forwardStream } from './legacy-calls.ts';
+import { isCall, type AnsweredOutcome, type Metering } from './metering.ts';
+import { countedFor } from './open-answers.ts';
+import { eraOf, parseAccept, readMessage } from './read-message.ts';
+import { reply, slownessIn, type ReplyOptions } from './reply.ts';
+import type { Call, Forwarded, GatewayAnswer, GatewayRequest, MessageCall } from './request.ts';
+import { principalSeal, sealed, unsealMessage } from './seal.ts';
+import { sessionOf } from './sessions.ts';
+import { asksForTools, hideTools } from './tool-list.ts';
+import { UpstreamError, type Upstream, type UpstreamRequest } from './upstream.ts';
+
+const maxOpenPerCredential = 1024;
+
+/** What is known of a request so far: what an error answer repeats, and what is metered. */
+export interface Progress {
+  id: string;
+  era: Era;
+  readonly metering: Metering;
+  /** The caller, once proved. */
+  principal?: string;
+  /** Once it was let in. */
+  call?: Call;
+}
+
+/** @throws {GatewayRefusal}, also as a rejection; then `givenUp` has to be told. */
+export function passCall(
+  request: GatewayRequest,
+  progress: Progress,
+  parts: GatewayParts,
+): Awaitable<GatewayAnswer> {
+  checkTransport(request, parts);
+  return whenReady(admissionOf(request, parts), (admitted) => {
+    noteAdmitted(request, admitted, progress, parts);
+    const call = begun(request, admitted, progress, parts);
+    progress.call = call;
+    if (request.method !== 'POST') return passStream(call, progress, parts);
+    return whenReady(readMessage(request), (read) => passMessage(read, call, progress, parts));
+  });
+}
+
+/** Ends a call that came to nothing. Returns the error that its caller is told of. */
+export function givenUp({ ending, finish }: Call, error: unknown): unknown {
+  finish();
+  const wasEnded = ending.signal.aborted;
+  // Nothing reads what the upstream still sends.
+  ending.abort();
+  if (!wasEnded || !isBreak(error)) return error;
+  return slownessIn(ending.signal) ?? new GatewayRefusal('cancelled', { cause: error });
+}
+
+function passMessage(
+  read: Message,
+  call: Call,
+  progress: Progress,
+  parts: GatewayParts,
+): Awaitable<GatewayAnswer> {
+  const { envelope } = read;
+  progress.id = envelope.id ?? 'null';
+  progress.metering.read(envelope);
+  if (envelope.kind !== 'response') {
+    progress.era = eraOf(envelope, call.request.headers);
+    const { method = '' } = envelope;
+    if (progress.era === 'modern' && legacyOnlyMethods.has(method)) {
+      throw new GatewayRefusal('unknown_method', { detail: method });
+    }
+    authorize(envelope, read.body, call.admission);
+  }
+  const { limits } = call.admission.server;
+  if (limits) call.afterwards.push(parts.limits.begin(call, envelope, read.body, limits).over);
+  const message: MessageCall = {
+    ...call,
+    ...unsealMessage(read, call.seal),
+    upstream: adapted(call, progress.era, parts),
+  };
+  return whenReady(presentationFor(message, parts), (presentation) =>
+    forward(message, progress.era, parts, (forwarded) =>
+      passAnswer(forwarded, message, presentation, { progress, parts }),
+    ),
+  );
+}
+
+function passAnswer(
+  forwarded: Forwarded,
+  call: MessageCall,
+  presentation: Presentation | undefined,
+  { progress, parts }: { readonly progress: Progress; readonly parts: GatewayParts },
+): Awaitable<GatewayAnswer> {
+  const { answer, headers } = forwarded;
+  const { envelope } = call;
+  const { limits, hiddenTools } = call.admission.server;
+  const filters = answerFilters(call, forwarded, presentation);
+  const options = replyOptions(call, { progress, parts, limits: isCall(envelope) && limits });
+  const hides = envelope.method === 'tools/list' && hiddenTools.length > 0;
+  const replied = reply(answer, {
+    ...options,
+    accepts: forwarded.accepts,
+    filters,
+    ownId: forwarded.ownId,
+    isSingle: hides,
+    isHeldWhole: hides || presentation !== undefined || forwarded.restore !== undefined,
+    isAlways200: forwarded.isAlways200,
+    stream: forwarded.stream,
+  });
+  if (!headers) return replied;
+  return whenReady(replied, (made) => ({ ...made, headers: { ...made.headers, ...headers } }));
+}
+
+/** What every message of an answer passes on its way to the caller, in this order. Most calls need two or three of these. */
+function answerFilters(
+  { admission, envelope, seal }: MessageCall,
+  { answer, ownId, restore }: Forwarded,
+  presentation: Presentation | undefined,
+): Filter[] {
+  const filters: (Filter | undefined)[] = [
+    allowedNotifications(admission.scopes),
+    presentation && answer.status === 200 ? presented(presentation) : undefined,
+    envelope.method === 'tools/list' ? hideTools(admission.server.hiddenTools) : undefined,
+    ownId && ownResponse(ownId.id),
+    restore,
+    sealed(seal),
+  ];
+  return filters.filter((filter) => filter !== undefined);
+}
+
+/** `GET` listens and `DELETE` ends a session; both only in sessions of the legacy era. */
+function passStream(call: Call, progress: Progress, parts: GatewayParts): Promise<GatewayAnswer> {
+  const { limits } = call.admission.server;
+  if (limits && call.request.method === 'GET') {
+    call.afterwards.push(parts.limits.listen(call.admission, limits).over);
+  }
+  const listening = { ...call, upstream: adapted(call, 'legacy', parts) };
+  return forwardStream(listening, parts.legacy.sessions, {
+    ...replyOptions(call, { progress, parts, limits: false }),
+    filters: [allowedNotifications(call.admission.scopes), sealed(call.seal)].filter(
+      (filter) => filter !== undefined,
+    ),
+  });
+}
+
+function checkTransport({ method, headers }: GatewayRequest, { ports }: GatewayParts): void {
+  if (!ports.isAllowedOrigin(headers.origin)) {
+    throw new GatewayRefusal('foreign_origin', { detail: headers.origin?.slice(0, 200) ?? '' });
+  }
+  const inSession = headers['mcp-session-id'] !== undefined;
+  const known = method === 'POST' || (inSession && (method === 'GET' || method === 'DELETE'));
+  if (!known) throw new GatewayRefusal('method_not_allowed');
+}
+
+function admissionOf(
+  request: GatewayRequest,
+  { ports, writtenAsOf }: GatewayParts,
+): Awaitable<Admission> {
+  const { person, rawHeaders } = request;
+  const presentedBy =
+    person === undefined
+      ? presentedCredential(rawHeaders)
+      : ({ type: 'person', userId: person } as const);
+  return admit(presentedBy, request, ports, writtenAsOf);
+}
+
+function noteAdmitted(
+  request: GatewayRequest,
+  admission: Admission,
+  progress: Progress,
+  { ports }: GatewayParts,
+): void {
+  const { credential, grantId, principal } = admission;
+  progress.principal = principal;
+  if (request.method === 'POST') progress.metering.admitted(admission);
+  const now = ports.clock.now();
+  if (credential.type !== 'person') {
+    ports.used({ type: credential.type, id: credential.id }, now);
+  }
+  if (grantId !== undefined) ports.used({ type: 'grant', id: grantId }, now);
+}
+
+/** Counts the call among those that are open, which end when the caller loses access. */
+function begun(
+  request: GatewayRequest,
+  admission: Admission,
+  { metering }: Progress,
+  { ports, open, reaper }: GatewayParts,
+): Call {
+  if (open.count(countedFor(admission)) >= maxOpenPerCredential) {
+    throw new GatewayRefusal('too_many_requests', {
+      detail: `this credential has ${maxOpenPerCredential} of them open`,
+      retryAfterSeconds: 1,
+    });
+  }
+  const ending = new AbortController();
+  const owner = ownerOf(admission.principal, admission.server.id);
+  reaper.note(owner, admission.access);
+  const upstream = ports.upstreamOf(admission.server, owner, admission);
+  const { over, endless } = open.add(whileConnected(admission, upstream), ending);
+  const afterwards = [over];
+  const finish = (outcome?: AnsweredOutcome) => {
+    for (const act of afterwards.splice(0)) act();
+    if (outcome) metering.answered(outcome);
+  };
+  const seal = principalSeal(owner, ports.mac);
+  return { request, admission, upstream, ending, owner, seal, endless, afterwards, finish };
+}
+
+/** An admission that also ends when the account that the upstream is used by is disconnected. */
+function whileConnected(admission: Admission, { isConnected }: Upstream): Admission {
+  if (!isConnected) return admission;
+  const scopesNow = async () => {
+    const scopes = await admission.scopesNow();
+    return scopes && (await isConnected()) ? scopes : undefined;
+  };
+  return { ...admission, scopesNow };
+}
+
+function presentationFor(
+  { admission, envelope }: MessageCall,
+  { ports }: GatewayParts,
+): Awaitable<Presentation | undefined> {
+  if (!presentingMethods.has(envelope.method ?? '')) return undefined;
+  return ports.presentationOf(admission.server).then(
+    (said) => (said?.title || said?.instructions ? said : undefined),
+    (cause: unknown) => {
+      throw new GatewayRefusal('unavailable', { cause });
+    },
+  );
+}
+
+/** The upstream of a call for a caller of `era`: what it is sent passes the adapters, and what they send the steps below. */
+function adapted({ upstream, owner, admission }: Call, era: Era, parts: GatewayParts): Upstream {
+  const { ports, mirrored } = parts;
+  const { server } = admission;
+  const pinned = (request: UpstreamRequest) => {
+    const answer = upstream.send(request);
+    return asksForTools(request) ? answer.then((list) => ports.pinned(list, server)) : answer;
+  };
+  // Modern callers repeat the arguments themselves.
+  const direct: Upstream = {
+    send: era === 'modern' ? pinned : (request) => mirrored.send(request, server, pinned),
+  };
+  const call = { upstream: direct, owner, admission };
+  return { send: (request) => ports.eras.send(era, request, call) };
+}
+
+function forward(
+  message: MessageCall,
+  era: Era,
+  { legacy }: GatewayParts,
+  step: (forwarded: Forwarded) => Awaitable<GatewayAnswer>,
+): Awaitable<GatewayAnswer> {
+  const askOrThrow = (error: unknown): GatewayAnswer => {
+    if (!(error instanceof GatewayRefusal) || error.code !== 'not_connected') throw error;
+    const inSession = era === 'legacy' && sessionOf(message, legacy.sessions)?.showsUrls;
+    const asked = askForAccount(error, message, { era, inSession });
+    message.finish('ok');
+    return asked;
+  };
+  let forwarded: Awaitable<Forwarded>;
+  try {
+    forwarded =
+      era === 'modern'
+        ? forwardModern({ ...message, ...withoutConnectResponse(message) })
+        : forwardLegacy(message, legacy);
+  } catch (error) {
+    return askOrThrow(error);
+  }
+  return forwarded instanceof Promise ? forwarded.then(step, askOrThrow) : step(forwarded);
+}
+
+/**
+ * A message of the modern era: forwarded as it is, each on its own. The caller cancels by closing the answer's stream.
+ *
+ * MCP 2026-07-28 transports
+ */
+function forwardModern(call: MessageCall): Promise<Forwarded> {
+  const { request, envelope, upstream, body, ending } = call;
+  if (envelope.method === 'subscriptions/listen') call.endless();
+  request.gone.addEventListener('abort', () => ending.abort());
+  if (request.gone.aborted) ending.abort();
+  const headers = modernHeaders(envelope, request.headers);
+  return sent(
+    upstream,
+    { method: 'POST', headers, body, signal: ending.signal },
+    (answer): Forwarded => ({
+      answer,
+      accepts: parseAccept(request.headers.accept),
+      ownId: { id: envelope.id, isRequest: envelope.kind === 'request' },
+    }),
+  );
+}
+
+interface ReplyTo {
+  readonly progress: Progress;
+  readonly parts: GatewayParts;
+  readonly limits: ServerLimits | undefined | false;
+}
+
+function replyOptions(
+  { request, ending, finish }: Call,
+  { progress, parts, limits }: ReplyTo,
+): Omit<ReplyOptions, 'accepts' | 'filters'> {
+  const report = (cause: unknown) => {
+    const isKnown = cause instanceof UpstreamError || cause instanceof GatewayRefusal;
+    if (!isKnown) return undefined;
+    const refusal = cause instanceof GatewayRefusal ? cause : answerBrokeOff(cause);
+    const { body } = parts.refuse(refusal, request, progress);
+    return typeof body === 'string' ? body : '';
+  };
+  return {
+    maxBytes: (limits && limits.answerBytes) || Infinity,
+    signal: ending.signal,
+    finish,
+    // A listening stream has no response.
+    report: progress.id === 'null' ? undefined : report,
+    cut: (refusal) => void parts.refuse(refusal, request, progress),
+  };
+}
+
+/** Whether this is what ending a call does to its answer, rather than a refusal of its own. */
+function isBreak(error: unknown): boolean {
+  return !(error instanceof GatewayRefusal) || error.code === 'upstream_failed';
+}

@@ -1,0 +1,280 @@
+import { z } from 'zod';
+
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { legacyVersions, modernHeaders, modernVersions, postHeaders } from 'latchkey-mcp/headers';
+import { type Envelope, withId, withMeta } from 'latchkey-mcp/message';
+import {
+  discard,
+  endUpstreamSession,
+  failure,
+  responseIn,
+  send,
+  sent,
+  wholeBody,
+} from './answers.ts';
+import type { Awaitable } from './awaitable.ts';
+import { underId } from './filters.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import { parseAccept } from './read-message.ts';
+import type { Forwarded } from './request.ts';
+import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+
+interface PlainRequest extends LinkAsked {
+  readonly body: Buffer;
+  readonly envelope: Envelope;
+  readonly signal: AbortSignal;
+  /** `traceHeaders` */
+  readonly trace: Readonly<Record<string, string>>;
+}
+
+/**
+ * A request without any handshake: a JSON-RPC body and a credential. It is answered 200 as JSON
+ * whatever the upstream speaks; the gateway makes the handshake that it wants.
+ *
+ * @throws {GatewayRefusal}
+ */
+export function forwardPlain(request: PlainRequest, links: PlainLinks): Promise<Forwarded> {
+  const link = links.link(request);
+  return link instanceof Promise
+    ? link.then((made) => forwardOver(made, request, links))
+    : forwardOver(link, request, links);
+}
+
+const plain = { accepts: parseAccept(undefined), isAlways200: true };
+
+function forwardOver(
+  link: PlainLink,
+  request: PlainRequest,
+  links: PlainLinks,
+): Promise<Forwarded> {
+  const { body, envelope, upstream, signal, key, trace } = request;
+  if (link.era === 'modern') {
+    const carried = withMeta(body, envelope, plainMeta);
+    const headers = modernHeaders(envelope, trace);
+    const modern = { method: 'POST', headers, body: carried, signal } as const;
+    return sent(upstream, modern, (answer): Forwarded => ({ ...plain, answer }));
+  }
+  // Several plain requests share one session, where each id may be in use once.
+  const unique = envelope.idSpan ? withId(body, envelope, links.nextId()) : body;
+  const restore = envelope.id === undefined ? undefined : underId(envelope.id);
+  const requestOver = (over: LegacyLink): UpstreamRequest => {
+    const headers = { ...postHeaders, ...linkHeaders(over), ...trace };
+    return { method: 'POST', headers, body: unique, signal };
+  };
+  const forwarded = (answer: UpstreamAnswer): Forwarded => ({ ...plain, answer, restore });
+  return sent(upstream, requestOver(link), (answer) => {
+    if (answer.status !== 404 || link.sessionId === undefined) return forwarded(answer);
+    return again(answer);
+  });
+
+  /** The upstream forgot the session, so it did not run the request: once more with a new one. */
+  async function again(answer: UpstreamAnswer): Promise<Forwarded> {
+    await discard(answer.body);
+    links.forget(key, link);
+    const renewed = await links.link(request);
+    if (renewed.era === 'modern') throw failure(answer);
+    return sent(upstream, requestOver(renewed), forwarded);
+  }
+}
+
+const modernVersion = modernVersions[0] ?? '';
+const handshakeTimeoutMs = 30_000;
+const idleSeconds = 300;
+
+/** What a modern request must carry in `params._meta`; the values are JSON text. MCP 2026-07-28 */
+export const plainMeta: Readonly<Record<string, string>> = {
+  'io.modelcontextprotocol/protocolVersion': JSON.stringify(modernVersion),
+  'io.modelcontextprotocol/clientInfo': JSON.stringify({ name: 'latchkey-server', version: '1' }),
+  'io.modelcontextprotocol/clientCapabilities': '{}',
+};
+
+/** How to speak to an upstream on behalf of a caller who made no handshake. */
+export type PlainLink = { readonly era: 'modern' } | LegacyLink;
+
+export interface LegacyLink {
+  readonly era: 'legacy';
+  readonly protocolVersion: string;
+  /** Absent when the upstream keeps no sessions. */
+  readonly sessionId: string | undefined;
+}
+
+/** Whom a link is for, and where it leads. */
+export interface LinkAsked {
+  /** A principal and a server. */
+  readonly key: string;
+  readonly upstream: Upstream;
+  /** `upstreamLocation` */
+  readonly place: string;
+}
+
+interface KeptLink extends LinkAsked {
+  /** A promise as long as it is being made. */
+  link: Awaitable<PlainLink>;
+  usedAt: EpochSeconds;
+}
+
+/**
+ * The handshakes that the gateway makes for plain requests: one a principal and server, kept while it
+ * is used, never shared between principals, and ended when the server is pointed elsewhere.
+ */
+export class PlainLinks {
+  readonly #links = new Map<string, KeptLink>();
+  #lastId = 0;
+  readonly #clock: Clock;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#timer = setInterval(() => this.#endIdle(), 30_000).unref();
+  }
+
+  /** The link of this principal and server, made now where there is none. */
+  link({ key, upstream, place }: LinkAsked): Awaitable<PlainLink> {
+    const known = this.#links.get(key);
+    if (known?.place === place) {
+      known.usedAt = this.#clock.now();
+      return known.link;
+    }
+    this.endOf(key);
+    const link = shakeHands(upstream);
+    const kept: KeptLink = { key, upstream, place, link, usedAt: this.#clock.now() };
+    this.#links.set(key, kept);
+    link.then(
+      (made) => (kept.link = made),
+      () => this.#links.get(key) === kept && this.#links.delete(key),
+    );
+    return link;
+  }
+
+  /** An id, as JSON text, that no other request through these links has. */
+  nextId(): string {
+    this.#lastId += 1;
+    return String(this.#lastId);
+  }
+
+  /** Forgets a link that turned out to be dead, unless another was made since. */
+  forget(key: string, dead: PlainLink): void {
+    if (this.#links.get(key)?.link === dead) this.#links.delete(key);
+  }
+
+  keeps(key: string): boolean {
+    return this.#links.has(key);
+  }
+
+  /** Ends the link of an owner, at its upstream too. */
+  endOf(key: string): void {
+    const known = this.#links.get(key);
+    this.#links.delete(key);
+    // If the upstream cannot be reached, its session times out there.
+    if (known) endLink(known).catch(() => undefined);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    const ended = [...this.#links.values()].map(endLink);
+    this.#links.clear();
+    await Promise.allSettled(ended);
+  }
+
+  #endIdle(): void {
+    for (const [key, { usedAt }] of this.#links) {
+      if (usedAt + idleSeconds >= this.#clock.now()) continue;
+      this.endOf(key);
+    }
+  }
+}
+
+/** Asks with `server/discover`, which only the modern era knows, then falls back to `initialize`. */
+async function shakeHands(upstream: Upstream): Promise<PlainLink> {
+  const discovered = await post(
+    upstream,
+    { 'mcp-protocol-version': modernVersion, 'mcp-method': 'server/discover' },
+    `{"jsonrpc":"2.0","id":"discover","method":"server/discover","params":{"_meta":${metaJson()}}}`,
+  );
+  if (discovered.status === 200 && (await messageOf(discovered)).result) return { era: 'modern' };
+  if (discovered.status !== 200) await discard(discovered.body);
+  if (discovered.status === 401 || discovered.status === 403 || discovered.status >= 500) {
+    throw failure(discovered);
+  }
+
+  const params = {
+    protocolVersion: legacyVersions[0],
+    capabilities: {},
+    clientInfo: { name: 'latchkey-server', version: '1' },
+  };
+  const initialized = await post(
+    upstream,
+    {},
+    JSON.stringify({ jsonrpc: '2.0', id: 'initialize', method: 'initialize', params }),
+  );
+  if (initialized.status !== 200) {
+    await discard(initialized.body);
+    throw failure(initialized);
+  }
+  const { result } = await messageOf(initialized);
+  if (result?.protocolVersion === undefined) {
+    throw new GatewayRefusal('upstream_failed', { detail: 'it refuses to initialize' });
+  }
+  const link: PlainLink = {
+    era: 'legacy',
+    protocolVersion: result.protocolVersion,
+    sessionId: initialized.sessionId,
+  };
+  const noted = await post(
+    upstream,
+    linkHeaders(link),
+    '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+  );
+  await discard(noted.body);
+  return link;
+}
+
+/** The headers that a legacy link adds to a request. */
+export function linkHeaders(link: LegacyLink): Record<string, string> {
+  return {
+    'mcp-protocol-version': link.protocolVersion,
+    ...(link.sessionId !== undefined && { 'mcp-session-id': link.sessionId }),
+  };
+}
+
+async function endLink({ link, upstream }: KeptLink): Promise<void> {
+  const made = await link;
+  if (made.era === 'modern' || made.sessionId === undefined) return;
+  await endUpstreamSession(upstream, linkHeaders(made));
+}
+
+async function post(
+  upstream: Upstream,
+  headers: Record<string, string>,
+  body: string,
+): Promise<UpstreamAnswer> {
+  return send(upstream, {
+    method: 'POST',
+    headers: { ...postHeaders, ...headers },
+    body: Buffer.from(body),
+    signal: AbortSignal.timeout(handshakeTimeoutMs),
+  });
+}
+
+const handshakeSchema = z.object({
+  result: z.looseObject({ protocolVersion: z.string().optional() }).optional(),
+});
+
+async function messageOf({
+  mediaType,
+  body,
+}: UpstreamAnswer): Promise<z.infer<typeof handshakeSchema>> {
+  const bytes = mediaType === 'text/event-stream' ? await responseIn(body) : await wholeBody(body);
+  try {
+    return handshakeSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
+  } catch (cause) {
+    throw new GatewayRefusal('upstream_failed', { detail: 'its answer is not JSON-RPC', cause });
+  }
+}
+
+function metaJson(): string {
+  const members = Object.entries(plainMeta).map(
+    ([name, json]) => `${JSON.stringify(name)}:${json}`,
+  );
+  return `{${members.join(',')}}`;
+}

@@ -1,0 +1,296 @@
+import { messageEvent, type SseEvent } from 'latchkey-mcp/sse';
+import { TopLevelMembers } from 'latchkey-mcp/top-level-members';
+import {
+  bodyWithin,
+  discard,
+  eventsIn,
+  failure,
+  unfinished,
+  wholeBody,
+  type LongBody,
+} from './answers.ts';
+import type { Awaitable } from './awaitable.ts';
+import {
+  AnswerMessage,
+  answeredAnother,
+  filtered,
+  isSameId,
+  unreadable,
+  type Filter,
+} from './filters.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import { live } from './live-stream.ts';
+import { isErrorAnswer, type AnsweredOutcome } from './metering.ts';
+import type { Accepts } from './read-message.ts';
+import type { GatewayAnswer } from './request.ts';
+import type { FollowedStream } from './session-streams.ts';
+import type { UpstreamAnswer } from './upstream.ts';
+
+const json = 'application/json';
+const eventStream = 'text/event-stream';
+/** A JSON answer of up to so many bytes is read whole before any of it goes on. */
+const heldBytes = 1024 * 1024;
+
+/** What the caller's answer is made of, besides the upstream's. */
+export interface ReplyOptions {
+  readonly accepts: Accepts;
+  readonly filters: readonly Filter[];
+  /** The id, as JSON text, of the request that a result must be for; absent where any result is the right one. */
+  readonly ownId?: { readonly id: string | undefined; readonly isRequest: boolean } | undefined;
+  /** Whether filters need all of a message, however long. */
+  readonly isHeldWhole?: boolean;
+  /** Whether a message is answered with 200, whatever status it came with. */
+  readonly isAlways200?: boolean | undefined;
+  /** Whether an event stream becomes the one response in it. */
+  readonly isSingle?: boolean;
+  /** What the caller missed of the stream that this one goes on with. */
+  readonly missed?: AsyncIterable<Uint8Array> | undefined;
+  /** Opens the session's stream that events are numbered and kept in. */
+  readonly stream?: (() => FollowedStream) | undefined;
+  /** The most bytes that the caller's server allows for an answer. */
+  readonly maxBytes: number;
+  /** By which the call is ended. */
+  readonly signal: AbortSignal;
+  /** Told once how the answer ended. */
+  readonly finish: (outcome: AnsweredOutcome) => void;
+  /** The last event of a stream that breaks off for a known reason: an error for the caller. */
+  readonly report: ((error: unknown) => string | undefined) | undefined;
+  /** Told of a break of a long JSON answer, which no answer says anything of. */
+  readonly cut: (refusal: GatewayRefusal) => void;
+}
+
+/**
+ * The caller's answer: status, media type and messages of the upstream's, and nothing else of it. Its messages are parsed
+ * once and pass the filters; they go out as they come, but for short JSON, which is read whole.
+ *
+ * @throws {GatewayRefusal}
+ */
+export function reply(answer: UpstreamAnswer, options: ReplyOptions): Awaitable<GatewayAnswer> {
+  const { status, mediaType, body } = answer;
+  const isShort = body instanceof Uint8Array && body.length <= heldBytes;
+  // As nearly every answer to a call.
+  if (isShort && status === 200 && mediaType === json && options.ownId?.isRequest !== false) {
+    return single(200, passed(body, options), options);
+  }
+  return replyOnce(answer, options);
+}
+
+async function replyOnce(answer: UpstreamAnswer, options: ReplyOptions): Promise<GatewayAnswer> {
+  const { status, mediaType, body } = answer;
+  const { accepts, ownId, finish } = options;
+  const isDone = status === 202 || status === 204;
+  // What is no request has no answer, whatever some upstreams say to it.
+  if (isDone || (ownId?.isRequest === false && status === 200 && mediaType === json)) {
+    await discard(body);
+    finish('ok');
+    return { status: 202, headers: {} };
+  }
+  if (status === 200 && mediaType === eventStream) {
+    if (accepts.events && !options.isSingle) {
+      return eventAnswer(
+        live(streamed(eventsIn(body), options, options.stream?.()), options.report),
+      );
+    }
+    return single(200, await responseIn(eventsIn(body), options), options);
+  }
+  if (mediaType !== json) throw failure(answer);
+  if (status === 200) {
+    const held = options.isHeldWhole ? await wholeBody(body) : await bodyWithin(body, heldBytes);
+    if (held instanceof Uint8Array) return single(200, passed(held, options), options);
+    return jsonAnswer(200, longJson(await checkedStart(held, options), options));
+  }
+  // A refusal in JSON-RPC, as for a header or a version: the caller's to understand.
+  if (status !== 400 && status !== 404) throw failure(answer);
+  const message = new AnswerMessage(await wholeBody(body));
+  if (ownId && !message.isError) throw failure({ ...answer, mediaType: '' });
+  return single(status, passed(message.bytes, options), options);
+}
+
+/** One whole message as the answer. */
+function single(status: number, message: AnswerMessage, options: ReplyOptions): GatewayAnswer {
+  const { accepts, maxBytes, finish, isAlways200 } = options;
+  const answer =
+    accepts.json || status !== 200
+      ? jsonAnswer(isAlways200 ? 200 : status, message.bytes)
+      : eventAnswer(messageEvent(message.bytes));
+  if (message.bytes.length > maxBytes) throw tooLarge(maxBytes);
+  finish(isErrorAnswer(message) ? 'tool-error' : 'ok');
+  return answer;
+}
+
+function passed(bytes: Uint8Array, { filters }: ReplyOptions): AnswerMessage {
+  const message = filtered(new AnswerMessage(bytes), filters);
+  // Filters drop events alone.
+  return message ?? new AnswerMessage(new Uint8Array());
+}
+
+/**
+ * The one response in a stream of messages; notifications on the way to it are dropped.
+ *
+ * @throws {GatewayRefusal} `upstream_failed` when the stream ends without it, or holds too large an event.
+ */
+async function responseIn(
+  events: AsyncIterable<SseEvent>,
+  { filters }: ReplyOptions,
+): Promise<AnswerMessage> {
+  for await (const { data } of events) {
+    const message = new AnswerMessage(data);
+    const isResponse =
+      message.scan.outcome === 'message' && message.scan.envelope.kind === 'response';
+    const kept = isResponse ? filtered(message, filters) : undefined;
+    if (kept) return kept;
+  }
+  throw new GatewayRefusal('upstream_failed', { detail: 'its answer ended before the result' });
+}
+
+/** The events as the caller gets them, one by one. */
+async function* streamed(
+  events: AsyncIterable<SseEvent>,
+  options: ReplyOptions,
+  stream: FollowedStream | undefined,
+): AsyncGenerator<Uint8Array> {
+  const { filters, maxBytes, signal, finish, missed } = options;
+  let bytes = 0;
+  let outcome: AnsweredOutcome = 'ok';
+  try {
+    if (missed) yield* missed;
+    const primer = stream?.begin();
+    if (primer) yield primer;
+    for await (const event of events) {
+      let sent: Uint8Array | undefined = event.raw;
+      if (event.data.length > 0) {
+        const message = filtered(new AnswerMessage(event.data, event), filters);
+        if (!message) continue;
+        if (isErrorAnswer(message)) outcome = 'tool-error';
+        sent = stream ? stream.push(message) : message.eventBytes;
+      } else if (stream) sent = stream.pushComment(event);
+      // Another connection reads on where this caller was lost.
+      if (!sent) continue;
+      bytes += sent.length;
+      if (bytes > maxBytes) throw tooLarge(maxBytes);
+      yield sent;
+    }
+    // Some ends are quiet: a stream that was cut off must not look like one that is over.
+    const slowness = slownessIn(signal);
+    if (slowness) throw slowness;
+    finish(outcome);
+  } catch (cause) {
+    throw ended(cause, options);
+  } finally {
+    stream?.end();
+    finish('ok');
+  }
+}
+
+/** Notes how an answer broke off. What ended it for being slow counts, rather than the break that follows. */
+function ended(cause: unknown, { signal, finish }: ReplyOptions): unknown {
+  const error = slownessIn(signal) ?? cause;
+  finish(error instanceof Error && error.name === 'AbortError' ? 'ok' : 'upstream-error');
+  return error;
+}
+
+/** The refusal by which a call was ended for taking too long. */
+export function slownessIn({ aborted, reason }: AbortSignal): GatewayRefusal | undefined {
+  return aborted && reason instanceof GatewayRefusal ? reason : undefined;
+}
+
+function tooLarge(maxBytes: number): GatewayRefusal {
+  const detail = `its answer is larger than the ${maxBytes} bytes that this server allows`;
+  return new GatewayRefusal('upstream_failed', { detail });
+}
+
+/** A long JSON answer, of whose members are known what tells whose it is. */
+interface CheckedLong extends LongBody {
+  readonly members: TopLevelMembers | undefined;
+}
+
+/** As long as nothing has gone on, a refusal can still be an answer of ours. */
+async function checkedStart(long: LongBody, options: ReplyOptions): Promise<CheckedLong> {
+  const members = options.ownId && new TopLevelMembers();
+  const heldSoFar = long.held.reduce((sum, { length }) => sum + length, 0);
+  try {
+    if (heldSoFar > options.maxBytes) throw tooLarge(options.maxBytes);
+    if (members) for (const chunk of long.held) check(members, chunk, options);
+  } catch (refusal) {
+    await long.rest.return?.();
+    throw refusal;
+  }
+  return { ...long, members };
+}
+
+/** Goes on as it comes, but for the end of a result for another request. */
+async function* longJson(
+  { held, rest, members }: CheckedLong,
+  options: ReplyOptions,
+): AsyncGenerator<Uint8Array> {
+  const { maxBytes, signal, finish, cut } = options;
+  let bytes = 0;
+  try {
+    for (const chunk of held) {
+      bytes += chunk.length;
+      yield chunk;
+    }
+    for (;;) {
+      const next = await rest.next().catch((cause: unknown) => {
+        throw unfinished(cause);
+      });
+      if (next.done) break;
+      bytes += next.value.length;
+      if (bytes > maxBytes) throw tooLarge(maxBytes);
+      if (members) check(members, next.value, options);
+      yield next.value;
+    }
+    if (members && !members.isComplete) throw unreadable('it ends too early');
+    const slowness = slownessIn(signal);
+    if (slowness) throw slowness;
+    finish('ok');
+  } catch (cause) {
+    const error = ended(cause, options);
+    if (error instanceof GatewayRefusal) cut(error);
+    throw error;
+  } finally {
+    finish('ok');
+    await rest.return?.();
+  }
+}
+
+/** Before the chunk that completes a message goes on, it is known whose it is. */
+function check(members: TopLevelMembers, chunk: Uint8Array, { ownId }: ReplyOptions): void {
+  members.push(chunk);
+  if (members.isBroken) throw unreadable('it is not one JSON object');
+  if (!members.isComplete || !members.names.has('result')) return;
+  const [answered, ...others] = members.ids;
+  if (others.length > 0 || !isSameId(answered, ownId?.id)) throw answeredAnother();
+}
+
+export function jsonAnswer(
+  status: number,
+  body: NonNullable<GatewayAnswer['body']>,
+): GatewayAnswer {
+  return { status, headers: { 'Content-Type': json, 'Cache-Control': 'no-store' }, body };
+}
+
+/** A stream of events as an answer, with a comment now and then while nothing comes. */
+export function eventAnswer(body: NonNullable<GatewayAnswer['body']>): GatewayAnswer {
+  const headers = {
+    'Content-Type': eventStream,
+    'Cache-Control': 'no-store',
+    'X-Accel-Buffering': 'no',
+  };
+  return { status: 200, headers, body };
+}
+
+/** Events of a session that were kept, and what follows them. */
+export function resumed(
+  chunks: AsyncIterable<Uint8Array>,
+  finish: ReplyOptions['finish'],
+): GatewayAnswer {
+  const sent = async function* () {
+    try {
+      yield* chunks;
+    } finally {
+      finish('ok');
+    }
+  };
+  return eventAnswer(live(sent()));
+}

@@ -1,0 +1,92 @@
+import type { IncomingHttpHeaders } from 'node:http';
+
+import type { Message } from 'latchkey-mcp/message';
+import type { Admission } from './admission.ts';
+import type { Filter } from './filters.ts';
+import type { AnsweredOutcome } from './metering.ts';
+import type { Accepts } from './read-message.ts';
+import type { ReplyOptions } from './reply.ts';
+import type { PrincipalSeal } from './seal.ts';
+import type { Upstream, UpstreamAnswer } from './upstream.ts';
+
+/** An HTTP request to an MCP endpoint, as the gateway sees it. */
+export interface GatewayRequest {
+  /** The `X-Request-Id` of its response, and of its log lines. */
+  readonly id: string;
+  readonly method: string;
+  readonly organization: string;
+  readonly server: string;
+  /** The caller's network address. */
+  readonly address?: string | undefined;
+  readonly headers: IncomingHttpHeaders;
+  /** Names and values in turn, as received, so that repeated headers are visible. */
+  readonly rawHeaders: readonly string[];
+  /**
+   * The id of a signed-in person who calls from our own pages. Never taken from a header: such a request carries no
+   * credential.
+   */
+  readonly person?: string;
+  /**
+   * The whole body, read once.
+   *
+   * @throws {GatewayRefusal} `too_large`
+   */
+  readonly readBody: () => Buffer | Promise<Buffer>;
+  /** Reports that the caller disconnected before the answer was complete. */
+  readonly gone: Departure;
+}
+
+/** Reports once that a caller disconnected. Like an `AbortSignal`, which costs more than most calls need. */
+export interface Departure {
+  readonly aborted: boolean;
+  addEventListener(type: 'abort', listener: () => void): void;
+}
+
+/** The response to send. An iterable body is sent as it arrives. */
+export interface GatewayAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>;
+}
+
+/** An admitted request. */
+export interface Call {
+  readonly request: GatewayRequest;
+  readonly admission: Admission;
+  readonly upstream: Upstream;
+  /** Ends the call and its answer: the caller cancelled, the credential was revoked, or the server stops. */
+  readonly ending: AbortController;
+  /** The owner of upstream sessions, links and cancellations: a principal and a server. */
+  readonly owner: string;
+  /** Binds to this owner what the upstream hands out. */
+  readonly seal: PrincipalSeal;
+  /** Marks the answer as endless. */
+  readonly endless: () => void;
+  /** Run when the answer was sent to its end or abandoned. */
+  readonly afterwards: (() => void)[];
+  /**
+   * Runs these once, and meters how the answer ended unless there is no outcome, in which case the caller of this
+   * function does.
+   */
+  readonly finish: (outcome?: AnsweredOutcome) => void;
+}
+
+/** What an adapter between the eras needs of a call. */
+export type AdaptedCall = Pick<Call, 'upstream' | 'owner' | 'admission'>;
+
+/** A call whose body was read, parsed and authorized. */
+export interface MessageCall extends Call, Message {}
+
+/** An upstream's answer to a forwarded message, and how to turn it into the caller's. */
+export interface Forwarded {
+  readonly answer: UpstreamAnswer;
+  readonly accepts: Accepts;
+  /** The request that a result must belong to; absent if any result is right. */
+  readonly ownId?: ReplyOptions['ownId'];
+  /** Restores the caller's id. */
+  readonly restore?: Filter | undefined;
+  readonly stream?: ReplyOptions['stream'];
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Whether JSON is answered with 200, whatever status it came with. */
+  readonly isAlways200?: boolean;
+}

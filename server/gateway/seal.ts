@@ -1,0 +1,177 @@
+import { timingSafeEqual } from 'node:crypto';
+
+import type { Span } from 'latchkey-mcp/json';
+import { membersIn, replaced, stringAt } from 'latchkey-mcp/json-edit';
+import { type Envelope, scanMessage } from 'latchkey-mcp/message';
+import type { Filter } from './filters.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+
+/**
+ * What is bound to one caller: what an upstream gives it to hand back later, and would take from anybody, and the tasks
+ * that it keeps for the upstream itself.
+ */
+export type SealedKind = 'task' | 'state' | 'ownTask';
+
+/** Makes a code that only this server can make, the same for the same text; 43 letters. */
+export type Mac = (text: string) => string;
+
+const macLetters = 22;
+
+/**
+ * Binds what an upstream hands out to the owner it was for, a principal at a server: 132 bits of a code
+ * over it, a dot, and the upstream's own words. Upstreams see one gateway and cannot tell its callers
+ * apart, so they would honour anybody's. The same value is always sealed alike, as clients compare task
+ * ids.
+ *
+ * MCP 2025-11-25 tasks, "Task Isolation and Access Control"; MCP 2026-07-28 "Multi Round-Trip Requests"
+ */
+export function principalSeal(owner: string, mac: Mac) {
+  const codeOf = (kind: SealedKind, value: string) =>
+    mac(JSON.stringify([kind, owner, value])).slice(0, macLetters);
+  return {
+    seal: (kind: SealedKind, value: string): string => `${codeOf(kind, value)}.${value}`,
+
+    /** `undefined` for what was not sealed for this owner. */
+    open(kind: SealedKind, given: string): string | undefined {
+      const value = given.slice(macLetters + 1);
+      const right = Buffer.from(`${codeOf(kind, value)}.`);
+      const said = Buffer.from(given.slice(0, macLetters + 1));
+      return said.length === right.length && timingSafeEqual(said, right) ? value : undefined;
+    },
+  };
+}
+
+export type PrincipalSeal = ReturnType<typeof principalSeal>;
+
+/** A value of a message that belongs to one principal. */
+export interface OwnedValue {
+  readonly kind: 'task' | 'state';
+  readonly span: Span;
+  /** `undefined` for what is not the string that it has to be. */
+  readonly value: string | undefined;
+  /** Whose task it may be: of what the upstream does for the caller, of what the caller does for it, or of either. */
+  readonly keeper: 'upstream' | 'caller' | 'either';
+}
+
+const relatedTask = 'io.modelcontextprotocol/related-task';
+
+/**
+ * Where a message holds what is bound to one caller: the ids of tasks and the state of a request that goes on.
+ * `from` says who sent the message.
+ *
+ * MCP 2025-11-25 tasks; MCP 2026-07-28 "Multi Round-Trip Requests" and the tasks extension
+ */
+export function ownedValues(
+  body: Buffer,
+  { kind, method = '', root }: Envelope,
+  from: 'caller' | 'upstream',
+): OwnedValue[] {
+  const found: OwnedValue[] = [];
+  const note = (
+    owned: OwnedValue['kind'],
+    span: Span | undefined,
+    keeper: OwnedValue['keeper'] = 'upstream',
+  ) => {
+    if (span) found.push({ kind: owned, span, value: stringAt(body, span), keeper });
+  };
+  const inside = (span: Span | undefined) =>
+    span ? membersIn(body, span) : new Map<string, Span>();
+
+  const carried = inside(inside(root).get(kind === 'response' ? 'result' : 'params'));
+  const nested = inside(carried.get('task')).get('taskId');
+  if (from === 'caller') {
+    // A task of the upstream's is asked about. What is only told may be of one that the caller keeps.
+    note('task', carried.get('taskId'), kind === 'request' ? 'upstream' : 'either');
+    if (kind === 'response') note('task', nested, 'caller');
+    else note('state', carried.get('requestState'));
+  } else if (kind === 'response') {
+    note('task', carried.get('taskId'));
+    note('task', nested);
+    note('state', carried.get('requestState'));
+  } else if (kind === 'request') {
+    if (method.startsWith('tasks/')) note('task', carried.get('taskId'), 'caller');
+  } else if (method.startsWith('notifications/tasks')) {
+    note('task', carried.get('taskId'));
+  }
+  const related = inside(carried.get('_meta')).get(relatedTask);
+  const mentioned = inside(related).get('taskId');
+  const isAsked = from === 'caller' && kind === 'request';
+  note('task', mentioned ?? related, isAsked ? 'upstream' : 'either');
+  return found;
+}
+
+interface Message {
+  readonly body: Buffer;
+  readonly envelope: Envelope;
+}
+
+/**
+ * Replaces sealed values in a caller's message by the upstream's own. A value that was not sealed, or was sealed for
+ * another caller, is refused like a task that does not exist. The id of a task that the caller itself keeps is sealed
+ * on its way, so that it can never equal that of an upstream's task.
+ *
+ * @throws {GatewayRefusal} `not_theirs`, `bad_params`
+ */
+export function unsealMessage({ body, envelope }: Message, seal: PrincipalSeal): Message {
+  const { taskId, requestState, meta, kind } = envelope;
+  const mayHold = taskId !== undefined || requestState || meta || kind === 'response';
+  if (!mayHold) return { body, envelope };
+  if (requestState && body[requestState.start] !== 0x22) throw notTheirs('state');
+  const edits = ownedValues(body, envelope, 'caller').map((owned) => ({
+    span: owned.span,
+    text: JSON.stringify(unsealed(owned, seal)),
+  }));
+  if (edits.length === 0) return { body, envelope };
+  const changed = replaced(body, edits);
+  const scan = scanMessage(changed);
+  if (scan.outcome === 'refused') throw new GatewayRefusal('not_a_message');
+  return { body: changed, envelope: scan.envelope };
+}
+
+function unsealed({ kind, value, keeper }: OwnedValue, seal: PrincipalSeal): string {
+  if (value === undefined) {
+    throw new GatewayRefusal('bad_params', { detail: `a ${nameOf(kind)} must be a string` });
+  }
+  const opened = keeper === 'caller' ? undefined : seal.open(kind, value);
+  if (opened !== undefined) return opened;
+  if (keeper === 'upstream') throw notTheirs(kind);
+  return seal.seal('ownTask', value);
+}
+
+function notTheirs(kind: OwnedValue['kind']): GatewayRefusal {
+  return new GatewayRefusal('not_theirs', { detail: nameOf(kind) });
+}
+
+function nameOf(kind: OwnedValue['kind']): string {
+  return kind === 'task' ? 'task' : 'requestState';
+}
+
+// A longer message does not merely hand out an id or a state. It is passed on as it comes, and ids in it are useless
+// because they are not sealed.
+const maxSealedBytes = 1024 * 1024;
+const marks = ['"taskId"', '"requestState"'];
+
+/**
+ * Binds to one caller whatever an answer's messages bind to one: task ids and request states are sealed, and ids of tasks
+ * that the caller keeps opened; every other byte stays. What cannot be read goes on as it is: nothing in it opens anything.
+ */
+export function sealed(seal: PrincipalSeal): Filter {
+  return (message) => {
+    const { bytes } = message;
+    if (bytes.length > maxSealedBytes || !marks.some((mark) => message.holds(mark))) return message;
+    const { scan } = message;
+    if (scan.outcome === 'refused') return message;
+    const edits = ownedValues(bytes, scan.envelope, 'upstream').flatMap((owned) => {
+      const text = sealedValue(owned, seal);
+      return text === undefined ? [] : [{ span: owned.span, text: JSON.stringify(text) }];
+    });
+    return edits.length > 0 ? message.changed(replaced(bytes, edits)) : message;
+  };
+}
+
+/** A task that the caller keeps gets the caller's own name for it back. */
+function sealedValue({ kind, value, keeper }: OwnedValue, seal: PrincipalSeal): string | undefined {
+  if (value === undefined) return undefined;
+  const own = keeper === 'upstream' ? undefined : seal.open('ownTask', value);
+  return own ?? (keeper === 'caller' ? value : seal.seal(kind, value));
+}

@@ -1,0 +1,203 @@
+import { randomBytes } from 'node:crypto';
+
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { ownerOf } from './admission.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import type { Call } from './request.ts';
+import { type KeptBudget, SessionStreams } from './session-streams.ts';
+import { upstreamLocation } from '#upstreams/drivers';
+
+const sessionIdBytes = 24;
+const idleSeconds = 3600;
+const maxKeptBytes = 128 * 1024 * 1024;
+const idleCheckMs = 60_000;
+const maxSessions = 100_000;
+const maxSessionsPerPrincipal = 1000;
+
+/** A legacy session that an upstream opened for one principal. */
+export interface LegacySession {
+  readonly id: string;
+  readonly principal: string;
+  readonly serverId: string;
+  readonly upstreamSessionId: string;
+  /** Its upstream's location: `upstreamLocation`. */
+  readonly place: string;
+  /** Ids, as JSON text, of the upstream's requests that wait for the caller's response. */
+  readonly pending: Set<string>;
+  /** Its streams, as long as they can be resumed. */
+  readonly streams: SessionStreams;
+  /** Whether its caller said that it can show a URL. */
+  showsUrls?: boolean;
+}
+
+interface KeptSession extends LegacySession {
+  usedAt: EpochSeconds;
+  readonly end: () => Promise<void>;
+}
+
+type Sessions = Map<string, KeptSession>;
+
+/** The upstream of a session. */
+export interface SessionEnd {
+  /** `upstreamLocation` */
+  readonly place?: string;
+  /** Ends the session at the upstream. */
+  readonly end?: () => Promise<void>;
+}
+
+/**
+ * The sessions of legacy callers. An id of ours (192 random bits) replaces the upstream's and is valid only for the
+ * principal and server it was created for. Sessions expire after an hour without use. A principal with too many loses
+ * the least recently used one of their own. The upstream is notified when a session is given up.
+ *
+ * MCP 2025-11-25 transports, "Session Management"
+ */
+export class LegacySessions {
+  /** The least recently used first, here and in `#byPrincipal`. */
+  readonly #sessions: Sessions = new Map();
+  readonly #byPrincipal = new Map<string, Sessions>();
+  readonly #byOwner = new Map<string, Sessions>();
+  readonly #budget: KeptBudget = { maxBytes: maxKeptBytes, bytes: 0 };
+  readonly #clock: Clock;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#timer = setInterval(() => this.#forgetOld(), idleCheckMs).unref();
+  }
+
+  open(
+    principal: string,
+    serverId: string,
+    upstreamSessionId: string,
+    { place = '', end = () => Promise.resolve() }: SessionEnd = {},
+  ): LegacySession {
+    this.#forgetOld();
+    const own = this.#byPrincipal.get(principal);
+    const [oldest] = own?.values() ?? [];
+    if (oldest && own && own.size >= maxSessionsPerPrincipal) this.#forget(oldest);
+    const id = randomBytes(sessionIdBytes).toString('base64url');
+    const usedAt = this.#clock.now();
+    const session = {
+      id,
+      principal,
+      serverId,
+      upstreamSessionId,
+      place,
+      pending: new Set<string>(),
+      streams: new SessionStreams(this.#clock, this.#budget),
+      usedAt,
+      end,
+    };
+    this.#sessions.set(id, session);
+    addTo(this.#byPrincipal, principal, session);
+    addTo(this.#byOwner, ownerOfSession(session), session);
+    return session;
+  }
+
+  /** `undefined` also for a session of another principal or server. */
+  find(id: string, principal: string, serverId: string): LegacySession | undefined {
+    const session = this.#sessions.get(id);
+    if (session?.principal !== principal || session.serverId !== serverId) return undefined;
+    if (session.usedAt + idleSeconds < this.#clock.now()) return undefined;
+    this.#touch(session);
+    return session;
+  }
+
+  /** Removes a session that the upstream knows to be over. */
+  close(id: string): void {
+    const session = this.#sessions.get(id);
+    if (!session) return;
+    this.#sessions.delete(id);
+    session.streams.forgetAll();
+    takeFrom(this.#byPrincipal, session.principal, session);
+    takeFrom(this.#byOwner, ownerOfSession(session), session);
+  }
+
+  /** Ends a session, also at its upstream. */
+  end(id: string): void {
+    const session = this.#sessions.get(id);
+    if (session) this.#forget(session);
+  }
+
+  keeps(owner: string): boolean {
+    return this.#byOwner.has(owner);
+  }
+
+  /** Ends the sessions of an owner, also at their upstreams. */
+  endOf(owner: string): void {
+    for (const session of this.#byOwner.get(owner)?.values() ?? []) this.#forget(session);
+  }
+
+  /** Ends all sessions, also at their upstreams. */
+  async endAll(): Promise<void> {
+    clearInterval(this.#timer);
+    const sessions = [...this.#sessions.values()];
+    this.#sessions.clear();
+    this.#byPrincipal.clear();
+    this.#byOwner.clear();
+    await Promise.allSettled(sessions.map(({ end }) => end()));
+  }
+
+  #touch(session: KeptSession): void {
+    session.usedAt = this.#clock.now();
+    for (const sessions of [this.#sessions, this.#byPrincipal.get(session.principal)]) {
+      sessions?.delete(session.id);
+      sessions?.set(session.id, session);
+    }
+  }
+
+  #forget(session: KeptSession): void {
+    this.close(session.id);
+    // If the upstream cannot be reached, its session times out there.
+    session.end().catch(() => undefined);
+  }
+
+  #forgetOld(): void {
+    const oldest = this.#clock.now() - idleSeconds;
+    for (const session of this.#sessions.values()) {
+      const isFull = this.#sessions.size >= maxSessions;
+      if (session.usedAt >= oldest && !isFull) return;
+      // An open listening stream counts as use.
+      if (session.streams.hasOpen && !isFull) this.#touch(session);
+      else this.#forget(session);
+    }
+  }
+}
+
+function addTo(groups: Map<string, Sessions>, name: string, session: KeptSession): void {
+  const group: Sessions = groups.get(name) ?? new Map();
+  groups.set(name, group);
+  group.set(session.id, session);
+}
+
+function takeFrom(groups: Map<string, Sessions>, name: string, { id }: KeptSession): void {
+  const group = groups.get(name);
+  group?.delete(id);
+  if (group?.size === 0) groups.delete(name);
+}
+
+function ownerOfSession({ principal, serverId }: LegacySession): string {
+  return ownerOf(principal, serverId);
+}
+
+/**
+ * The session that a call names; `undefined` if it names none. A session from before its server was moved ends: its
+ * upstream id must not be sent to another upstream.
+ *
+ * @throws {GatewayRefusal} `unknown_session`
+ */
+export function sessionOf(
+  { request, admission }: Call,
+  sessions: LegacySessions,
+): LegacySession | undefined {
+  const id = request.headers['mcp-session-id'];
+  if (id === undefined) return undefined;
+  const session = sessions.find(String(id), admission.principal, admission.server.id);
+  if (!session) throw new GatewayRefusal('unknown_session');
+  if (session.place !== upstreamLocation(admission.server.upstream)) {
+    sessions.end(session.id);
+    throw new GatewayRefusal('unknown_session');
+  }
+  return session;
+}

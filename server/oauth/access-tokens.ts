@@ -1,0 +1,141 @@
+import { hash } from 'node:crypto';
+
+import { jwtVerify, SignJWT } from 'jose';
+import { z } from 'zod';
+
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { isScope, scopeWords, formatScopes, type Scope } from './scopes.ts';
+import type { SigningKeys } from './signing-keys.ts';
+
+/** An access token's claims. RFC 9068 §2.2 */
+export interface AccessTokenClaims {
+  /** `jti` */
+  readonly id: string;
+  readonly subject: string;
+  readonly clientId: string;
+  /** `grant_id`, a private claim: the grant of a person. Absent when the client acts on its own behalf. */
+  readonly grantId?: string | undefined;
+  /** Exactly one MCP endpoint URL. */
+  readonly audience: string;
+  readonly scopes: readonly Scope[];
+  /**
+   * A private claim: the MCP endpoint through which another server is called. Present in identity assertions, never
+   * read here.
+   */
+  readonly endpoint?: string | undefined;
+  readonly issuedAt: EpochSeconds;
+  readonly expiresAt: EpochSeconds;
+}
+
+export type Verdict =
+  | { readonly outcome: 'valid'; readonly claims: AccessTokenClaims }
+  | { readonly outcome: 'invalid'; readonly reason: string };
+
+/** Issues and verifies access tokens: JWTs of type `at+jwt`, signed with Ed25519. RFC 9068 */
+export interface AccessTokens {
+  issue(claims: AccessTokenClaims): Promise<string>;
+
+  /** Checks signature and expiry, but neither revocation nor audience. */
+  verify(token: string): Promise<Verdict>;
+}
+
+const maxTokenLength = 4096;
+/** Asks the store for keys that another process has added. May do nothing if it asked recently. */
+export type RefreshKeys = () => Promise<void>;
+
+const maxRemembered = 10_000;
+const canonicalJwt = /^[\w-]+\.[\w-]+\.[\w-]{85}[AQgw]$/;
+
+export function accessTokens(
+  issuer: string,
+  { keys, refreshKeys, clock }: { keys: SigningKeys; refreshKeys?: RefreshKeys; clock: Clock },
+): AccessTokens {
+  const verified = new Map<string, AccessTokenClaims>();
+
+  async function check(token: string): Promise<Verdict> {
+    // A 64-byte signature in base64url leaves four bits of its last character unused. Of the sixteen spellings only
+    // one is accepted, so that a revoked token cannot come back under another one.
+    if (token.length > maxTokenLength) return { outcome: 'invalid', reason: 'too long' };
+    if (!canonicalJwt.test(token)) return { outcome: 'invalid', reason: 'not a JWT of ours' };
+    try {
+      const { payload } = await jwtVerify(
+        token,
+        async ({ kid = '' }) => {
+          // Another process may have created this key a moment ago.
+          if (!keys.publicKeys.has(kid)) await refreshKeys?.();
+          const key = keys.publicKeys.get(kid);
+          if (!key) throw new Error('unknown kid');
+          return key;
+        },
+        {
+          algorithms: ['EdDSA'],
+          typ: 'at+jwt',
+          issuer,
+          currentDate: new Date(clock.now() * 1000),
+        },
+      );
+      return { outcome: 'valid', claims: readClaims(payload) };
+    } catch (error) {
+      return { outcome: 'invalid', reason: error instanceof Error ? error.message : 'unreadable' };
+    }
+  }
+
+  return {
+    issue({ id, subject, clientId, grantId, audience, scopes, endpoint, issuedAt, expiresAt }) {
+      const own = {
+        ...(grantId !== undefined && { grant_id: grantId }),
+        ...(endpoint !== undefined && { endpoint }),
+      };
+      return new SignJWT({ client_id: clientId, scope: formatScopes(scopes), ...own })
+        .setProtectedHeader({ typ: 'at+jwt', alg: 'EdDSA', kid: keys.current.kid })
+        .setIssuer(issuer)
+        .setSubject(subject)
+        .setAudience(audience)
+        .setIssuedAt(issuedAt)
+        .setExpirationTime(expiresAt)
+        .setJti(id)
+        .sign(keys.current.privateKey);
+    },
+
+    async verify(token) {
+      const digest = hash('sha256', token, 'base64url');
+      const known = verified.get(digest);
+      if (known) {
+        if (known.expiresAt > clock.now()) return { outcome: 'valid', claims: known };
+        verified.delete(digest);
+        return { outcome: 'invalid', reason: 'expired' };
+      }
+      const verdict = await check(token);
+      if (verdict.outcome === 'valid') {
+        if (verified.size >= maxRemembered) verified.delete(verified.keys().next().value ?? '');
+        verified.set(digest, verdict.claims);
+      }
+      return verdict;
+    },
+  };
+}
+
+const claimsSchema = z.object({
+  jti: z.string(),
+  sub: z.string(),
+  client_id: z.string(),
+  grant_id: z.string().optional(),
+  aud: z.string(),
+  scope: z.string(),
+  iat: z.int(),
+  exp: z.int(),
+});
+
+function readClaims(payload: unknown): AccessTokenClaims {
+  const { jti, sub, client_id, grant_id, aud, scope, iat, exp } = claimsSchema.parse(payload);
+  return {
+    id: jti,
+    subject: sub,
+    clientId: client_id,
+    ...(grant_id !== undefined && { grantId: grant_id }),
+    audience: aud,
+    scopes: scopeWords(scope).filter(isScope),
+    issuedAt: iat,
+    expiresAt: exp,
+  };
+}

@@ -1,0 +1,256 @@
+import { z } from 'zod';
+
+import type { Clock, EpochSeconds } from '#clock/clock';
+import {
+  findClient,
+  findDocumentedClient,
+  putDocumentedClient,
+  type OAuthClient,
+  type DocumentedClient,
+} from '#db/clients';
+import type { Db } from '#db/transaction';
+import { selfRegisteredGrantTypes } from './grants.ts';
+import { OAuthError } from './oauth-error.ts';
+import { checkRedirectUri, isPrivateScheme, isWebAddress } from './redirect-uris.ts';
+
+/**
+ * Finds the client that an authorization request names, unless it was revoked. Returns `sign-in` when that requires
+ * fetching a document, which is done only for people who have signed in; `userId` is that person.
+ *
+ * @throws {OAuthError} `invalid_client` when there is none, or it was revoked; `invalid_client_metadata`, `slow_down`
+ */
+export type ResolveClient = (
+  clientId: string,
+  person: { userId: string | undefined },
+) => Promise<OAuthClient | 'sign-in'>;
+
+/** Resolves clients that were created here and clients that a document on the web describes. */
+export function clientResolver(ports: ClientDocumentPorts): ResolveClient {
+  const documents = new ClientDocuments(ports);
+  return async (clientId, { userId }) => {
+    const isDocument = /^https?:/.test(clientId);
+    const found = isDocument
+      ? await documents.client(clientId, userId)
+      : await findClient(ports.db, clientId);
+    if (found === 'sign-in') return found;
+    if (found && found.revokedAt === undefined) return found;
+    throw new OAuthError('invalid_client', 'no application with this client_id is known here');
+  };
+}
+
+const documentLifeSeconds = 3600;
+/** Short, because the person who waits may have just corrected the document. */
+const failureLifeSeconds = 60;
+const maxFailures = 1000;
+const windowSeconds = 60;
+/** How many documents one person can cause to be fetched within the window. */
+const maxFetches = 5;
+const maxPeople = 10_000;
+const maxUrlLength = 2000;
+
+export interface ClientDocumentPorts {
+  readonly base: string;
+  readonly db: Db;
+  /** Returns the body of a JSON document on another host. @throws if it cannot or must not be fetched */
+  readonly fetchDocument: (url: string) => Promise<string>;
+  readonly clock: Clock;
+}
+
+interface Failure {
+  readonly refusal: OAuthError;
+  readonly until: EpochSeconds;
+}
+
+/**
+ * Clients whose id is the https URL of their own metadata document. Documents are cached for an hour, failures for a
+ * minute. Concurrent requests for a document share one fetch. The number of fetches per person is limited, because
+ * any site can make a browser open the consent page for any URL. Failures and counts are kept in memory.
+ *
+ * Nothing below our own URL is ever fetched; of it only our own document is a client.
+ *
+ * draft-ietf-oauth-client-id-metadata-document §3, §4
+ */
+export class ClientDocuments {
+  readonly #ports: ClientDocumentPorts;
+  readonly #reading = new Map<string, Promise<void>>();
+  readonly #failures = new Map<string, Failure>();
+  /** When each person had documents fetched. */
+  readonly #fetches = new Map<string, EpochSeconds[]>();
+
+  constructor(ports: ClientDocumentPorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * Returns the client that the document at `url` describes; `sign-in` if the document has to be fetched and the
+   * person has not signed in; `undefined` if the URL cannot be that of a client.
+   *
+   * @param userId the person, once they have signed in
+   * @throws {OAuthError} `invalid_client`, `invalid_client_metadata`, `slow_down`
+   */
+  async client(
+    url: string,
+    userId: string | undefined,
+  ): Promise<OAuthClient | 'sign-in' | undefined> {
+    const { base, db, clock } = this.#ports;
+    const own = ownClientDocument(base);
+    const isOwn = url === own.client_id;
+    if (!isOwn && !isClientUrl(url, base)) return undefined;
+    const known = await findDocumentedClient(db, url);
+    if (known && known.fetchedAt > clock.now() - documentLifeSeconds) return known.client;
+    if (isOwn)
+      await putDocumentedClient(db, readClientDocument(url, JSON.stringify(own)), clock.now());
+    else if (userId === undefined) return 'sign-in';
+    else await this.#read(url, userId);
+    return (await findDocumentedClient(db, url))?.client;
+  }
+
+  #read(url: string, userId: string): Promise<void> {
+    const reading = this.#reading.get(url);
+    if (reading) return reading;
+    this.#checkFailure(url);
+    this.#countFetch(userId);
+    const read = this.#fetch(url).finally(() => this.#reading.delete(url));
+    this.#reading.set(url, read);
+    return read;
+  }
+
+  async #fetch(url: string): Promise<void> {
+    const { fetchDocument, db, clock } = this.#ports;
+    try {
+      await putDocumentedClient(
+        db,
+        readClientDocument(url, await fetched(url, fetchDocument)),
+        clock.now(),
+      );
+    } catch (refusal) {
+      if (!(refusal instanceof OAuthError)) throw refusal;
+      const until = clock.now() + failureLifeSeconds;
+      keepNewest(this.#failures, url, { refusal, until }, maxFailures);
+      throw laterAgain(refusal, failureLifeSeconds);
+    }
+  }
+
+  #checkFailure(url: string): void {
+    const failure = this.#failures.get(url);
+    const now = this.#ports.clock.now();
+    if (failure && failure.until > now) throw laterAgain(failure.refusal, failure.until - now);
+    this.#failures.delete(url);
+  }
+
+  #countFetch(userId: string): void {
+    const now = this.#ports.clock.now();
+    const all = this.#fetches.get(userId) ?? [];
+    const recent = all.filter((at) => at > now - windowSeconds);
+    const [oldest = now] = recent;
+    if (recent.length >= maxFetches) {
+      const retryAfterSeconds = Math.max(1, oldest + windowSeconds - now);
+      const words = `you opened too many applications that are not known here yet; try again in ${seconds(retryAfterSeconds)}`;
+      throw new OAuthError('slow_down', words, { retryAfterSeconds });
+    }
+    keepNewest(this.#fetches, userId, [...recent, now], maxPeople);
+  }
+}
+
+/** The same refusal, with the time until the document is fetched again. */
+function laterAgain({ code, message, cause }: OAuthError, retryAfterSeconds: number) {
+  const words = `${message}; it is read again in ${seconds(retryAfterSeconds)}`;
+  return new OAuthError(code, words, { cause, retryAfterSeconds });
+}
+
+function seconds(count: number): string {
+  return count === 1 ? '1 second' : `${count} seconds`;
+}
+
+/** Evicts the entry that was set longest ago when there are too many. */
+function keepNewest<Value>(
+  entries: Map<string, Value>,
+  key: string,
+  value: Value,
+  most: number,
+): void {
+  entries.delete(key);
+  if (entries.size >= most) entries.delete(entries.keys().next().value ?? '');
+  entries.set(key, value);
+}
+
+/** https, with a path, and in canonical form, because ids are compared character for character. */
+function isClientUrl(text: string, base: string): boolean {
+  if (text.length > maxUrlLength || !URL.canParse(text)) return false;
+  const { protocol, pathname, username, password, href, origin } = new URL(text);
+  const plain = username === '' && password === '' && !text.includes('#') && href === text;
+  return protocol === 'https:' && plain && pathname !== '/' && origin !== new URL(base).origin;
+}
+
+async function fetched(url: string, fetchDocument: (url: string) => Promise<string>) {
+  try {
+    return await fetchDocument(url);
+  } catch (cause) {
+    throw new OAuthError('invalid_client', 'the metadata of this client cannot be read', {
+      cause,
+    });
+  }
+}
+
+const documentSchema = z.looseObject({
+  client_id: z.string(),
+  client_name: z.string().optional(),
+  redirect_uris: z.array(z.string()).min(1).max(50),
+  token_endpoint_auth_method: z.enum(['none', 'private_key_jwt']).default('none'),
+  jwks: z.looseObject({ keys: z.array(z.looseObject({ kty: z.string() })).min(1) }).optional(),
+  client_secret: z.undefined().optional(),
+  client_secret_expires_at: z.undefined().optional(),
+  client_uri: z.string().refine(isWebAddress).optional(),
+  logo_uri: z.string().refine(isWebAddress).optional(),
+  tos_uri: z.string().refine(isWebAddress).optional(),
+  policy_uri: z.string().refine(isWebAddress).optional(),
+});
+
+/** @throws {OAuthError} `invalid_client_metadata` */
+export function readClientDocument(url: string, text: string): DocumentedClient {
+  const refused = (why: string, cause?: unknown) =>
+    new OAuthError('invalid_client_metadata', `the metadata of this client ${why}`, { cause });
+  const { success, data, error } = documentSchema.safeParse(parseJson(text));
+  if (!success) throw refused('is not what it must be', error);
+  if (data.client_id !== url) throw refused('names another client_id');
+  const isKeyed = data.token_endpoint_auth_method === 'private_key_jwt';
+  if (isKeyed && !data.jwks) throw refused('has no keys for private_key_jwt');
+  for (const uri of data.redirect_uris) {
+    const problem = checkRedirectUri(uri);
+    if (problem !== undefined) throw refused(`names a redirect URI that ${problem}`);
+  }
+  // Any program can claim a private scheme, so only an administrator may register one.
+  const redirectUris = data.redirect_uris.filter((uri) => !isPrivateScheme(uri));
+  if (redirectUris.length === 0) throw refused('has no redirect URI that can be used here');
+  const name = data.client_name ?? new URL(url).host;
+  return { id: url, name, redirectUris, jwks: isKeyed ? JSON.stringify(data.jwks) : undefined };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * `/oauth/clients/latchkey.json`: our proxy as a client of any server that reads such documents. It listens on
+ * whatever loopback port is free.
+ *
+ * draft-ietf-oauth-client-id-metadata-document §4
+ */
+export function ownClientDocument(base: string) {
+  return {
+    client_id: `${base}/oauth/clients/latchkey.json`,
+    client_name: 'Latchkey',
+    redirect_uris: [
+      'http://127.0.0.1/callback',
+      'http://[::1]/callback',
+      'http://localhost/callback',
+    ],
+    grant_types: selfRegisteredGrantTypes,
+    response_types: ['code'],
+    token_endpoint_auth_method: 'none',
+  };
+}

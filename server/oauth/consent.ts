@@ -1,0 +1,328 @@
+import { insertAuditEvent, type AuditEvent, type RequestSource } from '#db/audit';
+import type { EpochSeconds } from '#clock/clock';
+import {
+  findConsent,
+  insertPendingRequest,
+  putConsent,
+  takePendingRequest,
+  type PendingRequest,
+} from '#db/consents';
+import { insertAuthorizationCode } from '#db/grants';
+import { findServer } from '#db/servers';
+import type { Session } from '#db/sessions';
+import { findSettings } from '#db/settings';
+import { parseServerPath } from '#organizations/slug';
+import {
+  errorAnswer,
+  errorUrl,
+  answerUrl,
+  type ErrorAnswer,
+  type AuthorizationRequest,
+} from './authorization-request.ts';
+import type { ClientContext } from './client-authentication.ts';
+import type { ResolveClient } from './client-documents.ts';
+import { OAuthError } from './oauth-error.ts';
+import { notPermittedWords, permittedScopes, type Permitted } from './permitted-scopes.ts';
+import { redirectPlace, matchesRedirectUri, type RedirectPlace } from './redirect-uris.ts';
+import type { Scope } from './scopes.ts';
+import { hashSecret, randomBase62, mintSecret } from './secrets.ts';
+import { grantLifeSeconds } from './token-response.ts';
+
+const pendingLifeSeconds = 1800;
+
+/** What asking for consent and deciding about it need. */
+export interface ConsentContext extends ClientContext {
+  /** Where the request came from. */
+  readonly source: RequestSource;
+  readonly resolveClient: ResolveClient;
+}
+
+/** The person who is asked, and their session. */
+export interface AskedPerson {
+  readonly userId: string;
+  readonly sessionId: string;
+  /** How many factors were used to sign in. */
+  readonly factors: 1 | 2;
+}
+
+/** What the consent page shows. */
+export interface ConsentQuestion {
+  /** Returned with the decision. Valid once. */
+  readonly requestId: string;
+  readonly request: AuthorizationRequest;
+  readonly terms: ConsentTerms;
+  readonly place: RedirectPlace;
+  readonly until: EpochSeconds;
+}
+
+export type ConsentOutcome =
+  | { readonly outcome: 'second-factor' }
+  /** With a code, or with the reason why the person cannot grant one. */
+  | Extract<ErrorAnswer, { outcome: 'redirect' }>
+  | (Extract<ErrorAnswer, { outcome: 'refused' }> & {
+      readonly why: keyof typeof notPermittedWords;
+    })
+  | { readonly outcome: 'ask'; readonly question: ConsentQuestion };
+
+/**
+ * Asks a person to consent to an authorization request. The question is skipped if they consented before to at least
+ * these scopes, at this server, for the same web site. Redirect URIs with a private scheme or on loopback may belong
+ * to a different program each time, so those always ask.
+ *
+ * RFC 6749 §10.2, RFC 8252 §8.6
+ *
+ * @throws {OAuthError} `invalid_client`
+ */
+export async function askConsent(
+  request: AuthorizationRequest,
+  { userId, sessionId, factors }: AskedPerson,
+  ports: ConsentContext,
+): Promise<ConsentOutcome> {
+  const { base, clock, db, source } = ports;
+  const now = clock.now();
+  const place = redirectPlace(request.redirectUri);
+  const found = await consentTerms(request, { userId, factors }, ports);
+  if (found.outcome === 'second-factor') return found;
+  if (found.outcome !== 'terms') {
+    await insertAuditEvent(db, {
+      at: now,
+      actor: `user:${userId}`,
+      organization: request.serverPath.split('/')[0],
+      action: 'consent.ask',
+      target: `${request.clientId} ${request.serverPath}`,
+      ...source,
+      outcome: 'refused',
+    });
+    const refusal = new OAuthError('access_denied', notPermittedWords[found.outcome]);
+    const answer = errorAnswer(request, refusal, base);
+    return answer.outcome === 'redirect' ? answer : { ...answer, why: found.outcome };
+  }
+  const { terms } = found;
+  const { serverId, scopes } = terms;
+  if (place.kind === 'site') {
+    const subject = { userId, clientId: request.clientId, serverId, redirectHost: place.host };
+    const allowed = await findConsent(db, subject, now);
+    if (scopes.every((scope) => allowed.includes(scope))) {
+      const location = await issueCode(request, { userId, serverId, scopes }, ports);
+      await insertAuditEvent(db, {
+        at: now,
+        actor: `user:${userId}`,
+        organization: request.serverPath.split('/')[0],
+        action: 'consent.remembered',
+        target: `${request.clientId} ${request.serverPath}`,
+        ...source,
+        outcome: 'done',
+      });
+      return { outcome: 'redirect', location };
+    }
+  }
+  const requestId = randomBase62(30);
+  const expiresAt = now + pendingLifeSeconds;
+  const idHash = hashSecret(requestId);
+  const shown = { serverId, scopes };
+  await insertPendingRequest(db, { idHash, sessionId, userId, request, shown, expiresAt }, now);
+  const until = now + grantLifeSeconds;
+  return { outcome: 'ask', question: { requestId, request, terms, place, until } };
+}
+
+/** What a person answered on the consent page. */
+export interface Decision {
+  readonly requestId: string | undefined;
+  readonly allow: boolean;
+}
+
+/** What changed between page and answer, so that the person can no longer grant what the page showed. */
+export type RightsChange =
+  | Exclude<ConsentTermsOutcome['outcome'], 'terms'>
+  /** Their role, or the client, now has fewer scopes. */
+  | 'less'
+  /** The server was removed, and another one has its name. */
+  | 'replaced';
+
+const changeWords: Readonly<Record<RightsChange, string>> = {
+  ...notPermittedWords,
+  'second-factor': 'the organization requires a second factor now',
+  less: 'this person can allow less than the page showed',
+  replaced: 'another server has the name of the one that the page showed',
+};
+
+export type DecisionOutcome =
+  /** The request is unknown, belongs to another session or was answered before. */
+  | { readonly outcome: 'refused' }
+  | { readonly outcome: 'redirect'; readonly location: string }
+  /** The person agreed but cannot grant it, and a page explains why; `location` tells the client. */
+  | {
+      readonly outcome: 'changed';
+      readonly why: RightsChange;
+      readonly target: AuthorizationRequest;
+      readonly location: string;
+    };
+
+/**
+ * Carries out a person's decision. The request id is valid once and only in the session that was shown the page,
+ * which another site that makes the browser post lacks. Only what the page showed is granted: rights that grew since
+ * add nothing, and rights that shrank grant nothing.
+ *
+ * RFC 6749 §10.12, RFC 9700 §4.7
+ *
+ * @throws {OAuthError} `invalid_client`, `invalid_request` when the client was removed or changed meanwhile.
+ */
+export async function decideConsent(
+  { requestId, allow }: Decision,
+  { userId, sessionId, factors }: AskedPerson,
+  ports: ConsentContext,
+): Promise<DecisionOutcome> {
+  const { base, db, clock } = ports;
+  const actor = `user:${userId}`;
+  const pending =
+    requestId === undefined
+      ? undefined
+      : await takePendingRequest(db, hashSecret(requestId), sessionId, clock.now());
+  if (!pending || pending.userId !== userId) {
+    await note({ actor, action: 'consent.decide', outcome: 'refused' }, ports);
+    return { outcome: 'refused' };
+  }
+  const { request, shown } = pending;
+  const about = {
+    actor,
+    organization: request.serverPath.split('/')[0],
+    target: `${request.clientId} ${request.serverPath}`,
+  };
+  if (!allow) {
+    await note({ ...about, action: 'consent.deny', outcome: 'done' }, ports);
+    const denied = new OAuthError('access_denied', 'the person did not allow it');
+    return { outcome: 'redirect', location: errorUrl(request, denied, base) };
+  }
+  let why: RightsChange | undefined;
+  try {
+    why = rightsChange(await consentTerms(request, { userId, factors }, ports), shown);
+  } catch (refusal) {
+    if (refusal instanceof OAuthError) {
+      await note({ ...about, action: 'consent.client-changed', outcome: 'refused' }, ports);
+    }
+    throw refusal;
+  }
+  if (why !== undefined) {
+    await note({ ...about, action: 'consent.rights-changed', outcome: 'refused' }, ports);
+    const changed = `rights changed while the person was asked: ${changeWords[why]}`;
+    const location = errorUrl(request, new OAuthError('access_denied', changed), base);
+    return { outcome: 'changed', why, target: request, location };
+  }
+  await remember(request, userId, shown, ports);
+  await note({ ...about, action: 'consent.allow', outcome: 'done' }, ports);
+  return {
+    outcome: 'redirect',
+    location: await issueCode(request, { userId, ...shown }, ports),
+  };
+}
+
+function rightsChange(
+  found: ConsentTermsOutcome,
+  shown: PendingRequest['shown'],
+): RightsChange | undefined {
+  if (found.outcome !== 'terms') return found.outcome;
+  if (found.terms.serverId !== shown.serverId) return 'replaced';
+  return shown.scopes.every((scope) => found.terms.scopes.includes(scope)) ? undefined : 'less';
+}
+
+async function remember(
+  { clientId, redirectUri }: AuthorizationRequest,
+  userId: string,
+  { serverId, scopes }: PendingRequest['shown'],
+  { db, clock }: ConsentContext,
+): Promise<void> {
+  const { kind, host: redirectHost } = redirectPlace(redirectUri);
+  if (kind !== 'site') return;
+  const subject = { userId, clientId, serverId, redirectHost };
+  const before = await findConsent(db, subject, clock.now());
+  const all = [...new Set([...before, ...scopes])];
+  await putConsent(db, subject, all, clock.now() + grantLifeSeconds);
+}
+
+type Noted = Pick<AuditEvent, 'actor' | 'action' | 'outcome'> &
+  Partial<Pick<AuditEvent, 'organization' | 'target'>>;
+
+async function note(event: Noted, { db, clock, source }: ConsentContext): Promise<void> {
+  const unknown = { organization: undefined, target: undefined };
+  await insertAuditEvent(db, { ...unknown, ...source, ...event, at: clock.now() });
+}
+
+const codeLifeSeconds = 60;
+
+/**
+ * Issues an authorization code for a grant. Returns the redirect URI that carries it. RFC 6749 §4.1.2, RFC 9207 §2
+ */
+export async function issueCode(
+  {
+    clientId,
+    redirectUri,
+    state,
+    codeChallenge,
+  }: Pick<AuthorizationRequest, 'clientId' | 'redirectUri' | 'state' | 'codeChallenge'>,
+  granted: { userId: string; serverId: string; scopes: readonly Scope[] },
+  { base, db, clock }: ClientContext,
+): Promise<string> {
+  const code = mintSecret('code_');
+  const now = clock.now();
+  const kept = {
+    ...granted,
+    hash: hashSecret(code),
+    grantId: `grant_${randomBase62(16)}`,
+    clientId,
+    redirectUri,
+    codeChallenge,
+    expiresAt: now + codeLifeSeconds,
+  };
+  await insertAuthorizationCode(db, kept, now);
+  return answerUrl({ redirectUri, state }, { code }, base);
+}
+
+/** Which of the requested scopes a person may grant. */
+export interface ConsentTerms {
+  readonly serverId: string;
+  /** At least one. */
+  readonly scopes: readonly Scope[];
+  /** Requested, but beyond the person's role. */
+  readonly withheld: readonly Scope[];
+}
+
+export type ConsentTermsOutcome =
+  | { readonly outcome: 'terms'; readonly terms: ConsentTerms }
+  /** Not a member, not in a group with access, or the server is missing or disabled. Deliberately not told apart. */
+  | { readonly outcome: 'stranger' }
+  /** The person is a member. */
+  | Extract<Permitted, { outcome: 'closed' | 'nothing' }>
+  /** The person is a member but has to sign in with the second factor that the organization requires. */
+  | { readonly outcome: 'second-factor' };
+
+/**
+ * What this person may grant now. Checked when the page is shown and again when it is answered.
+ *
+ * @throws {OAuthError} `invalid_client` when the client was removed or revoked, `invalid_request` when the redirect
+ * URI is no longer registered
+ */
+export async function consentTerms(
+  request: AuthorizationRequest,
+  { userId, factors }: Pick<Session, 'userId' | 'factors'>,
+  ports: Pick<ConsentContext, 'db' | 'resolveClient'>,
+): Promise<ConsentTermsOutcome> {
+  const { resolveClient, db } = ports;
+  const { clientId, serverPath } = request;
+  const client = await resolveClient(clientId, { userId });
+  const place = parseServerPath(serverPath);
+  if (client === 'sign-in' || !place) return { outcome: 'stranger' };
+  if (!client.redirectUris.some((uri) => matchesRedirectUri(request.redirectUri, uri))) {
+    throw new OAuthError('invalid_request', 'redirect_uri is not one that the client registered');
+  }
+  const about = { userId, serverPath, client };
+  const permitted = await permittedScopes(request.scopes, about, ports);
+  const server = await findServer(db, place.organization, place.server);
+  const rules = await findSettings(db, place.organization);
+  if (permitted.outcome === 'stranger' || !server || server.disabledAt !== undefined || !rules)
+    return { outcome: 'stranger' };
+  if (rules.secondFactorRequired && factors < 2) return { outcome: 'second-factor' };
+  if (permitted.outcome !== 'permitted') return permitted;
+  const { scopes } = permitted;
+  const withheld = request.scopes.filter((scope) => !scopes.includes(scope));
+  return { outcome: 'terms', terms: { serverId: server.id, scopes, withheld } };
+}

@@ -1,0 +1,46 @@
+import type { Clock } from '#clock/clock';
+import { insertClient, type NewOAuthClient } from '#db/clients';
+import { insertKey, type NewApiKey } from '#db/keys';
+import type { Db } from '#db/transaction';
+import { hashSecret, mintSecret, randomBase62, secretHint } from './secrets.ts';
+
+type ChosenClient = Pick<NewOAuthClient, 'name' | 'serverId' | 'scopes' | 'redirectUris' | 'jwks'>;
+
+/** Creates an OAuth client. Its secret is available only in this result. */
+export async function createClient(
+  chosen: ChosenClient,
+  { db, clock }: { db: Db; clock: Clock },
+): Promise<{ id: string; secret: string }> {
+  const id = `client_${randomBase62(24)}`;
+  const secret = mintSecret('secret_');
+  const kept = { secretHash: hashSecret(secret), secretHint: secretHint(secret) };
+  await insertClient(db, { ...chosen, id, ...kept, createdAt: clock.now() });
+  return { id, secret };
+}
+
+type ChosenKeyedClient = Pick<NewOAuthClient, 'name' | 'serverId' | 'scopes' | 'redirectUris'>;
+
+/** Creates an OAuth client that authenticates with its keys and has no secret. */
+export async function createKeyedClient(
+  { jwks, ...chosen }: ChosenKeyedClient & { jwks: string },
+  { db, clock }: { db: Db; clock: Clock },
+): Promise<{ id: string }> {
+  const id = `client_${randomBase62(24)}`;
+  const none = { secretHash: undefined, secretHint: undefined };
+  await insertClient(db, { ...chosen, jwks, id, ...none, createdAt: clock.now() });
+  return { id };
+}
+
+type ChosenKey = Omit<NewApiKey, 'id' | 'hash' | 'hint' | 'createdAt'>;
+
+/** Creates a key, `mcp_…` or `pk_live_…`. It is available only in this result. */
+export async function createKey(
+  chosen: ChosenKey,
+  { db, clock }: { db: Db; clock: Clock },
+): Promise<{ id: string; key: string }> {
+  const id = `key_${randomBase62(16)}`;
+  const key = mintSecret(chosen.owner.type === 'server' ? 'mcp_' : 'pk_live_');
+  const kept = { hash: hashSecret(key), hint: secretHint(key) };
+  await insertKey(db, { ...chosen, id, ...kept, createdAt: clock.now() });
+  return { id, key };
+}

@@ -1,0 +1,87 @@
+import type { CredentialUse } from '#db/last-uses';
+import type { EpochSeconds } from '#clock/clock';
+import { authorizationCodeGrant } from './authorization-code-grant.ts';
+import {
+  identifyClient,
+  notAuthenticated,
+  type IdentifiedClient,
+} from './client-authentication.ts';
+import { clientCredentialsGrant } from './client-credentials-grant.ts';
+import type { Form } from './forms.ts';
+import { OAuthError } from './oauth-error.ts';
+import { refreshTokenGrant } from './refresh-token-grant.ts';
+import type { GrantContext, TokenResponse } from './token-response.ts';
+
+interface Grant {
+  /** Whether clients that registered or described themselves may use it. */
+  readonly selfRegistered: boolean;
+  /** Whether the client must authenticate. If not, a public client may identify itself by its `client_id` alone. */
+  readonly authenticated: boolean;
+  readonly exchange: (
+    from: IdentifiedClient,
+    form: Form,
+    context: GrantContext,
+  ) => Promise<TokenResponse>;
+}
+
+/**
+ * The grants by their `grant_type`. The token endpoint, the server's metadata and client registration follow from
+ * this table.
+ */
+const grants = {
+  authorization_code: {
+    selfRegistered: true,
+    authenticated: false,
+    exchange: authorizationCodeGrant,
+  },
+  refresh_token: { selfRegistered: true, authenticated: false, exchange: refreshTokenGrant },
+  client_credentials: {
+    selfRegistered: false,
+    authenticated: true,
+    exchange: clientCredentialsGrant,
+  },
+} as const satisfies Readonly<Record<string, Grant>>;
+
+export type GrantType = keyof typeof grants;
+
+export const grantTypes = Object.keys(grants).filter(isGrantType);
+
+/** The grants that self-registered clients may use. */
+export const selfRegisteredGrantTypes = grantTypes.filter((name) => grants[name].selfRegistered);
+
+export interface TokenEndpointContext extends GrantContext {
+  readonly used: (use: CredentialUse, usedAt: EpochSeconds) => void;
+}
+
+/**
+ * `POST /api/oauth/token`: exchanges a grant for tokens, for the client that the request names.
+ *
+ * RFC 6749 §3.2
+ *
+ * @throws {OAuthError} any of its codes
+ */
+export async function tokenEndpoint(
+  form: Form,
+  authorization: string | undefined,
+  context: TokenEndpointContext,
+): Promise<TokenResponse> {
+  const grantType = form.get('grant_type');
+  if (grantType === undefined) throw new OAuthError('invalid_request', 'grant_type is missing');
+  if (!isGrantType(grantType)) {
+    const known = grantTypes.join(', ');
+    throw new OAuthError('unsupported_grant_type', `grant_type must be one of ${known}`);
+  }
+  const grant: Grant = grants[grantType];
+  const from = await identifyClient(form, authorization, context);
+  if (grant.authenticated && !from.authenticated) throw notAuthenticated();
+  if (!grant.selfRegistered && from.client.serverId === undefined) {
+    throw new OAuthError('unauthorized_client', 'this client acts for people only');
+  }
+  const response = await grant.exchange(from, form, context);
+  context.used({ type: 'client', id: from.client.id }, context.clock.now());
+  return response;
+}
+
+function isGrantType(text: string): text is GrantType {
+  return Object.hasOwn(grants, text);
+}

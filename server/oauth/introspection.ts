@@ -1,0 +1,127 @@
+import type { OAuthClient } from '#db/clients';
+import { findRefreshToken, findGrant } from '#db/grants';
+import { findUser } from '#db/people';
+import type { Db } from '#db/transaction';
+import type { AccessTokenClaims, AccessTokens } from './access-tokens.ts';
+import { identifyClient, provedClient, type ClientContext } from './client-authentication.ts';
+import type { Form } from './forms.ts';
+import { OAuthError } from './oauth-error.ts';
+import { permittedScopes } from './permitted-scopes.ts';
+import { formatScopes } from './scopes.ts';
+import { hashSecret, isWellFormedSecret } from './secrets.ts';
+
+export interface IntrospectionEndpointPorts extends ClientContext {
+  readonly tokens: AccessTokens;
+  readonly db: Db;
+  /** Whether the MCP endpoint that the token is for would accept it now. */
+  readonly isAdmitted: (claims: AccessTokenClaims) => Promise<boolean>;
+}
+
+type Introspection = Readonly<Record<string, string | number | boolean>>;
+
+const inactive: Introspection = { active: false };
+
+/**
+ * `POST /api/oauth/introspect`: describes a token to the client that it was issued to. Every other client only learns
+ * that the token is not active.
+ *
+ * RFC 7662 §2
+ *
+ * @throws {OAuthError} `invalid_request`, `invalid_client`
+ */
+export async function introspectionEndpoint(
+  form: Form,
+  authorization: string | undefined,
+  ports: IntrospectionEndpointPorts,
+): Promise<Introspection> {
+  const client = provedClient(await identifyClient(form, authorization, ports));
+  const token = form.get('token');
+  if (token === undefined) throw new OAuthError('invalid_request', 'token is missing');
+  return isWellFormedSecret('rt_', token)
+    ? refreshToken(token, client, ports)
+    : accessToken(token, client.id, ports);
+}
+
+async function accessToken(
+  token: string,
+  clientId: string,
+  { base, tokens, isAdmitted }: IntrospectionEndpointPorts,
+): Promise<Introspection> {
+  const verdict = await tokens.verify(token);
+  if (verdict.outcome === 'invalid') return inactive;
+  const { claims } = verdict;
+  if (claims.clientId !== clientId || !(await isAdmitted(claims))) return inactive;
+  return {
+    active: true,
+    token_type: 'Bearer',
+    iss: base,
+    sub: claims.subject,
+    aud: claims.audience,
+    client_id: clientId,
+    scope: formatScopes(claims.scopes),
+    iat: claims.issuedAt,
+    exp: claims.expiresAt,
+    jti: claims.id,
+  };
+}
+
+async function refreshToken(
+  token: string,
+  client: OAuthClient,
+  ports: IntrospectionEndpointPorts,
+): Promise<Introspection> {
+  const { base, db, clock } = ports;
+  const found = await findRefreshToken(db, hashSecret(token));
+  if (!found || found.grant.clientId !== client.id || found.spentAt !== undefined) return inactive;
+  const expiresAt = Math.min(found.expiresAt, found.grant.expiresAt);
+  if (found.grant.revokedAt !== undefined || expiresAt <= clock.now()) return inactive;
+  const permitted = await permittedScopes(found.grant.scopes, { ...found.grant, client }, ports);
+  if (permitted.outcome !== 'permitted') return inactive;
+  return {
+    active: true,
+    iss: base,
+    sub: found.grant.userId,
+    client_id: client.id,
+    scope: formatScopes(permitted.scopes),
+    exp: expiresAt,
+  };
+}
+
+export interface UserinfoEndpointPorts {
+  readonly tokens: AccessTokens;
+  readonly db: Db;
+  /** Whether the MCP endpoint that the token is for would accept it now. */
+  readonly isAdmitted: (claims: AccessTokenClaims) => Promise<boolean>;
+}
+
+export interface Userinfo {
+  readonly sub: string;
+  readonly email?: string;
+}
+
+const ownComputer = new Set(['127.0.0.1', '[::1]', 'localhost']);
+
+/**
+ * `GET /api/oauth/userinfo`: the person who granted this access token. A program on the person's own computer also
+ * gets their e-mail address, to show who is signed in and to expose a swapped sign-in. A web application does not,
+ * because the consent page did not mention it. `undefined` unless a person's valid token was sent.
+ *
+ * OpenID Connect Core 1.0 §5.3
+ */
+export async function userinfoEndpoint(
+  authorization: string | undefined,
+  { tokens, db, isAdmitted }: UserinfoEndpointPorts,
+): Promise<Userinfo | undefined> {
+  const token = /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1];
+  if (token === undefined) return undefined;
+  const verdict = await tokens.verify(token);
+  if (verdict.outcome === 'invalid' || verdict.claims.grantId === undefined) return undefined;
+  const { claims } = verdict;
+  if (!(await isAdmitted(claims))) return undefined;
+  const [grant, user] = await Promise.all([
+    findGrant(db, verdict.claims.grantId),
+    findUser(db, claims.subject),
+  ]);
+  if (!grant || !user) return undefined;
+  return { sub: user.id, ...(ownComputer.has(grant.redirectHost) && { email: user.email }) };
+}

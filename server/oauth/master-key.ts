@@ -1,0 +1,101 @@
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import { existsSync, linkSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
+
+const keyBytes = 32;
+const nonceBytes = 12;
+const tagBytes = 16;
+
+/** The key that encrypts every secret which must remain readable. */
+export interface MasterKey {
+  /** AES-256-GCM, bound to `purpose`, so that one sealed value cannot replace another. Base64url. */
+  seal(purpose: string, plaintext: string): string;
+
+  /** @throws if the value was sealed under another key or for another purpose, or was modified */
+  open(purpose: string, sealed: string): string;
+
+  /** Derives 32 bytes for one purpose. Always the same, and they reveal nothing about the key. RFC 5869 */
+  derive(purpose: string): Buffer;
+
+  /** HMAC-SHA-256 of the text for one purpose, base64url. */
+  mac(purpose: string, text: string): string;
+}
+
+/**
+ * Reads the master key from `file`. If the file is missing and `mayCreate` is set, creates it (mode 0600). It must
+ * not be created next to a database with secrets that were sealed under a lost key.
+ */
+export function readMasterKey(file: string, { mayCreate }: { mayCreate: boolean }): MasterKey {
+  if (!existsSync(file)) {
+    if (!mayCreate) {
+      throw new Error(
+        `the master key ${file} is missing, and the database holds keys encrypted under it: ` +
+          'put it back, or name it with --master-key-file',
+      );
+    }
+    createKeyFile(file);
+  }
+  if ((statSync(file).mode & 0o077) !== 0 && process.platform !== 'win32') {
+    throw new Error(`the master key ${file} can be read by others: chmod 600 ${file}`);
+  }
+  const key = parseMasterKey(readFileSync(file, 'utf8'));
+  if (!key) throw new Error(`${file} does not hold a master key of 32 bytes`);
+  return key;
+}
+
+/** Parses the contents of a master key file; `undefined` if invalid. */
+export function parseMasterKey(text: string): MasterKey | undefined {
+  const key = Buffer.from(text.trim(), 'base64url');
+  return key.length === keyBytes ? masterKey(key) : undefined;
+}
+
+/** Writes a master key to `file` (mode 0600) unless the file exists. */
+export function keepMasterKey(file: string, text: string): void {
+  writeKeyFile(file, text.trim());
+}
+
+function createKeyFile(file: string): void {
+  writeKeyFile(file, randomBytes(keyBytes).toString('base64url'));
+}
+
+/** If two processes start at the same time, both end up with the one key that was linked first, complete. */
+function writeKeyFile(file: string, text: string): void {
+  const draft = `${file}.${randomBytes(6).toString('hex')}`;
+  writeFileSync(draft, `${text}\n`, { mode: 0o600, flag: 'wx', flush: true });
+  try {
+    linkSync(draft, file);
+  } catch (error) {
+    if (!existsSync(file)) throw error;
+  } finally {
+    unlinkSync(draft);
+  }
+}
+
+export function masterKey(key: Uint8Array): MasterKey {
+  const macKey = Buffer.from(hkdfSync('sha256', key, '', 'latchkey mac', keyBytes));
+  return {
+    seal(purpose, plaintext) {
+      const nonce = randomBytes(nonceBytes);
+      const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(purpose));
+      const body = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final()]);
+      return Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64url');
+    },
+
+    derive: (purpose) => Buffer.from(hkdfSync('sha256', key, '', purpose, keyBytes)),
+
+    open(purpose, sealed) {
+      const bytes = Buffer.from(sealed, 'base64url');
+      const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, nonceBytes), {
+        authTagLength: tagBytes,
+      })
+        .setAAD(Buffer.from(purpose))
+        .setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes));
+      const body = bytes.subarray(nonceBytes + tagBytes);
+      return Buffer.concat([decipher.update(body), decipher.final()]).toString('utf8');
+    },
+
+    mac: (purpose, text) =>
+      createHmac('sha256', macKey)
+        .update(JSON.stringify([purpose, text]))
+        .digest('base64url'),
+  };
+}

@@ -1,0 +1,110 @@
+import { insertAuditEvent, type RequestSource } from '#db/audit';
+import type { Clock } from '#clock/clock';
+import { deleteConsents } from '#db/consents';
+import { findGrant, findRefreshToken, revokeAccessToken, revokeGrant } from '#db/grants';
+import type { Db } from '#db/transaction';
+import type { AccessTokens } from './access-tokens.ts';
+import {
+  identifyClient,
+  notAuthenticated,
+  type IdentifiedClient,
+  type ClientContext,
+} from './client-authentication.ts';
+import type { Form } from './forms.ts';
+import { OAuthError } from './oauth-error.ts';
+import { hashSecret, isWellFormedSecret } from './secrets.ts';
+
+export interface RevocationEndpointPorts extends ClientContext {
+  readonly tokens: AccessTokens;
+  readonly db: Db;
+  /** Where the request came from. */
+  readonly source: RequestSource;
+}
+
+/**
+ * `POST /api/oauth/revoke`: the token is invalid once this resolves. Revoking a refresh token revokes its access
+ * tokens. A token that is unknown, expired or another client's changes nothing and is no error, so that the caller
+ * learns nothing about it. A grant to a client that authenticated can only be revoked by that client, authenticated.
+ *
+ * RFC 7009 §2
+ *
+ * @throws {OAuthError} `invalid_request`, `invalid_client`
+ */
+export async function revocationEndpoint(
+  form: Form,
+  authorization: string | undefined,
+  ports: RevocationEndpointPorts,
+): Promise<void> {
+  const from = await identifyClient(form, authorization, ports);
+  const token = form.get('token');
+  if (token === undefined) throw new OAuthError('invalid_request', 'token is missing');
+  if (isWellFormedSecret('rt_', token)) await revokeFamily(token, from, ports);
+  else await revokeJwt(token, from, ports);
+}
+
+async function revokeFamily(
+  refreshToken: string,
+  { client, authenticated }: IdentifiedClient,
+  { db, clock, source }: RevocationEndpointPorts,
+): Promise<void> {
+  const found = await findRefreshToken(db, hashSecret(refreshToken));
+  if (!found || found.grant.clientId !== client.id) return;
+  if (found.grant.authenticated && !authenticated) throw notAuthenticated();
+  if (!(await revokeGrant(db, found.grant.id, clock.now()))) return;
+  await insertAuditEvent(db, {
+    at: clock.now(),
+    actor: `client:${client.id}`,
+    organization: found.grant.serverPath.split('/')[0],
+    action: 'grant.revoke',
+    target: found.grant.id,
+    ...source,
+    outcome: 'done',
+  });
+}
+
+async function revokeJwt(
+  token: string,
+  { client, authenticated }: IdentifiedClient,
+  { tokens, db, clock }: RevocationEndpointPorts,
+): Promise<void> {
+  const verdict = await tokens.verify(token);
+  const claims = verdict.outcome === 'valid' ? verdict.claims : undefined;
+  const grant = claims?.grantId === undefined ? undefined : await findGrant(db, claims.grantId);
+  // A confidential client that did not authenticate counts as unknown.
+  const isPublic = grant !== undefined && !grant.authenticated;
+  if (!authenticated && claims?.clientId === client.id && !isPublic) throw notAuthenticated();
+  if (claims?.clientId !== client.id) return;
+  await revokeAccessToken(db, claims, clock.now());
+}
+
+export interface WithdrawGrantPorts {
+  readonly db: Db;
+  /** Where the request came from. */
+  readonly source: RequestSource;
+  readonly clock: Clock;
+}
+
+/**
+ * Revokes a person's grant. Its tokens become invalid, and the application has to ask again. `false` if the person
+ * has no such active grant.
+ */
+export async function withdrawGrant(
+  grantId: string,
+  userId: string,
+  { db, clock, source }: WithdrawGrantPorts,
+): Promise<boolean> {
+  const grant = await findGrant(db, grantId);
+  if (!grant || grant.userId !== userId) return false;
+  await deleteConsents(db, grant);
+  if (!(await revokeGrant(db, grantId, clock.now()))) return false;
+  await insertAuditEvent(db, {
+    at: clock.now(),
+    actor: `user:${userId}`,
+    organization: grant.serverPath.split('/')[0],
+    action: 'grant.withdraw',
+    target: grantId,
+    ...source,
+    outcome: 'done',
+  });
+  return true;
+}

@@ -1,0 +1,195 @@
+import { setTimeout } from 'node:timers/promises';
+
+import {
+  exportJWK,
+  exportPKCS8,
+  generateKeyPair,
+  importJWK,
+  importPKCS8,
+  type CryptoKey,
+} from 'jose';
+import { z } from 'zod';
+
+import type { Clock, EpochSeconds } from '#clock/clock';
+import {
+  insertSigningKey,
+  listSigningKeys,
+  replaceSigningKey,
+  type StoredSigningKey,
+} from '#db/signing-keys';
+import type { Db } from '#db/transaction';
+import type { MasterKey } from './master-key.ts';
+import { randomBase62 } from './secrets.ts';
+
+const jwkSchema = z.looseObject({ kid: z.string(), kty: z.literal('OKP') });
+
+/** How long a retired key remains available: longer than any token that it signed. */
+export const overlapSeconds = 2 * 3600;
+
+/** Ed25519 keys for signing and verification. The newest one signs. The set can change at any time. */
+export interface SigningKeys {
+  readonly current: { readonly kid: string; readonly privateKey: CryptoKey };
+  readonly publicKeys: ReadonlyMap<string, CryptoKey | Uint8Array>;
+  /** The JWKS document: public members only. RFC 7517 §5 */
+  readonly jwks: { readonly keys: readonly object[] };
+}
+
+/** Reads the signing keys and creates the first one if there is none. */
+export async function readSigningKeys(
+  db: Db,
+  { masterKey, clock }: { masterKey: MasterKey; clock: Clock },
+): Promise<SigningKeys> {
+  if ((await listSigningKeys(db)).length === 0)
+    await insertSigningKey(db, await newSigningKey(masterKey, clock));
+  const stored = keysInUse(await listSigningKeys(db), clock.now());
+  const newest = stored.find(({ retiredAt }) => retiredAt === undefined) ?? stored[0];
+  if (!newest) throw new Error('the signing key that was just stored cannot be read back');
+  const pkcs8 = masterKey.open(purpose(newest.kid), newest.encryptedPrivateKey);
+  const documents = stored.map(({ publicJwk }) => jwkSchema.parse(JSON.parse(publicJwk)));
+  const publicKeys = await Promise.all(
+    documents.map(async (jwk) => [jwk.kid, await importJWK(jwk, 'EdDSA')] as const),
+  );
+  return {
+    current: { kid: newest.kid, privateKey: await importPKCS8(pkcs8, 'EdDSA') },
+    publicKeys: new Map(publicKeys),
+    jwks: { keys: documents },
+  };
+}
+
+/** The keys that sign, or may have signed valid tokens. */
+export function keysInUse(keys: readonly StoredSigningKey[], now: EpochSeconds) {
+  return keys.filter(
+    ({ retiredAt }) => retiredAt === undefined || retiredAt > now - overlapSeconds,
+  );
+}
+
+/** Whether these keys were sealed under `masterKey`. True if there are none. */
+export function areSealedUnder(
+  masterKey: MasterKey,
+  keys: readonly Pick<StoredSigningKey, 'kid' | 'encryptedPrivateKey'>[],
+): boolean {
+  try {
+    for (const key of keys) masterKey.open(purpose(key.kid), key.encryptedPrivateKey);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export async function newSigningKey(masterKey: MasterKey, clock: Clock): Promise<StoredSigningKey> {
+  const { publicKey, privateKey } = await generateKeyPair('EdDSA', { extractable: true });
+  const kid = randomBase62(16);
+  const publicJwk = { ...(await exportJWK(publicKey)), kid, alg: 'EdDSA', use: 'sig' };
+  return {
+    kid,
+    publicJwk: JSON.stringify(publicJwk),
+    encryptedPrivateKey: masterKey.seal(purpose(kid), await exportPKCS8(privateKey)),
+    createdAt: clock.now(),
+  };
+}
+
+const purpose = (kid: string) => `signing-key ${kid}`;
+
+const pollEveryMs = 2000;
+const leastPauseMs = 500;
+
+export interface KeyRingPorts {
+  readonly masterKey: MasterKey;
+  readonly clock: Clock;
+  /** Called when the store could not be read. The known keys stay valid. */
+  readonly failed: (error: unknown) => void;
+}
+
+/**
+ * The signing keys as stored, including those that other processes add. Reads the store every two seconds, and
+ * immediately before a token with an unknown key is refused.
+ */
+export class KeyRing implements SigningKeys {
+  readonly #db: Db;
+  readonly #ports: KeyRingPorts;
+  readonly #timer: NodeJS.Timeout;
+  #keys: SigningKeys;
+  #kids = '';
+  #reading: Promise<void> | undefined;
+  #next: Promise<void> | undefined;
+  #readAtMs = 0;
+
+  private constructor(db: Db, ports: KeyRingPorts, keys: SigningKeys) {
+    this.#db = db;
+    this.#ports = ports;
+    this.#keys = keys;
+    this.#timer = setInterval(() => void this.#read(), pollEveryMs).unref();
+  }
+
+  static async open(db: Db, ports: KeyRingPorts): Promise<KeyRing> {
+    return new KeyRing(db, ports, await readSigningKeys(db, ports));
+  }
+
+  get current(): SigningKeys['current'] {
+    return this.#keys.current;
+  }
+
+  get publicKeys(): SigningKeys['publicKeys'] {
+    return this.#keys.publicKeys;
+  }
+
+  get jwks(): SigningKeys['jwks'] {
+    return this.#keys.jwks;
+  }
+
+  /**
+   * Resolves after a read that began after this call. Reads are at least half a second apart, so that invalid tokens
+   * cannot cause more.
+   */
+  refresh(): Promise<void> {
+    this.#next ??= this.#readNext();
+    return this.#next;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #readNext(): Promise<void> {
+    await this.#reading;
+    const pauseMs = this.#readAtMs + leastPauseMs - performance.now();
+    if (pauseMs > 0) await setTimeout(pauseMs);
+    // Callers from here on wait for a later read.
+    this.#next = undefined;
+    await this.#read();
+  }
+
+  #read(): Promise<void> {
+    this.#reading ??= this.#readOnce().finally(() => {
+      this.#readAtMs = performance.now();
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  async #readOnce(): Promise<void> {
+    try {
+      // Decrypting a private key is slow, and usually nothing has changed.
+      const known = keysInUse(await listSigningKeys(this.#db), this.#ports.clock.now());
+      const kids = known.map(({ kid, retiredAt }) => `${kid} ${retiredAt ?? ''}`).join();
+      if (kids === this.#kids) return;
+      this.#keys = await readSigningKeys(this.#db, this.#ports);
+      this.#kids = kids;
+    } catch (error) {
+      this.#ports.failed(error);
+    }
+  }
+}
+
+/**
+ * Creates a key that signs from now on, and returns its id. The previous key still verifies what it signed until that
+ * has expired; then its private half is removed.
+ */
+export async function rotateSigningKey(
+  db: Db,
+  { masterKey, clock }: { masterKey: MasterKey; clock: Clock },
+): Promise<string> {
+  const key = await newSigningKey(masterKey, clock);
+  await replaceSigningKey(db, key, clock.now() - overlapSeconds);
+  return key.kid;
+}

@@ -1,0 +1,74 @@
+import { resolve as absolute } from 'node:path';
+
+import { commandHelpText } from '#cli/help';
+import { checkPositionals, findCommand } from '#cli/find-command';
+import { readHidden, type Terminal } from '#cli/read-hidden';
+import { readPassword } from '#cli/read-password';
+import type { Clock } from '#clock/clock';
+import { dataDir, knownBaseUrl, masterKeyFile, outboundHost } from '#config/option';
+import { readOptions } from '#config/read-options';
+import { CommandError } from '#config/usage-error';
+import type { PasswordHashing } from '#accounts/passwords';
+import { commandSetup } from './command-setup.ts';
+import { isInUse, stageBackup } from './stage-backup.ts';
+import { openStores } from './stores.ts';
+
+/** What an administrative command takes from the process that it runs in. */
+export interface CommandHost {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly clock: Clock;
+  readonly hashing: Pick<PasswordHashing, 'hash'>;
+  /** Where secrets are typed or piped in. */
+  readonly terminal: Terminal;
+  /** Writes a line to stdout. */
+  readonly out: (line: string) => void;
+  /** Writes a line beside what a program reads of stdout. */
+  readonly tell: (line: string) => void;
+}
+
+/**
+ * Runs one administrative command, `key create …`, on the data folder that it names.
+ *
+ * @throws {UsageError} when it is typed wrong
+ * @throws {CommandError} when it cannot be done
+ */
+export async function runCommand(argv: readonly string[], host: CommandHost): Promise<void> {
+  const { env, clock, hashing, terminal, out, tell } = host;
+  const { command, rest } = findCommand(argv);
+  if (argv.some((word) => word === '--help' || word === '-h'))
+    return commandHelpText(command, [dataDir]).split('\n').forEach(out);
+  const help = `latchkey-server ${command.words} --help`;
+  const input = readOptions([...command.options, dataDir], rest, env, help);
+  checkPositionals(command, input.positionals);
+  const folder = absolute(input.must('data-dir'));
+  if ('runOnFolder' in command) {
+    const readSecret = async (prompt: string, what: string) =>
+      (await readHidden([prompt], what, terminal))[0] ?? '';
+    return command.runOnFolder(input, { stage: stageBackup, isInUse, clock, out, readSecret });
+  }
+  const isNew = !isInUse(folder);
+  // The server may use another data folder and would never see what is created in this one.
+  if (isNew && !(command.words === 'organization create' && input.isGiven('data-dir'))) {
+    throw new CommandError(
+      `there is no database in ${folder}`,
+      'name the data folder of the server by --data-dir or LATCHKEY_DATA_DIR; to begin a new one: latchkey-server start, or organization create ORG --data-dir DIR',
+    );
+  }
+  const stores = await openStores(folder);
+  tell(isNew ? `created a new database in ${folder}` : `data folder: ${folder}`);
+  try {
+    const place = {
+      dataDir: folder,
+      masterKeyFile: command.options.includes(masterKeyFile)
+        ? input.text('master-key-file')
+        : undefined,
+      outboundHosts: command.options.includes(outboundHost) ? input.list('outbound-host') : [],
+      baseUrl: command.options.includes(knownBaseUrl) ? input.text('base-url') : undefined,
+    };
+    const setup = await commandSetup(stores.db, place, clock);
+    const ports = { stores: { ...stores, ...setup }, clock, out, hashing };
+    await command.run(input, { ...ports, readPassword: () => readPassword(terminal) });
+  } finally {
+    await stores.close();
+  }
+}

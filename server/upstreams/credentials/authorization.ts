@@ -1,0 +1,237 @@
+// What a request to an upstream carries besides fixed headers: an access token, and an assertion of who calls.
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '#clock/clock';
+import type { Scope } from '#oauth/scopes';
+import {
+  UpstreamError,
+  UpstreamRefusal,
+  type UpstreamAnswer,
+  type UpstreamRequest,
+  type UpstreamSend,
+  type UpstreamStep,
+} from '#gateway/upstream';
+import type { ServerRecord } from '#db/servers';
+import type { OutboundGuard } from '#outbound/checked-addresses';
+import type { Sealing } from '#accounts/sealing';
+import type { Db } from '#db/transaction';
+import { findUpstreamAccess } from '#db/upstream-access';
+import type { AccessTokens } from '#oauth/access-tokens';
+import { UpstreamAccessError, callerHeader } from './access.ts';
+import { accountPath, clientsOf } from './authorization-client.ts';
+import { PersonTokens, ServerTokens, type EndedTokens } from './tokens.ts';
+
+/** The credentials that an upstream requires for one caller. */
+export interface UpstreamCredentials {
+  /** Returns the access token; `rejected` is one that was just refused. */
+  readonly token?: (rejected?: string) => Promise<string>;
+  /** Returns a new assertion of who calls. */
+  readonly assertion?: () => Promise<string | undefined>;
+  /** Whether a fixed header sets `Authorization`. */
+  readonly isAuthorizationFixed?: boolean;
+  /** Whether the caller's account is still connected; absent when no account is used. */
+  readonly isConnected?: () => Promise<boolean>;
+  /** The URL of the page where the person connects their account. */
+  readonly page: string;
+}
+
+/**
+ * Sends requests to an upstream with the credentials it requires. When a token is refused, it is renewed and the
+ * request sent once more: an upstream that answers 401 has done nothing. Its 401 and 403 are about our token, not the
+ * caller's, so the caller gets another error.
+ */
+export function authorizationStep(
+  credentials: Omit<UpstreamCredentials, 'isConnected'>,
+): UpstreamStep {
+  const { token, assertion, page, isAuthorizationFixed = false } = credentials;
+  const sendWith = async (
+    request: UpstreamRequest,
+    next: UpstreamSend,
+    accessToken: string | undefined,
+  ) => {
+    const caller = await assertion?.();
+    const bearer = accessToken ?? (isAuthorizationFixed ? undefined : caller);
+    const headers = {
+      ...request.headers,
+      ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
+      ...(caller !== undefined && bearer !== caller && { [callerHeader]: caller }),
+    };
+    return next({ ...request, headers });
+  };
+  return async (request, next) => {
+    try {
+      const first = await token?.();
+      const answer = await sendWith(request, next, first);
+      if (first === undefined || !token) return answer;
+      if (answer.status === 403) await checkScope(answer, page);
+      if (answer.status !== 401) return answer;
+      await finish(answer);
+      const second = await token(first);
+      const again = await sendWith(request, next, second);
+      if (again.status === 403) await checkScope(again, page);
+      if (again.status !== 401) return again;
+      await finish(again);
+      throw new UpstreamRefusal('token_refused', page);
+    } catch (error) {
+      throw error instanceof UpstreamAccessError ? refusalOf(error, page) : error;
+    }
+  };
+}
+
+/** @throws {UpstreamRefusal} when the account lacks a scope. RFC 6750 §3.1 */
+async function checkScope(answer: UpstreamAnswer, page: string): Promise<void> {
+  if (!/\berror="?insufficient_scope\b/i.test(answer.challenge ?? '')) return;
+  await finish(answer);
+  throw new UpstreamRefusal('scope_missing', page);
+}
+
+function refusalOf(error: UpstreamAccessError, page: string): Error {
+  switch (error.code) {
+    case 'not_connected':
+      return new UpstreamRefusal('not_connected', page, { cause: error });
+    case 'unreachable':
+      return new UpstreamError('unreachable', error.message, { cause: error });
+    case 'ended':
+    case 'refused':
+    case 'denied':
+    case 'unusable':
+    case 'forbidden':
+      return new UpstreamRefusal('no_token', page, { cause: error });
+  }
+}
+
+/** Reads the rest of the body, so that the connection can be reused; a long body is aborted. */
+async function finish({ body }: UpstreamAnswer): Promise<void> {
+  if (body instanceof Uint8Array) return;
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > 64 * 1024) return;
+  }
+}
+
+/** Long enough for a request to arrive, and for clocks that differ. */
+const assertionLifetimeSeconds = 60;
+
+/** Who calls, as told to an upstream. */
+export interface AssertedCaller {
+  /** The person's id, or the id of an application or key that acts for itself. */
+  readonly subject: string;
+  /** The application's client id, or the key's id. */
+  readonly clientId: string;
+  readonly scopes: readonly Scope[];
+  /** The URL of our endpoint that was called. */
+  readonly endpoint: string;
+}
+
+/**
+ * Returns a signed assertion of who calls, for one request: a JWT access token whose audience is the upstream's URL and
+ * whose key is in our JWKS. RFC 9068 §2
+ *
+ * The administrator of any server here can point it at that URL and call it. By `endpoint`, which is signed too, an
+ * upstream distinguishes the calls of its own organization's server from all others.
+ *
+ * `undefined` for a URL of ours, where the assertion could be mistaken for an access token.
+ */
+export async function callerAssertion(
+  url: string,
+  { subject, clientId, scopes, endpoint }: AssertedCaller,
+  { base, tokens, clock }: { base: string; tokens: Pick<AccessTokens, 'issue'>; clock: Clock },
+): Promise<string | undefined> {
+  if (new URL(url).origin === new URL(base).origin) return undefined;
+  const issuedAt = clock.now();
+  const life = { issuedAt, expiresAt: issuedAt + assertionLifetimeSeconds };
+  const of = { subject, clientId, audience: url, scopes, endpoint };
+  return tokens.issue({ id: randomUUID(), ...of, ...life });
+}
+
+/** Who makes a call to an upstream. */
+export interface UpstreamCaller {
+  /** Absent for an application or a key that acts for itself. */
+  readonly userId?: string | undefined;
+  readonly credentialId: string;
+  readonly scopes: readonly Scope[];
+}
+
+export interface UpstreamAuthorizationsOptions {
+  readonly base: string;
+  readonly endpointUrl: (serverPath: string) => string;
+  readonly db: Db;
+  readonly sealing: Sealing;
+  readonly tokens: Pick<AccessTokens, 'issue'>;
+  readonly guard: OutboundGuard;
+  readonly clock: Clock;
+}
+
+interface AccessOfServer {
+  readonly accessId: string;
+  readonly url: string;
+  readonly page: string;
+  readonly server: ServerRecord;
+}
+
+/** Adds the credentials that upstreams require: tokens of the caller's account or of the server, and assertions. */
+export class UpstreamAuthorizations {
+  readonly #options: UpstreamAuthorizationsOptions;
+  readonly #persons: PersonTokens;
+  readonly #servers: ServerTokens;
+
+  constructor(options: UpstreamAuthorizationsOptions) {
+    this.#options = options;
+    const clientOf = clientsOf(options);
+    this.#persons = new PersonTokens({ ...options, clientOf });
+    this.#servers = new ServerTokens({ ...options, clientOf });
+  }
+
+  /** The credentials that the upstream of a server requires, if it requires any. */
+  credentialsFor(server: ServerRecord, caller: UpstreamCaller): UpstreamCredentials | undefined {
+    if (server.upstream.kind !== 'http') return undefined;
+    const { url, accessId, tellsCallers, headers = [] } = server.upstream;
+    if (accessId === undefined && !tellsCallers) return undefined;
+    const page = this.#options.base + accountPath(server);
+    return {
+      page,
+      isAuthorizationFixed: headers.some(({ name }) => name === 'authorization'),
+      ...(tellsCallers && { assertion: () => this.#assertion(url, server, caller) }),
+      ...(accessId !== undefined && this.#tokensOf({ accessId, url, page, server }, caller)),
+    };
+  }
+
+  /** Removes and returns the still valid tokens of accesses that no server uses any more. */
+  takeEnded(): Promise<readonly EndedTokens[]> {
+    return this.#servers.takeEnded();
+  }
+
+  #tokensOf(
+    { accessId, url, page, server }: AccessOfServer,
+    { userId }: UpstreamCaller,
+  ): Omit<UpstreamCredentials, 'page'> {
+    return {
+      token: async (rejected) => {
+        const access = await findUpstreamAccess(this.#options.db, accessId);
+        // A token is sent only to the URL that it was issued for, even if the server's URL has changed.
+        if (access?.url !== url) throw new UpstreamRefusal('no_token', page);
+        if (access.kind === 'client_credentials')
+          return this.#servers.token(access, server, rejected);
+        if (userId === undefined) throw new UpstreamRefusal('no_person', page);
+        return this.#persons.token(access, userId, rejected);
+      },
+      isConnected: async () => {
+        const access = await findUpstreamAccess(this.#options.db, accessId);
+        if (access?.url !== url) return false;
+        if (access.kind === 'client_credentials') return true;
+        return userId !== undefined && this.#persons.isConnected(access, userId);
+      },
+    };
+  }
+
+  async #assertion(
+    url: string,
+    { organization, name }: ServerRecord,
+    { userId, credentialId, scopes }: UpstreamCaller,
+  ) {
+    const endpoint = this.#options.endpointUrl(`${organization}/${name}`);
+    const subject = userId ?? credentialId;
+    const caller = { subject, clientId: credentialId, scopes, endpoint };
+    return callerAssertion(url, caller, this.#options);
+  }
+}

@@ -1,0 +1,269 @@
+// HTTP upstreams: MCP servers over Streamable HTTP, each behind a pool of connections.
+import { isIP } from 'node:net';
+import { Readable } from 'node:stream';
+
+import { type Dispatcher, Pool, errors } from 'undici';
+
+import type { Clock, EpochSeconds } from '#clock/clock';
+import {
+  type Upstream,
+  type UpstreamAnswer,
+  UpstreamError,
+  type UpstreamRequest,
+} from '#gateway/upstream';
+import { checkedAddresses, checkedLookup, type OutboundGuard } from '#outbound/checked-addresses';
+
+const idleSeconds = 300;
+const closeIntervalMs = 60_000;
+
+/**
+ * One connection pool for each URL, created on first use and closed when it was not used for five minutes. An upstream
+ * outlives its pool: the next request creates another one.
+ */
+export class HttpPools {
+  readonly #pools = new Map<string, { readonly http: HttpUpstream; usedAt: EpochSeconds }>();
+  /** Applies to URLs that the operator did not enter. */
+  readonly #guard: OutboundGuard;
+  readonly #clock: Clock;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor({ guard, clock }: { guard: OutboundGuard; clock: Clock }) {
+    this.#guard = guard;
+    this.#clock = clock;
+    this.#timer = setInterval(() => this.closeIdle(), closeIntervalMs).unref();
+  }
+
+  /** The number of pools. */
+  get size(): number {
+    return this.#pools.size;
+  }
+
+  upstream(url: string, publicOnly: boolean): Upstream {
+    return { send: (request) => this.#poolOf(url, publicOnly).send(request) };
+  }
+
+  /** Closes pools that were not used for five minutes and have no request in progress; a timer calls it. */
+  closeIdle(): void {
+    const oldest = this.#clock.now() - idleSeconds;
+    for (const [name, { http, usedAt }] of this.#pools) {
+      if (usedAt > oldest || http.isBusy()) continue;
+      this.#pools.delete(name);
+      // Nothing is lost with it.
+      http.close().catch(() => undefined);
+    }
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await Promise.all([...this.#pools.values()].map(({ http }) => http.close()));
+  }
+
+  #poolOf(url: string, publicOnly: boolean): HttpUpstream {
+    const name = `${publicOnly ? 'public' : 'any'} ${url}`;
+    const usedAt = this.#clock.now();
+    const known = this.#pools.get(name);
+    if (known) {
+      known.usedAt = usedAt;
+      return known.http;
+    }
+    const http = httpUpstream(url, publicOnly ? this.#guard : undefined);
+    this.#pools.set(name, { http, usedAt });
+    return http;
+  }
+}
+
+const connectTimeoutMs = 10_000;
+const answerTimeoutMs = 600_000;
+// Several times what one credential may have open, so that no one can take all connections.
+const maxConnections = 4096;
+
+/** An MCP server over Streamable HTTP, reached through a pool of keep-alive connections. */
+export interface HttpUpstream extends Upstream {
+  /** Whether a request or its answer is in progress. */
+  readonly isBusy: () => boolean;
+  close(): Promise<void>;
+}
+
+/**
+ * Returns the MCP server at `url`. Redirects are not followed and cookies are not stored, so that no answer leads to
+ * another URL than the configured one. With a `guard` only addresses on the public internet are dialled, whatever the
+ * name resolves to.
+ */
+export function httpUpstream(url: string, guard?: OutboundGuard): HttpUpstream {
+  const asked = new URL(url);
+  const { origin, hostname, pathname, search } = asked;
+  const pool = new Pool(origin, {
+    connections: maxConnections,
+    connect: { timeout: connectTimeoutMs, ...(guard && { lookup: checkedLookup(asked, guard) }) },
+    headersTimeout: answerTimeoutMs,
+    bodyTimeout: 0,
+  });
+  const path = pathname + search;
+  // A literal address is dialled without a lookup.
+  const isChecked = guard && isLiteral(hostname) ? () => checkedAddresses(asked, guard) : undefined;
+  return {
+    send(request) {
+      const exchange = () => new Exchange(request, `${request.method} ${origin}`).begin(pool, path);
+      return isChecked
+        ? isChecked().then(exchange, (cause: unknown) => {
+            throw faultOf(cause, request, origin);
+          })
+        : exchange();
+    },
+
+    isBusy: () => pool.stats.size > 0,
+
+    close: () => pool.destroy(),
+  };
+}
+
+function isLiteral(hostname: string): boolean {
+  return hostname.startsWith('[') || isIP(hostname) !== 0;
+}
+
+function mediaTypeOf(contentType: string): string {
+  if (contentType === 'application/json') return contentType;
+  return contentType.split(';')[0]?.trim().toLowerCase() ?? '';
+}
+
+/** Answers up to this length are read whole, which costs half as much as streaming them. */
+const shortBytes = 64 * 1024;
+
+type Headers = Readonly<Record<string, string | string[] | undefined>>;
+
+/**
+ * One request and its answer, which is there when it has arrived as a whole, or turns out to be long or an event stream. The
+ * signal of the request ends it and its body at any time. An object with methods rather than closures: there is one a call.
+ */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #request: UpstreamRequest;
+  /** For messages. */
+  readonly #name: string;
+  #resolve: (answer: UpstreamAnswer) => void = () => undefined;
+  #reject: (error: unknown) => void = () => undefined;
+  #controller: Dispatcher.DispatchController | undefined;
+  #status = 0;
+  #headers: Headers = {};
+  /** Once it turned out to be long. */
+  #stream: Readable | undefined;
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(request: UpstreamRequest, name: string) {
+    this.#request = request;
+    this.#name = name;
+  }
+
+  begin(pool: Dispatcher, path: string): Promise<UpstreamAnswer> {
+    const { method, headers, body, signal } = this.#request;
+    if (signal.aborted) return Promise.reject(ended());
+    const answer = new Promise<UpstreamAnswer>((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    signal.addEventListener('abort', this);
+    const sent = { ...headers, 'accept-encoding': 'identity', 'user-agent': 'latchkey-server' };
+    pool.dispatch({ path, method, headers: sent, body: body ?? null }, this);
+    return answer;
+  }
+
+  /** The signal was aborted. */
+  handleEvent(): void {
+    this.#controller?.abort(ended());
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#request.signal.aborted) this.handleEvent();
+  }
+
+  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Headers): void {
+    if (status < 200) return;
+    this.#status = status;
+    this.#headers = headers;
+    if (this.#header('content-type')?.startsWith('text/event-stream')) this.#beginStream();
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#stream) {
+      if (!this.#stream.push(chunk)) controller.pause();
+      return;
+    }
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+    if (this.#bytes > shortBytes) this.#beginStream();
+  }
+
+  onResponseEnd(): void {
+    this.#settle();
+    if (this.#stream) this.#stream.push(null);
+    else this.#answer(oneBuffer(this.#chunks));
+  }
+
+  onResponseError(_: unknown, error: Error): void {
+    this.#settle();
+    if (this.#stream) return void this.#stream.destroy(error);
+    if (this.#request.signal.aborted) return this.#reject(error);
+    const isLate = error instanceof errors.HeadersTimeoutError;
+    // Within a short answer the connection broke.
+    const code = this.#status > 0 ? 'broken' : isLate ? 'timeout' : 'unreachable';
+    this.#reject(new UpstreamError(code, this.#name, { cause: error }));
+  }
+
+  #settle(): void {
+    this.#request.signal.removeEventListener('abort', this);
+  }
+
+  #beginStream(): void {
+    const stream = new Readable({
+      read: () => this.#controller?.resume(),
+      destroy: (error, done) => {
+        if (!stream.readableEnded && !this.#controller?.aborted) this.handleEvent();
+        done(error);
+      },
+    });
+    this.#stream = stream;
+    // The reader gets the error. Without a reader it must not be an unhandled one.
+    stream.on('error', () => undefined);
+    for (const chunk of this.#chunks) stream.push(chunk);
+    this.#chunks = [];
+    this.#answer(stream);
+  }
+
+  #answer(body: UpstreamAnswer['body']): void {
+    // `content-encoding` is not passed on, so the caller could not decode it.
+    const coding = this.#header('content-encoding');
+    if (coding !== undefined && coding.toLowerCase() !== 'identity') {
+      return this.#reject(new UpstreamError('encoded', 'the answer is compressed'));
+    }
+    const retryAfter = this.#header('retry-after');
+    const isSeconds = retryAfter !== undefined && /^[1-9]\d{0,5}$/.test(retryAfter);
+    this.#resolve({
+      status: this.#status,
+      mediaType: mediaTypeOf(this.#header('content-type') ?? ''),
+      sessionId: this.#header('mcp-session-id'),
+      challenge: this.#header('www-authenticate'),
+      retryAfterSeconds: isSeconds ? Number(retryAfter) : undefined,
+      body,
+    });
+  }
+
+  #header(name: string): string | undefined {
+    const value = this.#headers[name];
+    return typeof value === 'object' ? value[0] : value;
+  }
+}
+
+function ended(): DOMException {
+  return new DOMException('the call was ended', 'AbortError');
+}
+
+function oneBuffer(chunks: readonly Buffer[]): Buffer {
+  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
+}
+
+/** What it means that an address was not allowed, or could not be found out. */
+function faultOf(cause: unknown, { method, signal }: UpstreamRequest, origin: string): unknown {
+  if (signal.aborted || cause instanceof UpstreamError) return cause;
+  return new UpstreamError('unreachable', `${method} ${origin}`, { cause });
+}

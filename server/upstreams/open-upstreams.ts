@@ -1,0 +1,160 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+import { noteHeadersRefused } from '#db/servers';
+import type { Clock } from '#clock/clock';
+import { sqliteAgentDirectory } from '#db/sqlite/agent-directory';
+import type { GatewayPorts } from '#gateway/gateway';
+import { throughSteps } from '#gateway/upstream';
+import type { Logger } from '#log/log';
+import { declareStdioServers } from '#organizations/declare-stdio-servers';
+import type { OutboundGuard } from '#outbound/checked-addresses';
+import type { AccessTokens } from '#oauth/access-tokens';
+import type { MasterKey } from '#oauth/master-key';
+import { pinnedTools, ToolWatch } from '#tools/tool-pinning';
+import { authorizationStep, UpstreamAuthorizations } from '#upstreams/credentials/authorization';
+import { fixedHeaderStep, type FixedHeaderOptions } from '#upstreams/credentials/fixed-headers';
+import type { EndedTokens } from '#upstreams/credentials/tokens';
+import { openDemoLibrary } from '#upstreams/demo/demo-library';
+import { SkillFolders } from '#upstreams/skills/skills';
+import { AgentTunnels, callerNames } from '#upstreams/tunnel/agent-tunnels';
+import type { OpenStores } from '#stores';
+import { openUpstream, type UpstreamResources } from './drivers.ts';
+import { HttpPools } from './http.ts';
+import { StdioCommands, type StdioCommandSettings } from './stdio.ts';
+
+export interface UpstreamOptions {
+  readonly dataDir: string;
+  /** The public URL, which tokens and metadata repeat byte for byte. */
+  readonly base: string;
+  /** Commands of stdio servers, by `organization/server`; only the operator can configure them. */
+  readonly stdioServers?: ReadonlyMap<string, StdioCommandSettings>;
+  /** Folders of skills, by `organization/server`; only the operator can configure them. */
+  readonly skillFolders?: ReadonlyMap<string, string>;
+  /** The environment of this process. Children get what every program needs of it, and none of our variables. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly platform?: NodeJS.Platform;
+  /** The Node that runs the demo's queries. */
+  readonly nodePath: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface UpstreamDependencies {
+  readonly stores: OpenStores;
+  readonly masterKey: MasterKey;
+  readonly tokens: AccessTokens;
+  readonly guard: OutboundGuard;
+  readonly endpointUrl: (serverPath: string) => string;
+}
+
+/** The upstreams of all servers, and the tunnels of agents. */
+export interface OpenUpstreams {
+  readonly directory: ReturnType<typeof sqliteAgentDirectory>;
+  readonly tunnels: AgentTunnels;
+  readonly upstreamOf: GatewayPorts['upstreamOf'];
+  readonly pinned: GatewayPorts['pinned'];
+  readonly left: GatewayPorts['left'];
+  /** Removes and returns servers' own tokens that are to be revoked. */
+  readonly endedTokens: () => Promise<readonly EndedTokens[]>;
+}
+
+/** Opens what the upstreams of all servers need. Appends to `closers` what is to be closed again. */
+export async function openUpstreams(
+  options: UpstreamOptions,
+  { stores, masterKey, tokens, guard, endpointUrl }: UpstreamDependencies,
+  closers: (() => Promise<void>)[],
+): Promise<OpenUpstreams> {
+  const { dataDir, base, clock, log } = options;
+  const demo = openDemoLibrary({ dataDir, nodePath: options.nodePath });
+  closers.push(() => demo.close());
+  const directory = sqliteAgentDirectory(stores.connection);
+  const tunnels = new AgentTunnels({
+    directory,
+    clock,
+    nowMs: () => performance.now(),
+    onError: (err) => log.error({ err }, 'agents not looked up'),
+  });
+  closers.push(async () => tunnels.close());
+  const callerName = callerNames(masterKey.derive('callers of agents'));
+  const commands = options.stdioServers ?? new Map<string, StdioCommandSettings>();
+  for (const path of await declareStdioServers(commands.keys(), { ...stores, clock })) {
+    log.info({ server: path }, 'served by a command from now on');
+  }
+  const stdio = new StdioCommands(commands, {
+    env: options.env ?? {},
+    platform: options.platform ?? 'linux',
+    node: options.nodePath,
+    clock: { now: () => clock.now(), sleep: quietDelay },
+    log: eventLog(log),
+    maxMessageBytes: 64 * 1024 * 1024,
+  });
+  closers.push(() => stdio.close());
+  const pools = new HttpPools({ guard, clock });
+  closers.push(() => pools.close());
+  const resources: UpstreamResources = {
+    http: (url, publicOnly) => pools.upstream(url, publicOnly),
+    agent: (agentId, server, owner) => tunnels.upstreamOf(agentId, server, callerName(owner)),
+    demo: demo.upstream,
+    stdio: (path, owner) => stdio.upstreamOf(path, callerName(owner)),
+  };
+  const skills = await SkillFolders.open(options.skillFolders ?? new Map<string, string>(), {
+    onProblem: (server, { path, message }) => log.warn({ server, path }, `skill: ${message}`),
+    onError: (server, err) => log.error({ server, err }, 'skills not read'),
+  });
+  closers.push(() => skills.close());
+  const watch = new ToolWatch({ ...stores, clock });
+  const notLooked = (err: unknown) => log.error({ err }, 'list of tools not looked at');
+  const fixedHeaders: FixedHeaderOptions = {
+    noteRefused: (...refused) => noteHeadersRefused(stores.db, ...refused),
+    sealing: masterKey,
+    clock,
+    onError: (err: unknown) => log.error({ err }, 'refused fixed headers not noted'),
+  };
+  const authorizations = new UpstreamAuthorizations({
+    base,
+    endpointUrl,
+    db: stores.db,
+    sealing: masterKey,
+    tokens,
+    guard,
+    clock,
+  });
+  return {
+    directory,
+    tunnels,
+    endedTokens: () => authorizations.takeEnded(),
+    pinned: pinnedTools({ watch, failed: notLooked }),
+    upstreamOf(server, owner, { userId, credential, scopes }) {
+      const caller = { userId, credentialId: credential.id, scopes };
+      const at = { organization: server.organization, server: server.name, owner };
+      const upstream = openUpstream(server.upstream, at, resources);
+      const required = authorizations.credentialsFor(server, caller);
+      const steps = [
+        required && authorizationStep(required),
+        skills.stepFor(server, owner),
+        fixedHeaderStep(server, fixedHeaders),
+      ];
+      return {
+        send: throughSteps(steps, (request) => upstream.send(request)),
+        ...(required?.isConnected && { isConnected: required.isConnected }),
+      };
+    },
+    left(owner) {
+      const caller = callerName(owner);
+      tunnels.endCaller(caller);
+      stdio.endCaller(caller).catch((err: unknown) => log.error({ err }, 'a child was not ended'));
+    },
+  };
+}
+
+/** Resolves after `ms`, or when `signal` aborts. */
+async function quietDelay(ms: number, signal?: AbortSignal): Promise<void> {
+  await delay(ms, undefined, signal && { signal }).catch(() => undefined);
+}
+
+/** Our log in the form that the runner of children expects. */
+function eventLog(log: Logger) {
+  const at = (level: 'error' | 'warn' | 'info' | 'debug') => (event: string, fields?: object) =>
+    log[level]({ ...fields }, event);
+  return { error: at('error'), warn: at('warn'), info: at('info'), debug: at('debug') };
+}

@@ -1,0 +1,101 @@
+// Stdio upstreams: commands on this host that speak MCP over their standard streams.
+import {
+  type LocalServer,
+  LocalServerError,
+  type LocalServerPlace,
+  localServers,
+} from 'latchkey/agent';
+
+import { type Upstream, UpstreamError } from '#gateway/upstream';
+
+/** How a command on this host is started. */
+export interface StdioCommandSettings {
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Its environment, besides `PATH`, `HOME` and the like. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd?: string | undefined;
+}
+
+/** The commands that the operator configured, by `organization/server`. They are started on demand. */
+export class StdioCommands {
+  readonly #servers: ReadonlyMap<string, LocalServer>;
+
+  constructor(commands: ReadonlyMap<string, StdioCommandSettings>, host: LocalServerPlace) {
+    const open = commands.size > 0 ? localServers(host) : undefined;
+    this.#servers = new Map(
+      [...commands].flatMap(([path, { cwd, ...command }]) =>
+        open
+          ? [[path, open({ kind: 'stdio', ...command, ...(cwd !== undefined && { cwd }) })]]
+          : [],
+      ),
+    );
+  }
+
+  upstreamOf(path: string, caller: string): Upstream {
+    const server = this.#servers.get(path);
+    if (server) return stdioUpstream(server, caller);
+    const why = `--stdio-servers names no command for ${path} any more`;
+    return { send: () => Promise.reject(new UpstreamError('unreachable', why)) };
+  }
+
+  /** Ends the children of a caller that lost access. */
+  async endCaller(caller: string): Promise<void> {
+    await Promise.all([...this.#servers.values()].map((server) => server.leave(caller)));
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#servers.values()].map((server) => server.close()));
+  }
+}
+
+/** Returns a local server as an upstream for one caller. Callers never share sessions or children. */
+function stdioUpstream(local: LocalServer, caller: string): Upstream {
+  return {
+    async send({ method, headers, body, signal }) {
+      try {
+        const answer = await local.send({
+          method,
+          headers,
+          caller,
+          signal,
+          ...(body && { body: Buffer.from(body) }),
+        });
+        const retryAfter = /^[1-9]\d{0,5}$/.exec(answer.headers['retry-after'] ?? '')?.[0];
+        return {
+          status: answer.status,
+          mediaType: answer.headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? '',
+          sessionId: answer.headers['mcp-session-id'],
+          retryAfterSeconds: retryAfter === undefined ? undefined : Number(retryAfter),
+          body: translateErrors(answer.body),
+        };
+      } catch (error) {
+        if (error instanceof LocalServerError && error.code === 'busy') return busyAnswer();
+        throw upstreamError(error);
+      }
+    },
+  };
+}
+
+async function* translateErrors(chunks: AsyncIterable<Buffer>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* chunks;
+  } catch (error) {
+    throw upstreamError(error);
+  }
+}
+
+function upstreamError(error: unknown): unknown {
+  if (!(error instanceof LocalServerError)) return error;
+  if (error.code === 'aborted') return new DOMException('the call was ended', 'AbortError');
+  const code = error.code === 'unreachable' ? 'unreachable' : 'broken';
+  return new UpstreamError(code, error.message, { cause: error });
+}
+
+const busyAnswer = () => ({
+  status: 503,
+  mediaType: '',
+  sessionId: undefined,
+  retryAfterSeconds: 1,
+  body: new Uint8Array(),
+});

@@ -1,0 +1,106 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { WebSocketServer, type WebSocket } from 'ws';
+import type { AdmittedAgent } from './agent-admission.ts';
+import type { AgentTunnels } from './agent-tunnels.ts';
+import { maxFrameBytes } from './frames.ts';
+import { closeCode, type Tunnel, type TunnelSocket } from './tunnel.ts';
+
+/** Both ends must name it. */
+export const subprotocol = 'latchkey-agent-1';
+
+const closeTimeoutMs = 1000;
+/** More than all streams of a tunnel may have unsent, so the other end has stopped reading. */
+const maxUnsentBytes = 64 * 1024 * 1024;
+
+export interface AcceptedRequest {
+  readonly request: IncomingMessage;
+  readonly socket: Duplex;
+  /** Bytes that arrived after the request. */
+  readonly head: Buffer;
+}
+
+/** Returns a function that completes the WebSocket upgrade of an admitted agent and opens its tunnel. */
+export function socketAcceptor(tunnels: AgentTunnels) {
+  const server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    autoPong: false,
+    perMessageDeflate: false,
+    maxPayload: maxFrameBytes,
+    handleProtocols: () => subprotocol,
+  });
+  return (agent: AdmittedAgent, { request, socket, head }: AcceptedRequest): void => {
+    server.handleUpgrade(request, socket, head, (webSocket) => {
+      attach(webSocket, socket, tunnels, (tunnelSocket) => tunnels.add(agent, tunnelSocket));
+    });
+  };
+}
+
+function attach(
+  webSocket: WebSocket,
+  connection: Duplex,
+  tunnels: AgentTunnels,
+  add: (socket: TunnelSocket) => Tunnel,
+): void {
+  const batch = batchWrites(connection);
+  const whileOpen = (action: () => void) => {
+    if (webSocket.readyState !== webSocket.OPEN) return;
+    if (webSocket.bufferedAmount > maxUnsentBytes) webSocket.terminate();
+    else action();
+  };
+  const tunnel = add({
+    send: (frame) =>
+      whileOpen(() => {
+        batch.hold();
+        webSocket.send(frame);
+      }),
+    ping: () => whileOpen(() => webSocket.ping()),
+    close(code, reason) {
+      webSocket.close(code, reason);
+      batch.release();
+      // The other end may never answer the close.
+      setTimeout(() => webSocket.terminate(), closeTimeoutMs).unref();
+    },
+    terminate: () => webSocket.terminate(),
+  });
+  webSocket.on('message', (data, isBinary) => {
+    if (!isBinary) return tunnel.end(closeCode.notBinary, 'frames are binary');
+    if (Buffer.isBuffer(data)) tunnel.receive(data);
+  });
+  webSocket.on('pong', () => tunnel.noteActivity());
+  webSocket.on('ping', (data) => {
+    tunnel.noteActivity();
+    whileOpen(() => webSocket.pong(data));
+  });
+  webSocket.on('close', () => tunnels.remove(tunnel));
+  // `ws` has closed it with the right code, such as 1009 for a frame that is too long; `close` follows.
+  webSocket.on('error', () => undefined);
+}
+
+/** Holds back what is written to a connection until the end of the current turn of the event loop. */
+export interface WriteBatch {
+  /** Holds back everything from now until the end of this turn. */
+  readonly hold: () => void;
+  /** Writes it now. */
+  readonly release: () => void;
+}
+
+/** Frames are small and come several at a time. Written one by one, each would be a system call and wake the other end. */
+export function batchWrites(connection: Duplex): WriteBatch {
+  let isHeld = false;
+  const release = () => {
+    if (!isHeld) return;
+    isHeld = false;
+    connection.uncork();
+  };
+  return {
+    hold() {
+      if (isHeld) return;
+      isHeld = true;
+      connection.cork();
+      setImmediate(release);
+    },
+    release,
+  };
+}

@@ -1,0 +1,65 @@
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { hashSecret, isWellFormedSecret } from '#oauth/secrets';
+
+/** An agent that authenticated with a key. */
+export interface AdmittedAgent {
+  readonly id: string;
+  readonly name: string;
+  readonly organization: string;
+  readonly keyId: string;
+  readonly keyExpiresAt: EpochSeconds | undefined;
+  /** The names of the servers that are bound to it. */
+  readonly servers: readonly string[];
+}
+
+/** Looks up which keys are valid, and for which agents. */
+export interface AgentDirectory {
+  /**
+   * `undefined` for a key that is unknown, revoked or expired, or whose agent or organization is revoked or
+   * disabled; the caller does not learn which.
+   */
+  byKey(at: { keyHash: string; now: EpochSeconds }): Promise<AdmittedAgent | undefined>;
+
+  /** The keys among these that are still valid, each with the servers that are bound to its agent. */
+  activeKeys(keyIds: readonly string[], now: EpochSeconds): Promise<Map<string, readonly string[]>>;
+
+  /** A change token: another text once anything was written to the database. Costs next to nothing. */
+  written(): string;
+}
+
+/**
+ * Returns the agent whose key is in the `X-API-Key` header; `undefined` when the header is missing or repeated, or the
+ * key is not a valid agent key. A key with a wrong checksum is refused without asking the database.
+ *
+ * `rawHeaders` alternate names and values, so that a repeated header is noticed.
+ */
+export async function admitAgent(
+  rawHeaders: readonly string[],
+  { directory, clock }: { directory: AgentDirectory; clock: Clock },
+): Promise<AdmittedAgent | undefined> {
+  const keys = valuesOf('x-api-key', rawHeaders);
+  const [key = ''] = keys;
+  if (keys.length !== 1 || !isWellFormedSecret('pk_live_', key)) return undefined;
+  return directory.byKey({ keyHash: hashSecret(key), now: clock.now() });
+}
+
+function valuesOf(name: string, rawHeaders: readonly string[]): string[] {
+  const values: string[] = [];
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    if (rawHeaders[index]?.toLowerCase() === name) values.push(rawHeaders[index + 1] ?? '');
+  }
+  return values;
+}
+
+/** Why an agent is refused. `http/agent-error-answer.ts` turns it into a status and a message. */
+export type TunnelRefusalCode = 'no_upgrade' | 'browser' | 'bad_subprotocol' | 'full';
+
+export class TunnelRefusal extends Error {
+  override readonly name = 'TunnelRefusal';
+  readonly code: TunnelRefusalCode;
+
+  constructor(code: TunnelRefusalCode) {
+    super(code);
+    this.code = code;
+  }
+}

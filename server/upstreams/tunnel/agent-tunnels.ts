@@ -1,0 +1,214 @@
+import { createHmac } from 'node:crypto';
+import type { Clock } from '#clock/clock';
+import type { Upstream } from '#gateway/upstream';
+import type { AdmittedAgent, AgentDirectory } from './agent-admission.ts';
+import { ConnectedAgent, offlineAgent, type AgentPresence } from './connected-agent.ts';
+import { closeCode, Tunnel, type TunnelSocket } from './tunnel.ts';
+
+const checkIntervalMs = 500;
+/** Pages of a busy agent refresh no more often than this. */
+const reportIntervalMs = 2000;
+const maxTunnelsPerAgent = 32;
+const maxTunnels = 20_000;
+
+export interface AgentTunnelsOptions {
+  readonly directory: AgentDirectory;
+  readonly clock: Clock;
+  /** A monotonic clock. */
+  readonly nowMs: () => number;
+  /** Called when the agents' keys could not be looked up. */
+  readonly onError: (error: unknown) => void;
+}
+
+/**
+ * The tunnels of all agents. Twice a second it ends the tunnels of agents that fell silent. When anything was written
+ * to the database, one query finds which keys are no longer valid, and which servers are bound to each agent.
+ */
+export class AgentTunnels {
+  readonly #options: AgentTunnelsOptions;
+  readonly #agents = new Map<string, ConnectedAgent>();
+  readonly #organizations = new Map<string, number>();
+  readonly #timer: NodeJS.Timeout;
+  #count = 0;
+  #revision = 0;
+  #reportedAtMs = 0;
+  #written: string | undefined;
+  #isCheckingKeys = false;
+  #isDraining = false;
+  #checkedAtMs: number;
+
+  constructor(options: AgentTunnelsOptions) {
+    this.#options = options;
+    this.#checkedAtMs = options.nowMs();
+    this.#timer = setInterval(() => this.checkTimeouts(), checkIntervalMs).unref();
+  }
+
+  /** Whether this agent may open another tunnel. */
+  hasRoomFor(agentId: string): boolean {
+    if (this.#isDraining || this.#count >= maxTunnels) return false;
+    return (this.#agents.get(agentId)?.tunnels.length ?? 0) < maxTunnelsPerAgent;
+  }
+
+  /** Adds a tunnel of an agent that was just admitted. */
+  add(agent: AdmittedAgent, socket: TunnelSocket): Tunnel {
+    const connected = this.#agentOf(agent.id);
+    const { nowMs, clock } = this.#options;
+    const tunnel: Tunnel = new Tunnel(agent, {
+      socket,
+      nowMs,
+      onChange: () => {
+        this.#touch(agent.organization);
+        connected.serveWaiting();
+      },
+      recentlyEndedCallers: () => connected.recentlyEndedCallers(),
+      onBuffered: (bytes) => connected.countBuffered(bytes),
+      onCallEnded: () => connected.serveWaiting(),
+      onError: (message) => {
+        connected.noteError(clock.now(), message);
+        this.#touch(agent.organization);
+      },
+    });
+    connected.add(tunnel);
+    this.#count += 1;
+    // Its key may have been revoked since it was admitted.
+    this.#written = undefined;
+    return tunnel;
+  }
+
+  /** Removes a tunnel whose connection has closed. */
+  remove(tunnel: Tunnel): void {
+    const { id, organization } = tunnel.agent;
+    const connected = this.#agentOf(id);
+    if (!connected.tunnels.includes(tunnel)) return;
+    tunnel.connectionLost();
+    connected.remove(tunnel);
+    this.#count -= 1;
+    this.#touch(organization);
+  }
+
+  upstreamOf(agentId: string, server: string, caller: string): Upstream {
+    return this.#agentOf(agentId).upstream(server, caller);
+  }
+
+  /** Tells the agents that a caller used that it lost access, so that they end what they keep for it. */
+  endCaller(caller: string): void {
+    for (const agent of this.#agents.values()) agent.endCaller(caller);
+  }
+
+  presenceOf(agentId: string): AgentPresence {
+    return this.#agents.get(agentId)?.presence() ?? offlineAgent;
+  }
+
+  /**
+   * A number that changes when an agent of the organization, or of any, connects, disconnects, fails, or has more or
+   * fewer calls.
+   */
+  revision(organization?: string): number {
+    if (organization === undefined) return this.#revision;
+    return this.#organizations.get(organization) ?? 0;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Runs one round of checks; a timer calls it. */
+  checkTimeouts(): void {
+    const nowMs = this.#options.nowMs();
+    // When this process was suspended, the silence is not the agents' fault.
+    const wasSuspended = nowMs - this.#checkedAtMs > 4 * checkIntervalMs;
+    this.#checkedAtMs = nowMs;
+    if (wasSuspended) for (const tunnel of this.#tunnels()) tunnel.noteActivity();
+    for (const agent of this.#agents.values()) agent.checkTimeouts(nowMs);
+    if (nowMs - this.#reportedAtMs >= reportIntervalMs) this.#reportCalls(nowMs);
+    void this.checkKeys();
+  }
+
+  /** Ends the tunnels whose keys are no longer valid, and tells the others which servers are bound to them. */
+  async checkKeys(): Promise<void> {
+    const { directory, clock, onError } = this.#options;
+    if (this.#isCheckingKeys || this.#count === 0) return;
+    this.#isCheckingKeys = true;
+    try {
+      const now = clock.now();
+      const tunnels = this.#tunnels();
+      for (const tunnel of tunnels) {
+        if ((tunnel.agent.keyExpiresAt ?? Infinity) <= now) this.#revoke(tunnel);
+      }
+      const written = directory.written();
+      if (written === this.#written) return;
+      this.#written = written;
+      const keyIds = [...new Set(tunnels.map(({ agent }) => agent.keyId))];
+      const active = await directory.activeKeys(keyIds, now);
+      for (const tunnel of tunnels) {
+        const servers = active.get(tunnel.agent.keyId);
+        if (servers) tunnel.bind(servers);
+        else this.#revoke(tunnel);
+      }
+    } catch (error) {
+      this.#written = undefined;
+      onError(error);
+    } finally {
+      this.#isCheckingKeys = false;
+    }
+  }
+
+  /** Opens no more streams; each tunnel ends when its open streams are done. */
+  drain(): void {
+    this.#isDraining = true;
+    for (const tunnel of this.#tunnels()) tunnel.drain();
+  }
+
+  /** Ends all tunnels. */
+  close(): void {
+    this.#isDraining = true;
+    clearInterval(this.#timer);
+    for (const tunnel of this.#tunnels()) tunnel.end(closeCode.goingAway, 'the server stops');
+  }
+
+  #reportCalls(nowMs: number): void {
+    this.#reportedAtMs = nowMs;
+    for (const agent of this.#agents.values()) {
+      const [tunnel] = agent.tunnels;
+      if (tunnel && agent.haveCallsChanged()) this.#touch(tunnel.agent.organization);
+    }
+  }
+
+  #tunnels(): Tunnel[] {
+    return [...this.#agents.values()].flatMap(({ tunnels }) => tunnels);
+  }
+
+  #agentOf(id: string): ConnectedAgent {
+    const known = this.#agents.get(id) ?? new ConnectedAgent(this.#options);
+    this.#agents.set(id, known);
+    return known;
+  }
+
+  #revoke(tunnel: Tunnel): void {
+    tunnel.end(closeCode.revoked, 'its key counts no more');
+  }
+
+  #touch(organization: string): void {
+    this.#revision += 1;
+    this.#organizations.set(organization, this.#revision);
+  }
+}
+
+/**
+ * Returns a function that names callers for agents: the same text for the same principal and server, a different one
+ * for any other, which reveals nothing about them. `key` is 32 bytes.
+ */
+export function callerNames(key: Buffer): (owner: string) => string {
+  const names = new Map<string, string>();
+  return (owner) => {
+    const known = names.get(owner);
+    if (known !== undefined) return known;
+    if (names.size >= maxCallerNames) names.clear();
+    const name = createHmac('sha256', key).update(owner).digest('base64url').slice(0, 32);
+    names.set(owner, name);
+    return name;
+  };
+}
+
+/** Every call to an agent or a command names its caller, and making a name costs as much as scanning a message. */
+const maxCallerNames = 10_000;

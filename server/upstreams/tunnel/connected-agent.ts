@@ -1,0 +1,363 @@
+import type { EpochSeconds } from '#clock/clock';
+import { UpstreamError, type Upstream, type UpstreamAnswer } from '#gateway/upstream';
+import { maxCalls, WaitingCalls, type WaitingCall } from './call-slots.ts';
+import { MemoryBudget } from './flow-control.ts';
+import { busyAnswer } from './tunnel-stream.ts';
+import { isListening, type Tunnel, type TunnelRequest } from './tunnel.ts';
+
+const maxSessions = 20_000;
+const maxCallers = 20_000;
+/** What an agent keeps outlives its tunnel by a minute, and either end may take a while to notice the end of a tunnel. */
+const tellAgainMs = 90_000;
+const waitTimeoutMs = 30_000;
+/** How much this process buffers of requests, and of answers, for all tunnels of an agent together. */
+const maxRequestBytes = 64 * 1024 * 1024;
+const maxAnswerBytes = 64 * 1024 * 1024;
+/** A request that is no longer than this is not worth evicting. */
+const shortBytes = 64 * 1024;
+
+/** The state of an agent at this moment, and what happened since this server started. */
+export interface AgentPresence {
+  readonly isOnline: boolean;
+  /** How many tunnels are ready. */
+  readonly tunnels: number;
+  /** The versions of the agent program, over all tunnels. */
+  readonly versions: readonly string[];
+  /** The servers that the agent says it can serve. */
+  readonly servers: readonly { readonly name: string; readonly kind: string }[];
+  readonly activeCalls: number;
+  /** Streams that only listen. */
+  readonly listening: number;
+  /** Calls that wait for a slot. */
+  readonly waiting: number;
+  readonly calls: number;
+  readonly failed: number;
+  readonly lastError: { readonly at: EpochSeconds; readonly message: string } | undefined;
+}
+
+export const offlineAgent: AgentPresence = {
+  isOnline: false,
+  tunnels: 0,
+  versions: [],
+  servers: [],
+  activeCalls: 0,
+  listening: 0,
+  waiting: 0,
+  calls: 0,
+  failed: 0,
+  lastError: undefined,
+};
+
+export interface ConnectedAgentOptions {
+  readonly nowMs: () => number;
+}
+
+/**
+ * All tunnels of one agent: chooses the tunnel for a request, and queues requests when all are busy. Sessions and
+ * callers return to the process that they were at, also after its tunnel was replaced.
+ */
+export class ConnectedAgent {
+  readonly #options: ConnectedAgentOptions;
+  readonly #tunnels = new Map<Tunnel, string>();
+  readonly #waiting = new WaitingCalls<Tunnel | UpstreamError>();
+  readonly #sessions = new LastInstances(maxSessions);
+  readonly #callers = new LastInstances(maxCallers);
+  readonly #knownCallers = new KnownCallers();
+  readonly #requests = new MemoryBudget(maxRequestBytes);
+  #answerBytes = 0;
+  #tunnelCount = 0;
+  #calls = 0;
+  #failed = 0;
+  #reported = '';
+  #lastError: AgentPresence['lastError'];
+
+  constructor(options: ConnectedAgentOptions) {
+    this.#options = options;
+  }
+
+  get tunnels(): readonly Tunnel[] {
+    return [...this.#tunnels.keys()];
+  }
+
+  add(tunnel: Tunnel): void {
+    this.#tunnelCount += 1;
+    this.#tunnels.set(tunnel, `tunnel ${this.#tunnelCount}`);
+  }
+
+  remove(tunnel: Tunnel): void {
+    this.#tunnels.delete(tunnel);
+    this.serveWaiting();
+  }
+
+  /** Remembers a failure for the pages. */
+  noteError(at: EpochSeconds, message: string): void {
+    this.#lastError = { at, message };
+  }
+
+  /**
+   * Counts bytes of answers that wait for callers. Beyond the limit the slowest reader loses its stream, so that the
+   * others do not suffer for it.
+   */
+  countBuffered(bytes: number): void {
+    this.#answerBytes += bytes;
+    while (this.#answerBytes > maxAnswerBytes) {
+      const streams = this.tunnels.flatMap((tunnel) => tunnel.slowest() ?? []);
+      const [slowest] = streams.toSorted((a, b) => b.waitingBytes - a.waitingBytes);
+      if (!slowest) return;
+      const why = 'its answer was not read, and too much of others waited beside it';
+      slowest.evict(new UpstreamError('broken', why));
+    }
+  }
+
+  /** Tells every process of the agent that a caller lost access; those that are away are told when they return. */
+  endCaller(caller: string): void {
+    if (!this.#knownCallers.end(caller, this.#options.nowMs())) return;
+    for (const tunnel of this.tunnels) tunnel.endCaller(caller);
+  }
+
+  recentlyEndedCallers(): readonly string[] {
+    return this.#knownCallers.recentlyEnded(this.#options.nowMs());
+  }
+
+  /** Serves waiting calls, after a slot or a tunnel became free. */
+  serveWaiting(): void {
+    const hasSlot = () => this.tunnels.some(({ isReady, calls }) => isReady && calls < maxCalls);
+    // When the agent has left, the calls fail now instead of at their time limit.
+    const isFree = () => hasSlot() || !this.tunnels.some(({ isReady }) => isReady);
+    if (this.#waiting.size > 0) this.#waiting.serve(isFree);
+  }
+
+  checkTimeouts(nowMs: number): void {
+    for (const tunnel of this.tunnels) tunnel.checkTimeouts(nowMs);
+    this.#waiting.expire(nowMs);
+  }
+
+  /** Whether the numbers of calls have changed since this was called last. */
+  haveCallsChanged(): boolean {
+    const before = this.#reported;
+    const { activeCalls, listening, waiting, calls } = this.presence();
+    this.#reported = [activeCalls, listening, waiting, calls].join();
+    return before !== this.#reported;
+  }
+
+  presence(): AgentPresence {
+    const ready = this.tunnels.filter(({ isReady }) => isReady);
+    const hellos = ready.flatMap(({ hello }) => hello ?? []);
+    const servers = new Map(hellos.flatMap((hello) => hello.servers.map((of) => [of.name, of])));
+    return {
+      isOnline: ready.length > 0,
+      tunnels: ready.length,
+      versions: [...new Set(hellos.map(({ version }) => version))].toSorted(),
+      servers: [...servers.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+      activeCalls: ready.reduce((sum, { calls }) => sum + calls, 0),
+      listening: ready.reduce((sum, { listening }) => sum + listening, 0),
+      waiting: this.#waiting.size,
+      calls: this.#calls,
+      failed: this.#failed,
+      lastError: this.#lastError,
+    };
+  }
+
+  /** Returns a server of this agent as an upstream for one caller. */
+  upstream(server: string, caller: string): Upstream {
+    return { send: (request) => this.#send({ ...request, server, caller }) };
+  }
+
+  async #send(request: TunnelRequest): Promise<UpstreamAnswer> {
+    this.#calls += 1;
+    const { caller, body, signal } = request;
+    // A caller who lost access has its sessions ended; that is not a call of its own.
+    if (request.method !== 'DELETE') this.#knownCallers.noteCall(caller);
+    const bytes = body?.length ?? 0;
+    const eviction = bytes > shortBytes ? new AbortController() : undefined;
+    const release = this.#requests.reserve(caller, bytes, eviction && (() => eviction.abort()));
+    if (!release) return busyAnswer;
+    try {
+      const eitherSignal = eviction && AbortSignal.any([signal, eviction.signal]);
+      const evictable = {
+        ...request,
+        onSent: release,
+        ...(eitherSignal && { signal: eitherSignal }),
+      };
+      const tunnel = this.#find(evictable);
+      const answer = await (tunnel ? this.#sendTo(tunnel, evictable) : this.#wait(evictable));
+      if (answer === busyAnswer) release();
+      return answer;
+    } catch (error) {
+      release();
+      // The agent has not received the whole request, so it has done nothing.
+      if (eviction?.signal.aborted && !signal.aborted) return busyAnswer;
+      if (error instanceof UpstreamError) this.#failed += 1;
+      throw error;
+    }
+  }
+
+  async #sendTo(tunnel: Tunnel, request: TunnelRequest): Promise<UpstreamAnswer> {
+    const answer = await tunnel.send(request);
+    this.#remember(request, answer, tunnel);
+    return answer;
+  }
+
+  /** `undefined` when all tunnels that could take the request are busy. @throws {UpstreamError} when there is none */
+  #find(request: TunnelRequest): Tunnel | undefined {
+    const { server, caller } = request;
+    const ready = this.tunnels.filter(({ isReady }) => isReady);
+    if (ready.length === 0) throw new UpstreamError('offline', 'the agent is not connected');
+    const able = ready.filter((tunnel) => tunnel.serves(server));
+    if (able.length === 0) {
+      throw new UpstreamError('unreachable', `the agent does not serve '${server}'`);
+    }
+    const listens = isListening(request);
+    const inSession = this.#at(able, this.#sessions.get(sessionOf(request) ?? ''));
+    const free = (inSession.length > 0 ? inSession : able).filter((tunnel) =>
+      tunnel.hasRoom(caller, listens),
+    );
+    const known = this.#at(free, this.#callers.get(caller));
+    return leastBusy(known.length > 0 ? known : free);
+  }
+
+  #at(tunnels: readonly Tunnel[], instance: string | undefined): Tunnel[] {
+    if (instance === undefined) return [];
+    return tunnels.filter((tunnel) => this.#instanceOf(tunnel) === instance);
+  }
+
+  #instanceOf(tunnel: Tunnel): string {
+    return tunnel.hello?.instance ?? this.#tunnels.get(tunnel) ?? '';
+  }
+
+  /** Waits for a free slot; after too long, or when too many wait, the answer is `busyAnswer`. */
+  #wait(request: TunnelRequest): Promise<UpstreamAnswer> {
+    const { caller, signal } = request;
+    const sendTo = (tunnel: Tunnel) => this.#sendTo(tunnel, request);
+    return new Promise((resolve, reject) => {
+      const settle = () => signal.removeEventListener('abort', abort);
+      const call: WaitingCall<Tunnel | UpstreamError> = {
+        caller,
+        untilMs: this.#options.nowMs() + waitTimeoutMs,
+        find: () => this.#findOrError(request),
+        onFound(found) {
+          settle();
+          if (found instanceof UpstreamError) reject(found);
+          // The slot must be taken before the next call looks for one.
+          else resolve(sendTo(found));
+        },
+        onTimeout() {
+          settle();
+          resolve(busyAnswer);
+        },
+      };
+      const abort = () => {
+        this.#waiting.remove(call);
+        reject(new DOMException('the call was ended', 'AbortError'));
+      };
+      if (!this.#waiting.add(call)) return resolve(busyAnswer);
+      if (signal.aborted) abort();
+      else signal.addEventListener('abort', abort, { once: true });
+    });
+  }
+
+  #findOrError(request: TunnelRequest): Tunnel | UpstreamError | undefined {
+    try {
+      return this.#find(request);
+    } catch (error) {
+      if (error instanceof UpstreamError) return error;
+      throw error;
+    }
+  }
+
+  #remember(request: TunnelRequest, { sessionId }: UpstreamAnswer, tunnel: Tunnel): void {
+    const instance = this.#instanceOf(tunnel);
+    this.#callers.set(request.caller, instance);
+    const opened = sessionId === undefined ? undefined : sessionName(request, sessionId);
+    if (opened !== undefined) this.#sessions.set(opened, instance);
+    const used = sessionOf(request);
+    if (used !== undefined && request.method === 'DELETE') this.#sessions.forget(used);
+  }
+}
+
+/** Two processes, or two callers, may have sessions with the same id. */
+function sessionName({ server, caller }: TunnelRequest, sessionId: string): string {
+  return `${server} ${caller} ${sessionId}`;
+}
+
+function sessionOf(request: TunnelRequest): string | undefined {
+  const id = request.headers['mcp-session-id'];
+  return id === undefined ? undefined : sessionName(request, id);
+}
+
+function leastBusy(tunnels: readonly Tunnel[]): Tunnel | undefined {
+  let best: Tunnel | undefined;
+  for (const tunnel of tunnels) if (!best || tunnel.calls < best.calls) best = tunnel;
+  return best;
+}
+
+/** Remembers the instance that each key was last at. Beyond `max` keys the least recently used is forgotten. */
+class LastInstances {
+  readonly #instances = new Map<string, string>();
+  readonly #max: number;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get(key: string): string | undefined {
+    const instance = this.#instances.get(key);
+    if (instance !== undefined) this.set(key, instance);
+    return instance;
+  }
+
+  set(key: string, instance: string): void {
+    this.#instances.delete(key);
+    this.#instances.set(key, instance);
+    if (this.#instances.size <= this.#max) return;
+    const [oldest] = this.#instances.keys();
+    if (oldest !== undefined) this.#instances.delete(oldest);
+  }
+
+  forget(key: string): void {
+    this.#instances.delete(key);
+  }
+}
+
+/** The callers who used an agent, and which of them lost access. The least recent are forgotten. */
+class KnownCallers {
+  /** When each lost access; `undefined` for those who have it. */
+  readonly #callers = new Map<string, number | undefined>();
+  /** How many have lost access. */
+  #endedCount = 0;
+
+  /** A request of the caller goes to the agent, so it has access. */
+  noteCall(caller: string): void {
+    this.#forget(caller);
+    this.#callers.set(caller, undefined);
+    if (this.#callers.size <= maxCallers) return;
+    const [oldest] = this.#callers.keys();
+    if (oldest !== undefined) this.#forget(oldest);
+  }
+
+  /** The caller lost access. `false` when it never made a call, so the agent keeps nothing for it. */
+  end(caller: string, nowMs: number): boolean {
+    if (!this.#callers.has(caller)) return false;
+    this.#forget(caller);
+    this.#callers.set(caller, nowMs);
+    this.#endedCount += 1;
+    return true;
+  }
+
+  /** Callers who lost access while a process of the agent may have been away. */
+  recentlyEnded(nowMs: number): string[] {
+    if (this.#endedCount === 0) return [];
+    const recent: string[] = [];
+    for (const [caller, endedAtMs] of this.#callers) {
+      if (endedAtMs === undefined) continue;
+      if (endedAtMs + tellAgainMs >= nowMs) recent.push(caller);
+      else this.#forget(caller);
+    }
+    return recent;
+  }
+
+  #forget(caller: string): void {
+    if (this.#callers.get(caller) !== undefined) this.#endedCount -= 1;
+    this.#callers.delete(caller);
+  }
+}

@@ -1,0 +1,335 @@
+import { UpstreamError, type UpstreamAnswer, type UpstreamRequest } from '#gateway/upstream';
+import type { AdmittedAgent } from './agent-admission.ts';
+import { ActiveCalls } from './call-slots.ts';
+import {
+  frameType,
+  jsonFrame,
+  readCredit,
+  readFrame,
+  readHead,
+  readHello,
+  readReset,
+  writeFrame,
+  type Frame,
+  type Hello,
+} from './frames.ts';
+import { TunnelStream } from './tunnel-stream.ts';
+
+const helloTimeoutMs = 10_000;
+const pingIntervalMs = 2000;
+/** Checked twice a second, so that the dashboard shows an agent as offline within five seconds. */
+const silenceTimeoutMs = 4000;
+const maxViolations = 100;
+const maxStreamId = 0xffff_ffff;
+
+/** Why a tunnel ends: WebSocket close codes, ours from 4000 upwards. RFC 6455 §7.4.1 */
+export const closeCode = {
+  goingAway: 1001,
+  notBinary: 1003,
+  revoked: 4401,
+  violation: 4403,
+} as const;
+
+/** The WebSocket that carries a tunnel. */
+export interface TunnelSocket {
+  send(frame: Buffer): void;
+  ping(): void;
+  /** Sends a close frame, and terminates soon after, answered or not. */
+  close(code: number, reason: string): void;
+  /** Drops the connection. */
+  terminate(): void;
+}
+
+export interface TunnelOptions {
+  readonly socket: TunnelSocket;
+  /** A monotonic clock. */
+  readonly nowMs: () => number;
+  /** Called when the tunnel became ready or ended, or serves other servers. */
+  readonly onChange: () => void;
+  /** Callers who lost access while this process of the agent may have been away. */
+  readonly recentlyEndedCallers: () => readonly string[];
+  /** Called with how many bytes more, or fewer, wait for callers. */
+  readonly onBuffered: (bytes: number) => void;
+  /** Called when a call has ended. */
+  readonly onCallEnded: () => void;
+  /** Called when the agent or a call at it failed, with a message for a page. */
+  readonly onError: (message: string) => void;
+}
+
+/** A request for one server behind the tunnel, on behalf of one caller. */
+export interface TunnelRequest extends UpstreamRequest {
+  readonly server: string;
+  readonly caller: string;
+  /** Called when no part of the body is kept any more; perhaps more than once. */
+  readonly onSent?: () => void;
+}
+
+/** One connection of an agent. It carries many requests at once, each as a stream. `docs/tunnel.md` */
+export class Tunnel {
+  readonly agent: AdmittedAgent;
+  readonly sinceMs: number;
+  readonly #options: TunnelOptions;
+  readonly #streams = new Map<number, TunnelStream>();
+  readonly #activeCalls = new ActiveCalls();
+  #lastId = 0;
+  #violations = 0;
+  #lastActivityAtMs: number;
+  #lastPingAtMs: number;
+  #hello: Hello | undefined;
+  #bound: readonly string[];
+  #isDraining = false;
+  #isClosed = false;
+
+  constructor(agent: AdmittedAgent, options: TunnelOptions) {
+    this.agent = agent;
+    this.#bound = agent.servers;
+    this.#options = options;
+    this.sinceMs = this.#lastActivityAtMs = this.#lastPingAtMs = options.nowMs();
+  }
+
+  /** How the agent described itself; `undefined` until it has. */
+  get hello(): Hello | undefined {
+    return this.#hello;
+  }
+
+  get isReady(): boolean {
+    return this.#hello !== undefined && !this.#isDraining && !this.#isClosed;
+  }
+
+  get calls(): number {
+    return this.#activeCalls.calls;
+  }
+
+  /** How many streams are open that only listen. */
+  get listening(): number {
+    return this.#activeCalls.listening;
+  }
+
+  serves(server: string): boolean {
+    return this.#hello?.servers.some(({ name }) => name === server) ?? false;
+  }
+
+  /** Whether `caller` may start another call, or another stream that only listens. */
+  hasRoom(caller: string, listens: boolean): boolean {
+    return this.#activeCalls.hasRoom(caller, listens);
+  }
+
+  /** @throws {UpstreamError} */
+  async send(request: TunnelRequest): Promise<UpstreamAnswer> {
+    const { method, server, caller, body, signal } = request;
+    const ended = () => new DOMException('the call was ended', 'AbortError');
+    if (signal.aborted) throw ended();
+    const { socket, nowMs } = this.#options;
+    if (this.#lastId === maxStreamId) this.end(closeCode.goingAway, 'out of stream ids');
+    if (this.#isClosed) throw new UpstreamError('offline', 'the tunnel has ended');
+    const id = (this.#lastId += 1);
+    const listens = isListening(request);
+    const abort = () => stream.end('cancelled', ended());
+    const stream = new TunnelStream({
+      id,
+      isListening: listens,
+      send: (frame) => socket.send(frame),
+      onSent: request.onSent,
+      onBuffered: (bytes) => this.#options.onBuffered(bytes),
+      onClosed: () => {
+        signal.removeEventListener('abort', abort);
+        this.#streams.delete(id);
+        this.#activeCalls.count(caller, listens, -1);
+        this.#options.onCallEnded();
+        this.#endWhenDrained();
+      },
+      nowMs,
+    });
+    this.#streams.set(id, stream);
+    this.#activeCalls.count(caller, listens, 1);
+    signal.addEventListener('abort', abort);
+    const headers = forwardedHeaders(request.headers);
+    try {
+      stream.open({ server, method, headers, caller }, body);
+    } catch (cause) {
+      stream.fail(new UpstreamError('broken', 'its headers are too long for a frame', { cause }));
+    }
+    return stream.answer;
+  }
+
+  /** The stream with the most bytes that its caller has not read. */
+  slowest(): TunnelStream | undefined {
+    let slowest: TunnelStream | undefined;
+    for (const stream of this.#streams.values()) {
+      if (!slowest || stream.waitingBytes > slowest.waitingBytes) slowest = stream;
+    }
+    return slowest;
+  }
+
+  /** Handles a binary message. */
+  receive(message: Buffer): void {
+    this.noteActivity();
+    if (this.#isClosed) return;
+    const frame = readFrame(message);
+    if (!this.#hello && frame?.type !== frameType.hello) {
+      return this.end(closeCode.violation, 'HELLO comes first');
+    }
+    if (!frame || !this.#handle(frame)) this.#countViolation();
+  }
+
+  /** Something arrived; a pong counts too. */
+  noteActivity(): void {
+    this.#lastActivityAtMs = this.#options.nowMs();
+  }
+
+  /** Pings the agent, and ends the tunnel or streams whose time is up. */
+  checkTimeouts(nowMs: number): void {
+    if (this.#isClosed) return;
+    if (nowMs - this.#lastActivityAtMs > silenceTimeoutMs) {
+      this.#options.onError('it fell silent');
+      this.#close('the agent fell silent');
+      return this.#options.socket.terminate();
+    }
+    if (!this.#hello && nowMs - this.sinceMs > helloTimeoutMs) {
+      return this.end(closeCode.violation, 'no HELLO in time');
+    }
+    if (nowMs - this.#lastPingAtMs < pingIntervalMs) return;
+    this.#lastPingAtMs = nowMs;
+    this.#options.socket.ping();
+    for (const stream of this.#streams.values()) {
+      if (!stream.isTimedOut(nowMs)) continue;
+      stream.end('timeout', new UpstreamError('timeout', 'no answer in time'));
+    }
+  }
+
+  /** Tells the agent which servers the dashboard bound to it, if that has changed. */
+  bind(servers: readonly string[]): void {
+    if (servers.join() === this.#bound.join()) return;
+    this.#bound = servers;
+    if (this.#hello) this.#sendBound();
+  }
+
+  /** Tells the agent that a caller lost access. Before HELLO it cannot be told. */
+  endCaller(caller: string): void {
+    if (!this.#hello || this.#isClosed) return;
+    this.#options.socket.send(jsonFrame(frameType.left, 0, { caller }));
+  }
+
+  /** Opens no more streams, and ends when the open ones are done. */
+  drain(): void {
+    if (this.#isDraining || this.#isClosed) return;
+    this.#isDraining = true;
+    this.#options.socket.send(writeFrame(frameType.drain, 0));
+    this.#endWhenDrained();
+  }
+
+  /** Ends the tunnel; calls in progress fail. */
+  end(code: number, reason: string): void {
+    if (this.#isClosed) return;
+    if (code !== closeCode.goingAway) this.#options.onError(reason);
+    this.#close(reason);
+    this.#options.socket.close(code, reason);
+  }
+
+  /** The connection broke. */
+  connectionLost(): void {
+    this.#close('the connection to the agent broke');
+  }
+
+  #handle({ type, stream: id, payload }: Frame): boolean {
+    if (id === 0) return type === frameType.hello && this.#onHello(payload);
+    const stream = this.#streams.get(id);
+    // A frame that crossed the end of its stream on the way breaks no rule.
+    if (!stream) return id <= this.#lastId && type >= frameType.head && type <= frameType.credit;
+    switch (type) {
+      case frameType.head:
+        return stream.onHead(readHead(payload));
+      case frameType.data:
+        return stream.onData(payload);
+      case frameType.end:
+        return stream.onEnd();
+      case frameType.reset: {
+        const reset = readReset(payload);
+        if (reset.code !== 'cancelled') this.#options.onError(`${reset.code}: ${reset.detail}`);
+        stream.onReset(reset);
+        return true;
+      }
+      case frameType.credit:
+        return stream.onCredit(readCredit(payload));
+      default:
+        return false;
+    }
+  }
+
+  #onHello(payload: Buffer): boolean {
+    const hello = readHello(payload);
+    if (!hello) {
+      if (!this.#hello) this.end(closeCode.violation, 'its HELLO cannot be read');
+      return false;
+    }
+    const isFirst = this.#hello === undefined;
+    this.#hello = hello;
+    if (isFirst) {
+      this.#sendBound();
+      for (const caller of this.#options.recentlyEndedCallers()) this.endCaller(caller);
+    }
+    this.#options.onChange();
+    return true;
+  }
+
+  #sendBound(): void {
+    const { organization, name } = this.agent;
+    const bound = { organization, agent: name, servers: this.#bound };
+    this.#options.socket.send(jsonFrame(frameType.bound, 0, bound));
+  }
+
+  #countViolation(): void {
+    this.#violations += 1;
+    if (this.#violations > maxViolations) {
+      this.end(closeCode.violation, 'too many frames against the rules');
+    }
+  }
+
+  #endWhenDrained(): void {
+    if (this.#isDraining && this.#streams.size === 0) this.end(closeCode.goingAway, 'draining');
+  }
+
+  #close(reason: string): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    for (const stream of this.#streams.values()) {
+      stream.fail(new UpstreamError('broken', `the call ended with its tunnel: ${reason}`));
+    }
+    this.#options.onChange();
+  }
+}
+
+/** `docs/tunnel.md`, "Frames" */
+const forwarded = new Set([
+  'content-type',
+  'accept',
+  'mcp-session-id',
+  'mcp-protocol-version',
+  'mcp-method',
+  'mcp-name',
+  'last-event-id',
+  'traceparent',
+  'tracestate',
+]);
+
+/** Returns the headers that may go through a tunnel. */
+export function forwardedHeaders(
+  headers: Readonly<Record<string, string>>,
+): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).filter(
+      ([name]) => forwarded.has(name) || name.startsWith('mcp-param-'),
+    ),
+  );
+}
+
+/** Whether the answer to a request is a stream without an end of its own. MCP 2025-11-25 and 2026-07-28 transports */
+export function isListening({
+  method,
+  headers,
+}: {
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+}): boolean {
+  return method === 'GET' || headers['mcp-method'] === 'subscriptions/listen';
+}

@@ -1,0 +1,340 @@
+import type { EpochSeconds } from '#clock/clock';
+import {
+  csrfField,
+  errorOf,
+  errorSummary,
+  newPasswordFields,
+  postForm,
+  textField,
+  type FieldError,
+} from './forms.ts';
+import { html, type Html } from './html.ts';
+import { layout, statusNotice, type Frame } from './layout.ts';
+import { relativeTime } from './tables.ts';
+
+/** The person's memberships, sessions, and ways to sign in. */
+interface AccountPageData {
+  readonly now: EpochSeconds;
+  readonly email: string;
+  readonly memberships: readonly { readonly organization: string; readonly role: string }[];
+  /** Whether the person signed in recently, and so may add ways to sign in. */
+  readonly isRecent: boolean;
+  readonly hasPassword: boolean;
+  readonly sessions: readonly AccountSession[];
+  /** `undefined` where passkeys cannot work: under an IP address. */
+  readonly passkeys: readonly AccountPasskey[] | undefined;
+  /** What the person allowed applications to do; `undefined` shows no such section. */
+  readonly grants: readonly AccountGrant[] | undefined;
+  readonly secondFactor: SecondFactorState;
+  readonly provider: { readonly name: string; readonly isLinked: boolean } | undefined;
+  readonly errors: readonly FieldError[];
+  readonly notice: string | undefined;
+}
+
+/** A browser that the person is signed in with. */
+interface AccountSession {
+  readonly id: string;
+  /** The browser and the system, in words. */
+  readonly browser: string;
+  readonly address: string;
+  readonly createdAt: EpochSeconds;
+  readonly usedAt: EpochSeconds;
+  /** Whether it is the one that shows the page. */
+  readonly isThis: boolean;
+}
+
+/** A passkey as its owner sees it. */
+interface AccountPasskey {
+  readonly id: string;
+  readonly name: string;
+  readonly createdAt: EpochSeconds;
+  readonly lastUsedAt: EpochSeconds | undefined;
+}
+
+/** One application that acts for the person. */
+export interface AccountGrant {
+  readonly id: string;
+  /** The application's name, which its developer chose. */
+  readonly client: string;
+  /** `organization/server`. */
+  readonly server: string;
+  /** What it may do, in words. */
+  readonly scopes: readonly string[];
+  readonly createdAt: EpochSeconds;
+  readonly lastUsedAt: EpochSeconds | undefined;
+}
+
+interface SecondFactorState {
+  readonly isOn: boolean;
+  /** Whether this browser proved two factors. */
+  readonly isProved: boolean;
+  readonly recoveryCodes: number;
+  /** Organizations that ask for more than this browser proved. */
+  readonly requiredBy: readonly string[];
+}
+
+/** Who the person is, where they are signed in, and how they prove it. */
+export function accountPage(data: AccountPageData, frame: Frame): Html {
+  const title = data.errors.length > 0 ? 'Not changed' : 'Your account';
+  const content = html`<div>
+<h1>Your account</h1>
+<p class="lead" dir="auto">${data.email}</p>
+</div>
+${statusNotice(data.notice)}
+${errorSummary(data.errors)}
+${organizationsSection(data)}
+${grantsSection(data, frame)}
+${passkeysSection(data, frame)}
+${passwordSection(data, frame)}
+${secondFactorSection(data, frame)}
+<section class="section" aria-labelledby="tokens-heading">
+<h2 id="tokens-heading">Personal tokens</h2>
+<p class="help">With one, a program administers what you may, by the admin API.</p>
+<p><a class="button" href="/account/tokens">Personal tokens</a></p>
+</section>
+${providerSection(data, frame)}
+${sessionsSection(data, frame)}`;
+  return layout({ title, width: 'text' }, frame, content);
+}
+
+function organizationsSection({ memberships }: AccountPageData): Html {
+  return html`<section class="section" aria-labelledby="organizations-heading">
+<h2 id="organizations-heading">Organizations</h2>
+<ul class="rows">
+${memberships.map(
+  ({ organization, role }) =>
+    html`<li>
+<div dir="auto"><a href="/dashboard/${organization}">${organization}</a></div>
+<span class="badge">${role}</span>
+</li>`,
+)}
+${memberships.length === 0 && html`<li>You belong to no organization. Ask an owner to add you.</li>`}
+</ul>
+</section>`;
+}
+
+/** What the person allowed applications to do; withdrawing is a POST. */
+function grantsSection({ grants, now }: AccountPageData, frame: Frame): Html | undefined {
+  if (!grants) return undefined;
+  return html`<section class="section" aria-labelledby="grants-heading">
+<h2 id="grants-heading">Applications</h2>
+<p class="help">What you allowed to act for you. Withdrawn, an application loses access at once.</p>
+<ul class="rows">
+${grants.map(
+  ({ id, client, server, scopes, createdAt, lastUsedAt }) =>
+    html`<li>
+<div>
+<strong dir="auto">${client}</strong> <span class="badge">${server}</span>
+<p class="help">${scopes.join('; ')}</p>
+<p class="help">
+Allowed
+${relativeTime(createdAt, now)}${lastUsedAt !== undefined && html`, last used ${relativeTime(lastUsedAt, now)}`}
+</p>
+</div>
+${postForm(frame, { action: `/account/grants/${id}/withdraw` }, html`<button class="danger" aria-label="Withdraw from ${client}">Withdraw</button>`)}
+</li>`,
+)}
+${grants.length === 0 && html`<li>None yet. An application asks you when you first connect it.</li>`}
+</ul>
+</section>`;
+}
+
+/** Removing a passkey works without scripts, adding one cannot. */
+function passkeysSection(
+  { passkeys, isRecent, now }: AccountPageData,
+  frame: Frame,
+): Html | undefined {
+  if (!passkeys) return undefined;
+  return html`<section class="section narrow" aria-labelledby="passkeys-heading">
+<h2 id="passkeys-heading">Passkeys</h2>
+<p class="help">Sign in by fingerprint, face or PIN of your device instead of the password.</p>
+<ul class="rows">
+${passkeys.map(
+  ({ id, name, createdAt, lastUsedAt }) =>
+    html`<li>
+<div>
+<strong dir="auto">${name}</strong>
+<p class="help">
+Added ${relativeTime(createdAt, now)},
+${lastUsedAt ? html`last used ${relativeTime(lastUsedAt, now)}` : 'never used'}
+</p>
+</div>
+${postForm(frame, { action: `/account/passkeys/${id}/remove` }, html`<button class="danger" aria-label="Remove ${name}">Remove</button>`)}
+</li>`,
+)}
+${passkeys.length === 0 && html`<li>None yet.</li>`}
+</ul>
+<noscript><p class="help">Adding one needs scripts, which are off in this browser.</p></noscript>
+${isRecent ? newPasskeyForm(frame) : html`<p data-passkeys hidden>${signInAgain('add a passkey')}</p>`}
+</section>`;
+}
+
+/** Sent by our script, see `scripts/passkeys.ts`. */
+function newPasskeyForm(frame: Frame): Html {
+  return html`<form class="inline" data-passkeys hidden>
+${csrfField(frame)}
+${textField({
+  name: 'passkey-name',
+  label: 'Name of the new passkey',
+  value: 'Passkey',
+  attributes: html`maxlength="60"`,
+  help: 'So that you can tell it from others, as “Laptop”.',
+})}
+<div class="actions"><button type="submit" data-passkey="add">Add a passkey</button></div>
+<p class="error" data-passkey-error role="alert" hidden></p>
+</form>`;
+}
+
+function passwordSection({ hasPassword, email, errors }: AccountPageData, frame: Frame): Html {
+  const fields = html`<input type="hidden" name="email" value="${email}" autocomplete="username">
+${textField({ name: 'current', label: 'Current password', type: 'password', autocomplete: 'current-password', error: errorOf(errors, 'current') })}
+${newPasswordFields({ error: errorOf(errors, 'password') })}
+<div class="actions"><button>Change the password</button></div>`;
+  const change = html`<p class="help">Changing it signs out every other browser, and every application loses what you allowed it.</p>
+${postForm(frame, { action: '/account/password', novalidate: true }, fields)}`;
+  const none = html`<p class="help">You have none. The operator of this server can create a link with which you set one.</p>`;
+  return html`<section class="section narrow" aria-labelledby="password-heading">
+<h2 id="password-heading">Password</h2>
+${hasPassword ? change : none}
+</section>`;
+}
+
+function secondFactorSection(data: AccountPageData, frame: Frame): Html {
+  return html`<section class="section" id="second-factor" aria-labelledby="second-factor-heading">
+<h2 id="second-factor-heading">Second factor</h2>
+${data.secondFactor.isOn ? secondFactorOn(data, frame) : secondFactorOff(data, frame)}
+</section>`;
+}
+
+function secondFactorOn({ secondFactor, isRecent }: AccountPageData, frame: Frame): Html {
+  const { recoveryCodes, isProved } = secondFactor;
+  const left = recoveryCodes === 1 ? 'One recovery code is' : `${recoveryCodes} recovery codes are`;
+  const renew = html`<button>New recovery codes</button>`;
+  const remove = html`<button class="danger">Turn off the authenticator app</button>`;
+  const actions = html`<div class="actions">
+${postForm(frame, { action: '/account/second-factor/recovery-codes' }, renew)}
+${postForm(frame, { action: '/account/second-factor/remove' }, remove)}
+</div>`;
+  return html`<p class="help">Besides your password we ask for a code of your authenticator app. ${left} left.</p>
+${isRecent && isProved ? actions : html`<p>${signInAgain('change it')}</p>`}`;
+}
+
+function secondFactorOff({ secondFactor, isRecent }: AccountPageData, frame: Frame): Html {
+  const { requiredBy } = secondFactor;
+  const setUp = html`<div class="actions"><button>Set up an authenticator app</button></div>`;
+  return html`<p class="help">A code from an app on your phone, asked for after your password. A passkey alone counts as two factors.</p>
+${requiredBy.length > 0 && html`<p class="notice">Asked for by <span dir="auto">${requiredBy.join(', ')}</span>: until you have one you can do nothing there.</p>`}
+${isRecent ? postForm(frame, { action: '/account/second-factor' }, setUp) : html`<p>${signInAgain('set one up')}</p>`}`;
+}
+
+function providerSection({ provider, isRecent }: AccountPageData, frame: Frame): Html | undefined {
+  if (!provider) return undefined;
+  const unlink = html`<div class="actions"><button class="danger">Unlink it</button></div>`;
+  const link = html`<div class="actions"><button>Link it</button></div>`;
+  return html`<section class="section" aria-labelledby="provider-heading">
+<h2 id="provider-heading">${provider.name}</h2>
+${
+  provider.isLinked
+    ? html`<p class="help">You can sign in with your account there.</p>
+${isRecent ? postForm(frame, { action: '/account/provider/unlink' }, unlink) : html`<p>${signInAgain('unlink it')}</p>`}`
+    : html`<p class="help">Link your account there to sign in with it.</p>
+${isRecent ? postForm(frame, { action: '/account/provider' }, link) : html`<p>${signInAgain('link it')}</p>`}`
+}
+</section>`;
+}
+
+function sessionsSection({ sessions, now }: AccountPageData, frame: Frame): Html {
+  const endOthers = html`<div class="actions"><button class="danger">End all others</button></div>`;
+  return html`<section class="section" aria-labelledby="sessions-heading">
+<h2 id="sessions-heading">Where you are signed in</h2>
+<ul class="rows">
+${sessions.map(
+  ({ id, browser, address, createdAt, usedAt, isThis }) =>
+    html`<li>
+<div>
+<strong>${browser}</strong>${isThis && html` <span class="badge">this browser</span>`}
+<p class="help">
+${address}, signed in ${relativeTime(createdAt, now)}, last seen
+${relativeTime(usedAt, now)}
+</p>
+</div>
+${!isThis && postForm(frame, { action: `/account/sessions/${id}/end` }, html`<button class="danger" aria-label="End the session of ${browser} at ${address}">End</button>`)}
+</li>`,
+)}
+</ul>
+${sessions.length > 1 && postForm(frame, { action: '/account/sessions/end-others' }, endOthers)}
+</section>`;
+}
+
+/** A link to sign in again, for actions that require a recent sign-in. */
+function signInAgain(purpose: string): Html {
+  return html`<a class="button" href="/sign-in?again=1&amp;next=/account">Sign in again to ${purpose}</a>`;
+}
+
+/** What goes into the authenticator app, and what is wrong with the code that was entered. */
+interface EnrolPageData {
+  readonly email: string;
+  /** The QR code as an SVG image. */
+  readonly qr: Html;
+  /** The same secret to type, in groups of four. */
+  readonly secret: string;
+  readonly errors: readonly FieldError[];
+}
+
+/** Shows the secret for an authenticator app and asks for the first code. */
+export function enrolPage({ qr, secret, errors }: EnrolPageData, frame: Frame): Html {
+  const title = errors.length > 0 ? 'Not set up yet' : 'Set up an authenticator app';
+  const code = textField({
+    name: 'code',
+    label: 'Code from the app',
+    autocomplete: 'one-time-code',
+    error: errors[0]?.message,
+    focus: errors.length === 0,
+    attributes: html`inputmode="numeric" spellcheck="false"`,
+    help: 'Six digits, new every half minute.',
+  });
+  const fields = html`${code}
+<div class="actions"><button class="primary">Turn it on</button> <a class="button" href="/account">Cancel</a></div>`;
+  const content = html`<div>
+<h1>Set up an authenticator app</h1>
+<p class="lead">Read this image with the app on your phone, then type the code that it shows.</p>
+</div>
+${errorSummary(errors)}
+<figure class="qr" role="img" aria-label="QR code for an authenticator app">${qr}</figure>
+<div class="field">
+<p class="label">Or type this key into the app</p>
+<p><code>${secret}</code></p>
+</div>
+${postForm(frame, { action: '/account/second-factor/confirm', novalidate: true }, fields)}
+<p class="help">Turning it on signs out every other browser.</p>`;
+  return layout({ title, width: 'form' }, frame, content);
+}
+
+/** The codes, shown only in the response that creates them. */
+export interface RecoveryCodesPageData {
+  readonly codes: readonly string[];
+  /** Whether the app was just set up, rather than the codes renewed. */
+  readonly isNew: boolean;
+}
+
+/** Shows recovery codes once. */
+export function recoveryCodesPage({ codes, isNew }: RecoveryCodesPageData, frame: Frame): Html {
+  const content = html`<div>
+<h1>Recovery codes</h1>
+<p class="lead">${isNew && 'The authenticator app is on. '}Keep these codes where you find them without your phone. Each signs you in once instead of the app.</p>
+</div>
+<div class="codes">
+<ul>
+${codes.map((code) => html`<li><code>${code}</code></li>`)}
+</ul>
+<button type="button" data-copy="${codes.join('\n')}" aria-label="Copy the recovery codes" hidden>Copy</button>
+</div>
+<p class="notice" role="status">
+These codes are shown only once and cannot be shown
+again.${!isNew && ' The previous codes no longer work.'}
+</p>
+<form method="get" action="/account">
+<div class="actions"><button class="primary">I have stored them</button></div>
+</form>`;
+  return layout({ title: 'Recovery codes', width: 'form' }, frame, content);
+}

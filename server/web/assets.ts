@@ -1,0 +1,64 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { FastifyInstance } from 'fastify';
+import { copyScript } from '#web/scripts/copy';
+import { dashboardScript } from '#web/scripts/dashboard';
+import { passkeysScript } from '#web/scripts/passkeys';
+import { stylesheet } from '#web/style/stylesheet';
+
+/** A file that pages refer to. Its path holds the hash of its content, so browsers may cache it forever. */
+interface Asset {
+  readonly path: string;
+  readonly type: string;
+  readonly content: string;
+  /** For the `integrity` attribute. SRI §3.1 */
+  readonly integrity: string;
+}
+
+/** Each file by what it is. */
+type Assets = Readonly<Record<'stylesheet' | 'passkeys' | 'copy' | 'htmx' | 'dashboard', Asset>>;
+
+let made: Assets | undefined;
+
+/** The files that pages refer to. They are built on first use and then never change. */
+export function pageAssets(): Assets {
+  made ??= {
+    stylesheet: asset('latchkey', 'css', 'text/css; charset=utf-8', stylesheet),
+    passkeys: asset('passkeys', 'js', 'text/javascript; charset=utf-8', passkeysScript),
+    copy: asset('copy', 'js', 'text/javascript; charset=utf-8', copyScript),
+    htmx: asset('htmx', 'js', 'text/javascript; charset=utf-8', htmxScript()),
+    dashboard: asset('dashboard', 'js', 'text/javascript; charset=utf-8', dashboardScript),
+  };
+  return made;
+}
+
+function asset(name: string, extension: string, type: string, content: string): Asset {
+  const hash = createHash('sha256').update(content).digest('hex').slice(0, 16);
+  const integrity = `sha256-${createHash('sha256').update(content).digest('base64')}`;
+  return { path: `/assets/${name}.${hash}.${extension}`, type, content, integrity };
+}
+
+/** htmx as published, served from this server, because pages load nothing from other sites. */
+function htmxScript(): string {
+  const { resolve } = createRequire(import.meta.url);
+  return readFileSync(resolve('htmx.org/dist/htmx.esm.min.js'), 'utf8').replace(
+    /\n\/\/# sourceMappingURL=.*\s*$/,
+    '\n',
+  );
+}
+
+/** The stylesheet and scripts of the pages. Paths change with the content. */
+export function assetRoutes(app: FastifyInstance): void {
+  for (const { path, type, content } of Object.values(pageAssets())) {
+    app.get(path, (_request, reply) =>
+      reply
+        .headers({
+          'Content-Type': type,
+          'Cache-Control': 'public, max-age=31536000, immutable',
+          'X-Content-Type-Options': 'nosniff',
+        })
+        .send(content),
+    );
+  }
+}

@@ -1,0 +1,320 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { EpochSeconds } from '#clock/clock';
+import { type AnswerTarget, authorizationRequest } from '#oauth/authorization-request';
+import {
+  askConsent,
+  type ConsentContext,
+  type ConsentQuestion,
+  decideConsent,
+  type RightsChange,
+} from '#oauth/consent';
+import { OAuthError } from '#oauth/oauth-error';
+import { isPrivateScheme, isSourceHost, redirectPlace } from '#oauth/redirect-uris';
+import type { Scope } from '#oauth/scopes';
+import { hiddenField, postForm } from './forms.ts';
+import { displayName, html, type Html } from './html.ts';
+import { type Frame, layout } from './layout.ts';
+import { errorPage, type ErrorPageData } from './messages.ts';
+import { pageErrors } from './page-errors.ts';
+import { readPageForm, sendPage, takeForms } from './page-request.ts';
+import {
+  type CurrentPerson,
+  currentPersonOf,
+  type CurrentPersonPorts,
+  visitOf,
+} from './page-session.ts';
+
+/** What a scope allows, for people who have never heard of scopes. */
+export interface ScopeSentence {
+  readonly text: string;
+  /** The risk to point out, if any. */
+  readonly risk: string | undefined;
+}
+
+const sentences: Readonly<Record<Scope, ScopeSentence>> = {
+  'mcp:tools:read': { text: 'See which tools the server has', risk: undefined },
+  'mcp:tools:execute': {
+    text: 'Use those tools in your name',
+    risk: 'A tool may change or send data, not only read it.',
+  },
+  'mcp:resources:read': {
+    text: 'Read the documents, skills and prompts of the server',
+    risk: undefined,
+  },
+  'mcp:server:read': { text: 'See how the server is set up', risk: undefined },
+  'mcp:server:manage': {
+    text: 'Change how the server is set up',
+    risk: 'This changes the server for everybody who uses it.',
+  },
+};
+
+/** The sentence of one scope. */
+export function scopeSentence(scope: Scope): ScopeSentence {
+  return sentences[scope];
+}
+
+/** The application, the requested scopes, the person, and where the answer goes. */
+interface ConsentPageData {
+  /** What the application calls itself, on one line and cut to a readable length. */
+  readonly client: string;
+  readonly organization: string;
+  readonly server: string;
+  readonly email: string;
+  readonly scopes: readonly ScopeSentence[];
+  /** Requested, but beyond the person's role. */
+  readonly withheld: readonly ScopeSentence[];
+  /** Where the answer goes: a site, a program on this computer, or the program registered for a scheme. */
+  readonly place: { readonly kind: 'site' | 'loopback' | 'program'; readonly host: string };
+  readonly until: EpochSeconds;
+  readonly requestId: string;
+  /** This page's own path, for people who sign in with a different account. */
+  readonly back: string;
+}
+
+/** Asks a person to allow what an application requests. */
+function consentPage(data: ConsentPageData, frame: Frame): Html {
+  const { client, organization, server, email, scopes, withheld } = data;
+  const until = new Date(data.until * 1000);
+  const decision = html`${hiddenField('request', data.requestId)}
+<div class="actions even"><button class="primary" name="decision" value="allow">Allow</button> <button name="decision" value="deny">Deny</button></div>`;
+  const signOut = html`${hiddenField('next', data.back)}
+<p class="help">Not you? <button class="quiet">Sign in with a different account</button></p>`;
+  const content = html`<h1>Allow <bdi>${client}</bdi> to use <bdi>${organization} / ${server}</bdi>?</h1>
+${destination(data.place)}
+<section class="group" aria-labelledby="scopes-heading">
+<h2 id="scopes-heading">It will be able to</h2>
+<ul class="rows">
+${scopes.map(
+  ({ text, risk }) =>
+    html`<li>
+<div>${text}${risk && html`<p class="help">${risk}</p>`}</div>
+${risk && html`<span class="badge care">Sensitive</span>`}
+</li>`,
+)}
+</ul>
+${withheld.map(({ text }) => html`<p class="help">It also asked for this, which your role does not let you give: ${text.toLowerCase()}.</p>`)}
+</section>
+<p>It acts as <strong dir="auto">${email}</strong>, until <time datetime="${until.toISOString()}">${until.toUTCString().slice(5, 16)}</time> at most. You can withdraw this at any time on <a href="/account">your account page</a>.</p>
+${postForm(frame, { action: '/oauth/consent' }, decision)}
+${postForm(frame, { action: '/sign-out' }, signOut)}`;
+  return layout({ title: `Allow ${client}?`, width: 'form' }, frame, content);
+}
+
+function destination({ kind, host }: ConsentPageData['place']): Html {
+  switch (kind) {
+    case 'site':
+      return html`<p class="lead">It asks from <strong>${host}</strong>, and the answer goes there. Anybody can choose a name; check that you know this address.</p>`;
+    case 'loopback':
+      return html`<p class="notice warning"><strong>The answer goes to a program on this computer</strong> (<code>${host}</code>), and any program can take this name. Allow it only if you have just started to connect it yourself.</p>`;
+    case 'program':
+      return html`<p class="notice warning"><strong>The answer goes to whatever program opens <code>${host}</code> links</strong>, and any program can take this name. Allow it only if you have just started to connect it yourself.</p>`;
+  }
+}
+
+export interface ConsentRoutesOptions {
+  readonly base: string;
+  readonly ports: Omit<ConsentContext, 'source'> & CurrentPersonPorts;
+}
+
+/** `/oauth/consent`: asks the signed-in person and carries out the decision. */
+export function consentRoutes(app: FastifyInstance, { base, ports }: ConsentRoutesOptions): void {
+  const currentPerson = currentPersonOf(base, ports);
+  const otherErrors = pageErrors(base, ports);
+  takeForms(app);
+  app.setErrorHandler((error, request, reply) => {
+    if (!(error instanceof OAuthError)) return otherErrors(error, request, reply);
+    request.log.info({ code: error.code, reason: error.message, err: error.cause }, 'not asked');
+    const { code, retryAfterSeconds } = error;
+    if (retryAfterSeconds !== undefined) void reply.header('Retry-After', retryAfterSeconds);
+    const status = code === 'slow_down' ? 429 : 400;
+    return sendPage(reply, errorPage, refusedRequestPage(error), { status });
+  });
+
+  /**
+   * Sends the browser back to the application, but only if its session still exists: replacing a password ends
+   * sessions first and revokes grants last.
+   */
+  const handOver = async (request: FastifyRequest, reply: FastifyReply, location: string) =>
+    reply.redirect((await currentPerson(request)) ? location : '/sign-in', 303);
+
+  app.get('/oauth/consent', async (request, reply) => {
+    void reply.header('Cache-Control', 'no-store');
+    const person = await currentPerson(request);
+    const query = request.url.split('?').slice(1).join('?');
+    const asked = await authorizationRequest(query, { userId: person?.user.id }, ports);
+    if (asked.outcome === 'page') throw asked.refusal;
+    if (asked.outcome === 'redirect') return reply.redirect(asked.location, 303);
+    if (asked.outcome === 'refused') {
+      const page = withWayBack(refusedRequestPage(asked.refusal), asked);
+      return sendPage(reply, errorPage, page, { status: 400, ...(person && { person }) });
+    }
+    if (asked.outcome === 'sign-in' || !person) {
+      return reply.redirect(`/sign-in?next=${encodeURIComponent(request.url)}`, 303);
+    }
+    const consent = await askConsent(asked.request, sessionOf(person), {
+      ...ports,
+      source: visitOf(request),
+    });
+    switch (consent.outcome) {
+      case 'refused': {
+        const at = { email: person.user.email, serverPath: asked.request.serverPath };
+        const page = withWayBack(notPermittedPage(consent.why, at), consent);
+        return sendPage(reply, errorPage, page, { status: 403, person });
+      }
+      case 'second-factor': {
+        const page = secondFactorPage(asked.request.serverPath);
+        return sendPage(reply, errorPage, page, { status: 403, person });
+      }
+      case 'redirect':
+        return handOver(request, reply, consent.location);
+      case 'ask': {
+        const formAction = formActionOf(asked.request.redirectUri);
+        const data = pageData(consent.question, person, request.url);
+        return sendPage(reply, consentPage, data, { person, formAction });
+      }
+    }
+  });
+
+  app.post('/oauth/consent', async (request, reply) => {
+    void reply.header('Cache-Control', 'no-store');
+    const person = await currentPerson(request);
+    const form = readPageForm(request, base, person);
+    if (!person) return reply.redirect('/sign-in', 303);
+    const decision = { requestId: form.get('request'), allow: form.get('decision') === 'allow' };
+    const decided = await decideConsent(decision, sessionOf(person), {
+      ...ports,
+      source: visitOf(request),
+    });
+    if (decided.outcome === 'redirect') return handOver(request, reply, decided.location);
+    const page =
+      decided.outcome === 'refused'
+        ? decidedPage()
+        : withWayBack(
+            rightsChangedPage(decided.why, {
+              email: person.user.email,
+              serverPath: decided.target.serverPath,
+            }),
+            decided,
+          );
+    return sendPage(reply, errorPage, page, { status: 403, person });
+  });
+}
+
+function sessionOf({ user, session }: CurrentPerson) {
+  return { userId: user.id, sessionId: session.id, factors: session.factors };
+}
+
+function pageData(
+  { request, terms, place, until, requestId }: ConsentQuestion,
+  { user }: CurrentPerson,
+  back: string,
+): ConsentPageData {
+  const [organization = '', server = ''] = request.serverPath.split('/');
+  return {
+    client: displayName(request.clientName) || 'An application without a name',
+    organization,
+    server,
+    email: user.email,
+    scopes: terms.scopes.map(scopeSentence),
+    withheld: terms.withheld.map(scopeSentence),
+    place,
+    until,
+    requestId,
+    back,
+  };
+}
+
+/** The form target for the content security policy; the scheme if the host is not allowed there. CSP 3 §2.3.1 */
+function formActionOf(redirectUri: string): string {
+  const { protocol, origin, hostname } = new URL(redirectUri);
+  return !isPrivateScheme(protocol) && isSourceHost(hostname) ? origin : protocol;
+}
+
+/** The page for an invalid authorization request. It shows nothing that the client controls. */
+function refusedRequestPage({ message }: OAuthError): ErrorPageData {
+  const text = `An application sent you here with a request that cannot be answered: ${message}. Nothing was allowed. Start again from the application; if this happens again, contact its developer.`;
+  return { heading: 'This request cannot be answered', text, next: undefined };
+}
+
+/** The request that a person was asked about. */
+interface AskedAt {
+  readonly email: string;
+  /** `{organization}/{server}` */
+  readonly serverPath: string;
+}
+
+/** The page for a member, or someone who is not, who cannot grant anything there. */
+function notPermittedPage(
+  why: 'stranger' | 'closed' | 'nothing',
+  { email, serverPath }: AskedAt,
+): ErrorPageData {
+  const [organization = ''] = serverPath.split('/');
+  switch (why) {
+    case 'stranger': {
+      const text = `You are signed in as ${email}, and that account cannot use ${serverPath}. Ask an owner of the organization to add you, or sign out, sign in with another account, and start again from the application.`;
+      return { heading: 'This account has no access', text, next: undefined };
+    }
+    case 'closed': {
+      const text = `The organization ${organization} accepts only applications that its administrators created, and this one registered itself. Ask an administrator to create an OAuth client for it.`;
+      return { heading: 'This application is not accepted', text, next: undefined };
+    }
+    case 'nothing': {
+      const text = `You are signed in as ${email}, and your role in ${organization} covers nothing of what the application asked for. Ask an owner or an admin to change your role, then start again from the application.`;
+      return { heading: 'Your role does not allow this', text, next: undefined };
+    }
+  }
+}
+
+/**
+ * The same page with a link back to the application that reports the error. If the application registered itself, the
+ * page names it as a claim and shows where the link leads.
+ */
+function withWayBack(
+  page: ErrorPageData,
+  { target, location }: { readonly target: AnswerTarget; readonly location: string },
+): ErrorPageData {
+  if (!target.isSelfRegistered) {
+    return { ...page, next: { text: 'Return to the application', href: location } };
+  }
+  const { host } = redirectPlace(target.redirectUri);
+  const note = `The application calls itself “${displayName(target.clientName)}” and named ${host} as its address. Anybody can choose both. Return there only if you know this address and started from that application.`;
+  return { ...page, note, next: { text: `Return to ${host}`, href: location } };
+}
+
+/** The page for a member who signed in with fewer factors than the organization requires. */
+function secondFactorPage(serverPath: string): ErrorPageData {
+  const [organization] = serverPath.split('/');
+  const text = `The organization ${organization} requires a second factor before you can allow anything. Set up an authenticator app or a passkey on your account page and sign in with it, then start again from the application.`;
+  const next = { text: 'To your account', href: '/account#second-factor' };
+  return { heading: 'A second factor is needed', text, next };
+}
+
+/** The page for a person who allowed the request after their rights had changed. */
+function rightsChangedPage(why: RightsChange, at: AskedAt): ErrorPageData {
+  const heading = 'Rights changed, and nothing was allowed';
+  const text = `What you can allow changed while the page was open. ${changedText(why, at)}`;
+  return { heading, text, next: undefined };
+}
+
+function changedText(why: RightsChange, at: AskedAt): string {
+  const { serverPath } = at;
+  switch (why) {
+    case 'less':
+      return `At ${serverPath} it now covers less than this page showed. Start again from the application to see what you can allow now.`;
+    case 'replaced':
+      return `The server ${serverPath} was removed, and another one has its name now. Start again from the application if you want to allow that one.`;
+    case 'second-factor':
+      return secondFactorPage(serverPath).text;
+    case 'stranger':
+    case 'closed':
+    case 'nothing':
+      return notPermittedPage(why, at).text;
+  }
+}
+
+/** The page for a decision that comes twice, late, or from another browser. */
+function decidedPage(): ErrorPageData {
+  const text =
+    'This question was answered before, or it is too old, or another browser was asked. Start again from the application.';
+  return { heading: 'Nothing was allowed', text, next: undefined };
+}

@@ -1,0 +1,117 @@
+import type { FastifyReply } from 'fastify';
+
+import { notFound } from '#admin/refusal';
+import { agentKeyCreate, agentKeyRevoke } from '#admin/keys';
+import { perform } from '#admin/operation';
+import type { KeyView } from '#admin/keys';
+import { dashboardPath } from '#web/layout';
+import type { OneTimeSecret } from '#web/one-time-secret';
+import { agentOf, agentPath } from './agents.ts';
+import type { DashboardGuard, DashboardVisit } from './guard.ts';
+import { livePath } from './live.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
+import { questionRoutes } from './questions.ts';
+import { rotationPage, rotationStartPage } from './rotation.ts';
+
+const toManage = { permission: 'agent.manage', section: 'agents' } as const;
+const update =
+  'Where the agent runs, give it the new key: put it into its key file, which the agent rereads automatically, or run latchkey agent login again and restart the agent.';
+
+/** `/agents/{agent}/rotate`, `/rotation/{new key}`, and revoking one key of an agent. */
+export function agentKeyRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  const { clock } = ports;
+  const crumbs = ({ organization }: DashboardVisit, agent: string, last: string) => [
+    { text: 'Agents', href: `${dashboardPath(organization)}/agents` },
+    { text: agent, href: agentPath(organization, agent) },
+    { text: last },
+  ];
+
+  const show = (
+    visit: DashboardVisit,
+    reply: FastifyReply,
+    agent: { readonly name: string; readonly keys: readonly KeyView[] },
+    made: KeyView,
+    secret: OneTimeSecret | undefined,
+  ) => {
+    const path = agentPath(visit.organization, agent.name);
+    const older = agent.keys.filter(
+      ({ id, createdAt, revokedAt }) =>
+        id !== made.id &&
+        createdAt <= made.createdAt &&
+        (revokedAt === null || revokedAt >= made.createdAt),
+    );
+    const data = {
+      heading: `Rotate the key of the agent ${agent.name}`,
+      what: 'key',
+      update,
+      firstUse: 'As soon as the agent connects with it, that shows here.',
+      secret,
+      made,
+      replaced: older.map(({ id, hint, lastUsedAt, status }) => ({
+        hint,
+        lastUsedAt,
+        revoke: status === 'active' ? `${path}/keys/${id}/revoke` : undefined,
+      })),
+      here: `${path}/rotation/${made.id}`,
+      back: { text: 'To the agent', href: path },
+      now: clock.now(),
+    };
+    const at = { crumbs: crumbs(visit, agent.name, 'Rotate'), live: livePath(visit.organization) };
+    return sendDashboardPage(reply, visit, rotationPage, data, at);
+  };
+
+  guard.get('/agents/:agent/rotate', toManage, async (visit, request, reply) => {
+    const { name } = await agentOf(visit, request, ports);
+    const cancel = agentPath(visit.organization, name);
+    const heading = `Rotate the key of the agent ${name}`;
+    const data = { heading, what: 'key', update, action: `${cancel}/rotate`, cancel };
+    const at = { crumbs: crumbs(visit, name, 'Rotate') };
+    return sendDashboardPage(reply, visit, rotationStartPage, data, at);
+  });
+
+  guard.post('/agents/:agent/rotate', toManage, async (visit, _form, request, reply) => {
+    const agent = await agentOf(visit, request, ports);
+    const { organization, actor } = visit;
+    const input = { organization, agent: agent.name };
+    const made = await perform(agentKeyCreate, input, actor, ports);
+    return show(visit, reply, agent, made, {
+      label: 'New agent key',
+      secret: made.key,
+      beside: [],
+      configurations: [],
+      keep: 'With the agent program, or in a password manager.',
+      done: `${agentPath(organization, agent.name)}/rotation/${made.id}`,
+    });
+  });
+
+  guard.get('/agents/:agent/rotation/:keyId', toManage, async (visit, request, reply) => {
+    const agent = await agentOf(visit, request, ports);
+    const made = agent.keys.find(({ id }) => id === request.params['keyId']);
+    if (!made) throw notFound('key');
+    return show(visit, reply, agent, made, undefined);
+  });
+
+  questionRoutes(guard, '/agents/:agent/keys/:keyId/revoke', toManage, {
+    async ask(visit, request) {
+      const agent = await agentOf(visit, request, ports);
+      const key = agent.keys.find(({ id }) => id === request.params['keyId']);
+      if (!key) throw notFound('key');
+      return {
+        heading: `Revoke the key ${key.hint}?`,
+        consequences: [
+          `The agent ${agent.name} connects with it no more; a connection that it holds ends now.`,
+        ],
+        verb: 'Revoke the key',
+        cancel: agentPath(visit.organization, agent.name),
+        crumbs: crumbs(visit, agent.name, 'Revoke a key'),
+      };
+    },
+    async act(visit, request) {
+      const { organization, actor } = visit;
+      const { agent = '', keyId = '' } = request.params;
+      await perform(agentKeyRevoke, { organization, agent, keyId }, actor, ports);
+      return `${agentPath(organization, agent)}?done=key-revoked`;
+    },
+  });
+}

@@ -1,0 +1,168 @@
+import { Readable } from 'node:stream';
+
+import { auditExport, auditRead } from '#admin/audit';
+import { perform } from '#admin/operation';
+import { exportAudit } from '#audit/export-audit';
+import { findUserByEmail } from '#db/people';
+import { findSubjectNames } from '#db/rollups';
+import { type Choice, selectOptions } from '#web/forms';
+import { html, type Html } from '#web/html';
+import { dashboardPath, type Frame, layout, type Link, pageHeading } from '#web/layout';
+import { queryText } from '#web/page-request';
+import { dataTable, type Table } from '#web/tables';
+import type { DashboardGuard, DashboardRequest } from './guard.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
+
+const needs = { permission: 'audit.read', section: 'audit' } as const;
+const daySeconds = 86_400;
+
+/** `/audit`: the audit log of an organization, also as a file. */
+export function auditRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  /** The filter in the URL, with a person's e-mail address resolved to the actor. */
+  const asked = async (request: DashboardRequest) => {
+    const text = (name: string) => queryText(request, name)?.trim() || undefined;
+    const who = text('actor');
+    const user = who?.includes('@') ? await findUserByEmail(ports.db, who) : undefined;
+    const outcome = text('outcome');
+    const day = (name: string, more = 0) => {
+      const at = Date.parse(`${text(name) ?? ''}T00:00:00Z`);
+      return Number.isNaN(at) ? undefined : at / 1000 + more;
+    };
+    return {
+      actor: user ? `user:${user.id}` : who?.slice(0, 200),
+      action: text('action')?.slice(0, 100),
+      target: text('target')?.slice(0, 400),
+      outcome: outcome === 'done' || outcome === 'refused' ? outcome : undefined,
+      from: day('from'),
+      until: day('until', daySeconds),
+    } as const;
+  };
+
+  guard.get('/audit', needs, async (visit, request, reply) => {
+    const { organization, actor } = visit;
+    const path = `${dashboardPath(organization)}/audit`;
+    const after = queryText(request, 'after');
+    const filter = await asked(request);
+    const input = { organization, ...filter, ...(after && { after }) };
+    const { items, next, actions } = await perform(auditRead, input, actor, ports);
+    const people = new Set(items.map((event) => personIn(event.actor)).filter(Boolean));
+    const emails = await findSubjectNames(ports.db, 'person', [...people]);
+    const typed = (name: string) => queryText(request, name) ?? '';
+    const query = (more: Record<string, string>) => {
+      const names = ['actor', 'action', 'target', 'outcome', 'from', 'until'];
+      const kept = names.filter((name) => typed(name) !== '').map((name) => [name, typed(name)]);
+      return new URLSearchParams({ ...Object.fromEntries(kept), ...more }).toString();
+    };
+    const table: Table = {
+      caption: 'Audit log',
+      columns: ['What', 'Who', 'On what', 'From', 'When', 'Request'].map((text) => ({ text })),
+      rows: items.map((event) => ({
+        id: event.id,
+        cells: [
+          {
+            kind: 'name',
+            text: event.times > 1 ? `${event.action} × ${event.times}` : event.action,
+            badges: event.outcome === 'refused' ? [{ text: 'refused', tone: 'bad' }] : [],
+          },
+          { kind: 'text', text: emails.get(personIn(event.actor)) ?? event.actor },
+          { kind: 'text', text: event.target ?? '' },
+          { kind: 'text', text: event.address ?? '' },
+          { kind: 'time', at: event.at, otherwise: '' },
+          event.requestId === null
+            ? { kind: 'text', text: '' }
+            : { kind: 'id', text: event.requestId },
+        ],
+      })),
+      empty: { text: 'Nothing like that happened here.' },
+      now: ports.clock.now(),
+    };
+    const chosen = (name: string, values: readonly string[], all: string) =>
+      ['', ...values].map((value) => ({
+        value,
+        text: value || all,
+        isChosen: value === typed(name),
+      }));
+    const data = {
+      path,
+      typed: {
+        actor: typed('actor'),
+        target: typed('target'),
+        from: typed('from'),
+        until: typed('until'),
+      },
+      actions: chosen('action', actions, 'Everything'),
+      outcomes: chosen('outcome', ['done', 'refused'], 'Done and refused'),
+      table,
+      next: next === null ? undefined : `${path}?${query({ after: next })}`,
+      exports: [
+        { text: 'Export as CSV', href: `${path}/export?${query({ format: 'csv' })}` },
+        { text: 'Export as JSON lines', href: `${path}/export?${query({ format: 'jsonl' })}` },
+      ],
+    };
+    return sendDashboardPage(reply, visit, auditPage, data, { crumbs: [{ text: 'Audit log' }] });
+  });
+
+  guard.get('/audit/export', needs, async ({ organization, actor }, request, reply) => {
+    const format = queryText(request, 'format') === 'csv' ? 'csv' : 'jsonl';
+    const filter = await asked(request);
+    await perform(auditExport, { organization, ...filter, format }, actor, ports);
+    const day = new Date(ports.clock.now() * 1000).toISOString().slice(0, 10);
+    const type = format === 'csv' ? 'text/csv' : 'application/jsonl';
+    return reply
+      .headers({
+        'Content-Type': `${type}; charset=utf-8`,
+        'Content-Disposition': `attachment; filename="audit-${organization}-${day}.${format}"`,
+        'Cache-Control': 'no-store',
+        'X-Content-Type-Options': 'nosniff',
+      })
+      .send(Readable.from(exportAudit({ ...filter, organization }, format, ports)));
+  });
+}
+
+/** The id of the person if the actor is one, otherwise empty. */
+function personIn(actor: string): string {
+  return actor.startsWith('user:') ? actor.slice('user:'.length) : '';
+}
+
+/** The requested part of the audit log. */
+interface AuditPageData {
+  /** Path of the page, without a query. */
+  readonly path: string;
+  /** The filter as it was entered; days as `2026-05-03`. */
+  readonly typed: Readonly<Record<'actor' | 'target' | 'from' | 'until', string>>;
+  readonly actions: readonly Choice[];
+  readonly outcomes: readonly Choice[];
+  readonly table: Table;
+  /** A link to older entries. */
+  readonly next: string | undefined;
+  readonly exports: readonly Link[];
+}
+
+/** The audit log of an organization, with a filter and a download. */
+function auditPage(data: AuditPageData, frame: Frame): Html {
+  const { path, typed, actions, outcomes, next, exports } = data;
+  const lead = 'A permanent record of what happened here. Entries cannot be changed or removed.';
+  const content = html`${pageHeading({ heading: 'Audit log', lead })}
+<form class="filter many" method="get" action="${path}" role="search">
+<label class="unseen" for="actor">Who, by address</label>
+<input id="actor" name="actor" value="${typed.actor}" placeholder="Who, by address" autocomplete="off">
+<label class="unseen" for="action">What</label>
+<select id="action" name="action">
+${selectOptions(actions)}
+</select>
+<label class="unseen" for="target">On what, exactly</label>
+<input id="target" name="target" value="${typed.target}" placeholder="On what, exactly" autocomplete="off">
+<label class="unseen" for="outcome">How it ended</label>
+<select id="outcome" name="outcome">
+${selectOptions(outcomes)}
+</select>
+<div class="days"><label class="day" for="from">From <input id="from" name="from" type="date" value="${typed.from}"></label> <label class="day" for="until">to <input id="until" name="until" type="date" value="${typed.until}"></label> <button>Show</button></div>
+</form>
+${dataTable(data.table)}
+<nav class="pager" aria-label="Pages and export">
+${next && html`<a class="button" rel="next" href="${next}">Older</a>`}
+${exports.map(({ text, href }) => html`<a class="button" href="${href}">${text}</a>`)}
+</nav>`;
+  return layout({ title: 'Audit log', width: 'table' }, frame, content);
+}

@@ -1,0 +1,147 @@
+import type { FastifyReply } from 'fastify';
+
+import { notFound } from '#admin/refusal';
+import {
+  clientRotate,
+  clientSecretList,
+  clientSecretRevoke,
+  type ClientView,
+} from '#admin/clients';
+import { perform } from '#admin/operation';
+import { assistantConfigurations } from '#web/instructions';
+import type { OneTimeSecret } from '#web/one-time-secret';
+import { clientOf, isActive, type ClientSecretView } from './clients.ts';
+import type { DashboardGuard, DashboardVisit } from './guard.ts';
+import { livePath } from './live.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
+import { questionRoutes } from './questions.ts';
+import { rotationPage, rotationStartPage } from './rotation.ts';
+import { serverCrumbs, serverPath } from './servers.ts';
+
+const toManage = { permission: 'client.manage', section: 'servers' } as const;
+const update =
+  'Put the new secret where the old one is: in the assistant’s configuration, or in the application. The client id stays.';
+
+/** `/servers/{server}/clients/{client}/rotate`, `/rotation/{new secret}`, and revoking one secret. */
+export function clientSecretRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
+  const { clock } = ports;
+  const client = '/servers/:server/clients/:clientId';
+  const pathOf = ({ organization }: DashboardVisit, { server, clientId }: ClientView) =>
+    `${serverPath(organization, server)}/clients/${clientId}`;
+  const crumbs = (visit: DashboardVisit, shown: ClientView, last: string) =>
+    serverCrumbs(
+      visit.organization,
+      shown.server,
+      { text: 'OAuth clients', href: `${serverPath(visit.organization, shown.server)}/clients` },
+      { text: shown.name, href: pathOf(visit, shown) },
+      { text: last },
+    );
+  const secretsOf = async ({ organization, actor }: DashboardVisit, { clientId }: ClientView) =>
+    (await perform(clientSecretList, { organization, clientId }, actor, ports)).items;
+
+  const show = async (
+    visit: DashboardVisit,
+    reply: FastifyReply,
+    shown: ClientView,
+    made: ClientSecretView,
+    secret: OneTimeSecret | undefined,
+  ) => {
+    const path = pathOf(visit, shown);
+    const now = clock.now();
+    const others = (await secretsOf(visit, shown)).filter(({ id }) => id !== made.id);
+    const older = others.filter(({ createdAt }) => createdAt <= made.createdAt);
+    const data = {
+      heading: `Rotate the secret of “${shown.name}”`,
+      what: 'secret',
+      update,
+      firstUse: 'Use the application now; its first use shows here.',
+      secret,
+      made,
+      replaced: older
+        .filter(
+          (one) => isActive(one, now) || one.revokedAt === null || one.revokedAt >= made.createdAt,
+        )
+        .map((one) => ({
+          hint: one.hint,
+          lastUsedAt: one.lastUsedAt,
+          revoke: isActive(one, now) ? `${path}/secrets/${one.id}/revoke` : undefined,
+        })),
+      here: `${path}/rotation/${made.id}`,
+      back: { text: 'To the OAuth client', href: path },
+      now,
+    };
+    const live = livePath(visit.organization, shown.server);
+    return sendDashboardPage(reply, visit, rotationPage, data, {
+      crumbs: crumbs(visit, shown, 'Rotate'),
+      live,
+    });
+  };
+
+  guard.get(`${client}/rotate`, toManage, async (visit, request, reply) => {
+    const shown = await clientOf(visit, request, ports);
+    const cancel = pathOf(visit, shown);
+    const heading = `Rotate the secret of “${shown.name}”`;
+    const data = { heading, what: 'secret', update, action: `${cancel}/rotate`, cancel };
+    const at = { crumbs: crumbs(visit, shown, 'Rotate') };
+    return sendDashboardPage(reply, visit, rotationStartPage, data, at);
+  });
+
+  guard.post(`${client}/rotate`, toManage, async (visit, _form, request, reply) => {
+    const shown = await clientOf(visit, request, ports);
+    const { organization, actor } = visit;
+    const { clientId, server, scopes } = shown;
+    const proxy = await ports.proxy();
+    const made = await perform(clientRotate, { organization, clientId }, actor, ports);
+    const { clientSecret } = made;
+    const url = `${base}/mcp/${organization}/${server}`;
+    const credential = { kind: 'client', clientId, clientSecret, scopes } as const;
+    return show(visit, reply, shown, made, {
+      label: 'New client secret',
+      secret: clientSecret,
+      beside: [{ label: 'Client id', text: clientId }],
+      configurations: assistantConfigurations({ name: server, url, credential }, proxy),
+      proxy,
+      done: `${pathOf(visit, shown)}/rotation/${made.id}`,
+    });
+  });
+
+  guard.get(`${client}/rotation/:secretId`, toManage, async (visit, request, reply) => {
+    const shown = await clientOf(visit, request, ports);
+    const secrets = await secretsOf(visit, shown);
+    const made = secrets.find(({ id }) => id === request.params['secretId']);
+    if (!made) throw notFound('secret');
+    return show(visit, reply, shown, made, undefined);
+  });
+
+  questionRoutes(guard, `${client}/secrets/:secretId/revoke`, toManage, {
+    async ask(visit, request) {
+      const shown = await clientOf(visit, request, ports);
+      const secrets = await secretsOf(visit, shown);
+      const secret = secrets.find(({ id }) => id === request.params['secretId']);
+      if (!secret) throw notFound('secret');
+      const now = clock.now();
+      const others = secrets.filter((one) => one.id !== secret.id && isActive(one, now)).length;
+      return {
+        heading: `Revoke the secret ${secret.hint}?`,
+        consequences: [
+          `Whatever still uses it to prove itself as “${shown.name}” gets no new tokens, from this moment on.`,
+          others > 0
+            ? 'The newer secret goes on working.'
+            : 'It is the only active secret: the client can do nothing until you rotate it.',
+        ],
+        verb: 'Revoke the secret',
+        cancel: pathOf(visit, shown),
+        crumbs: crumbs(visit, shown, 'Revoke a secret'),
+      };
+    },
+    async act(visit, request) {
+      const shown = await clientOf(visit, request, ports);
+      const { organization, actor } = visit;
+      const secretId = request.params['secretId'] ?? '';
+      const input = { organization, clientId: shown.clientId, secretId };
+      await perform(clientSecretRevoke, input, actor, ports);
+      return `${pathOf(visit, shown)}?done=secret-revoked`;
+    },
+  });
+}

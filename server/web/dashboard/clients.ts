@@ -1,0 +1,308 @@
+import type { z } from 'zod';
+
+import {
+  clientList,
+  clientRead,
+  clientRevoke,
+  clientSecretList,
+  type clientSecretViewSchema,
+} from '#admin/clients';
+import { perform } from '#admin/operation';
+import { notFound } from '#admin/refusal';
+import type { EpochSeconds } from '#clock/clock';
+import { countClientPeople } from '#db/clients';
+import type { ScopeSentence } from '#web/consent';
+import { html, type Html } from '#web/html';
+import { type Badge, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
+import { queryText } from '#web/page-request';
+import { copyable, dataTable, type Fact, factList, type Table } from '#web/tables';
+import { scopeList, scopeWords } from './forms.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import { listQuery, renewedPart, sendListPage } from './lists.ts';
+import { livePath } from './live.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import { counted, questionRoutes } from './questions.ts';
+import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
+
+/** The OAuth clients of a server: listing, showing and revoking them. */
+export function clientRoutes(guard: DashboardGuard, options: DashboardOptions): void {
+  listRoutes(guard, options);
+  pageRoutes(guard, options);
+}
+
+const toRead = { permission: 'client.read', section: 'servers' } as const;
+const shape = {
+  states: [
+    { value: '', text: 'All' },
+    { value: 'active', text: 'Active' },
+    { value: 'revoked', text: 'Revoked' },
+  ],
+  columns: [
+    { text: 'Name', sort: 'name' },
+    { text: 'Client id' },
+    { text: 'Last used', sort: 'last_used_at' },
+    { text: 'Created', sort: 'created_at' },
+    { text: 'Actions' },
+  ],
+  usual: { sort: 'created_at', order: 'desc' },
+} as const;
+const listNotices: Readonly<Record<string, string>> = {
+  revoked: 'The OAuth client is revoked, and every token that it had.',
+};
+
+/** `/servers/{server}/clients`. */
+function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  const { clock } = ports;
+
+  guard.get('/servers/:server/clients', toRead, async (visit, request, reply) => {
+    const server = await serverOf(visit, request, ports);
+    const { organization, actor } = visit;
+    const home = serverPath(organization, server.name);
+    const query = listQuery(request, shape);
+    const wanted = { ...query.input, organization, server: server.name };
+    const { items, total } = await perform(clientList, wanted, actor, ports);
+    const create = { text: 'Create OAuth client', href: `${home}/new-client` };
+    const action = visit.may('client.manage') ? create : undefined;
+    const rows = items.map((client) => {
+      const path = `${home}/clients/${client.clientId}`;
+      const isOver = client.revokedAt !== null;
+      const of = client.name;
+      const actions = [
+        ...(client.authentication === 'secret'
+          ? [{ text: 'Rotate', href: `${path}/rotate`, of }]
+          : []),
+        { text: 'Revoke', href: `${path}/revoke`, of, danger: true },
+      ];
+      const badges = isOver ? [{ text: 'revoked', tone: 'plain' } as const] : [];
+      return {
+        id: client.clientId,
+        isOver,
+        cells: [
+          { kind: 'name', text: client.name, href: path, badges },
+          { kind: 'id', text: client.clientId },
+          { kind: 'time', at: client.lastUsedAt ?? undefined, otherwise: 'never' },
+          { kind: 'time', at: client.createdAt, otherwise: '' },
+          { kind: 'actions', actions: action && !isOver ? actions : [] },
+        ] as const,
+      };
+    });
+    const list = {
+      heading: server.title || server.name,
+      caption: `OAuth clients of ${server.name}`,
+      action,
+      tabs: serverTabs(visit, server.name, 'clients'),
+      notice: listNotices[queryText(request, 'done') ?? ''],
+      query,
+      rows,
+      total,
+      none: 'No OAuth clients yet. An application needs one to sign people in here, or to act for itself.',
+      noneLikeThat: 'No OAuth client is like that.',
+      now: clock.now(),
+    };
+    const crumbs = serverCrumbs(organization, server.name, { text: 'OAuth clients' });
+    const live = livePath(organization, server.name);
+    return sendListPage(reply, visit, list, { crumbs, live });
+  });
+}
+
+/** The client that the path names, if the server that it names has it. @throws {AdministrationRefusal} */
+export async function clientOf(
+  { organization, actor }: DashboardVisit,
+  { params }: DashboardRequest,
+  ports: DashboardPorts,
+) {
+  const input = { organization, clientId: params['clientId'] ?? '' };
+  const client = await perform(clientRead, input, actor, ports);
+  if (client.server !== params['server']) throw notFound('client');
+  return client;
+}
+
+export const toManage = { permission: 'client.manage', section: 'servers' } as const;
+const notices: Readonly<Record<string, string>> = {
+  made: 'The OAuth client is active.',
+  saved: 'Saved. It counts from the next call on.',
+  'secret-revoked': 'The secret is revoked and proves nothing any more.',
+};
+
+/** One OAuth client at `/servers/{server}/clients/{id}`, and revoking it. */
+function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  const { clock } = ports;
+
+  guard.get('/servers/:server/clients/:clientId', toRead, async (visit, request, reply) => {
+    const { organization, actor } = visit;
+    const client = await clientOf(visit, request, ports);
+    const { clientId, server, name, revokedAt, authentication } = client;
+    const path = `${serverPath(organization, server)}/clients/${clientId}`;
+    const isOver = revokedAt !== null;
+    const may = visit.may('client.manage') && !isOver;
+    const people = await countClientPeople(ports.db, clientId, clock.now());
+    const bySecret = authentication === 'secret';
+    const secrets = await perform(clientSecretList, { organization, clientId }, actor, ports);
+    const data = {
+      heading: name,
+      badges: isOver ? [{ text: 'revoked', tone: 'plain' } as const] : [],
+      notice: notices[queryText(request, 'done') ?? ''],
+      clientId,
+      facts: [
+        { label: 'Proves itself by', text: bySecret ? 'a client secret' : 'keys of its own' },
+        { label: 'Acts for', text: actsFor(people, client.redirectUris) },
+        {
+          label: 'Last used',
+          cell: { kind: 'time', at: client.lastUsedAt ?? undefined, otherwise: 'never' } as const,
+        },
+        { label: 'Created', cell: { kind: 'time', at: client.createdAt, otherwise: '' } as const },
+      ],
+      scopes: client.scopes.map(scopeWords),
+      redirectUris: client.redirectUris,
+      secrets: bySecret ? secretTable(secrets.items, { path, may, now: clock.now() }) : undefined,
+      manage: may
+        ? {
+            change: `${path}/settings`,
+            rotate: bySecret ? `${path}/rotate` : undefined,
+            revoke: `${path}/revoke`,
+          }
+        : undefined,
+      here: request.url,
+      now: clock.now(),
+    };
+    const clients = { text: 'OAuth clients', href: `${serverPath(organization, server)}/clients` };
+    const crumbs = serverCrumbs(organization, server, clients, { text: name });
+    const live = livePath(organization, server);
+    return sendDashboardPage(reply, visit, clientPage, data, { crumbs, live });
+  });
+
+  questionRoutes(guard, '/servers/:server/clients/:clientId/revoke', toManage, {
+    async ask(visit, request) {
+      const { clientId, name, server } = await clientOf(visit, request, ports);
+      const people = await countClientPeople(ports.db, clientId, clock.now());
+      const home = `${serverPath(visit.organization, server)}/clients`;
+      return {
+        heading: `Revoke the OAuth client “${name}”?`,
+        consequences: [
+          `It opens ${server} no more, and every token that it has counts no more, from this moment on.`,
+          people === 0
+            ? 'It does not act for any person at the moment.'
+            : `${counted(people, 'person uses', 'people use')} it; ${people === 1 ? 'that person loses' : 'they lose'} access now.`,
+          'There is no way back. An application that still needs access gets a new client.',
+        ],
+        verb: 'Revoke the client',
+        cancel: `${home}/${clientId}`,
+        crumbs: serverCrumbs(
+          visit.organization,
+          server,
+          { text: 'OAuth clients', href: home },
+          { text: name, href: `${home}/${clientId}` },
+          { text: 'Revoke' },
+        ),
+      };
+    },
+    async act(visit, request) {
+      const { clientId, server } = await clientOf(visit, request, ports);
+      const { organization, actor } = visit;
+      await perform(clientRevoke, { organization, clientId }, actor, ports);
+      return `${serverPath(organization, server)}/clients?done=revoked`;
+    },
+  });
+}
+
+/** Whom a client acts for now. A client that asks no one for consent acts only for itself. */
+export function actsFor(people: number, redirectUris: readonly string[]): string {
+  if (people > 0) return counted(people, 'person', 'people');
+  return redirectUris.length === 0 ? 'itself' : 'no one yet';
+}
+
+/** The state of a client; `here` is the path of the page, those in `manage` where it is changed. */
+interface ClientPageData {
+  readonly heading: string;
+  readonly badges: readonly Badge[];
+  readonly notice: string | undefined;
+  readonly clientId: string;
+  readonly facts: readonly Fact[];
+  readonly scopes: readonly ScopeSentence[];
+  readonly redirectUris: readonly string[];
+  /** `undefined` for a client that authenticates with its own keys. */
+  readonly secrets: Table | undefined;
+  /** `undefined` for people who may not change it. */
+  readonly manage:
+    | { readonly change: string; readonly rotate: string | undefined; readonly revoke: string }
+    | undefined;
+  readonly here: string;
+  readonly now: EpochSeconds;
+}
+
+/** An OAuth client: its scopes, redirect URIs and secrets. */
+function clientPage(data: ClientPageData, frame: Frame): Html {
+  const { heading, badges, clientId, facts, scopes, redirectUris, secrets, manage } = data;
+  const action = manage?.rotate ? { text: 'Rotate secret', href: manage.rotate } : undefined;
+  const live = html`${factList(facts, data.now)}
+${
+  secrets &&
+  html`<h2>Secrets</h2>
+${dataTable(secrets)}`
+}`;
+  const content = html`${pageHeading({ heading, badges, action })}
+${statusNotice(data.notice)}
+${copyable(clientId, 'the client id')}
+${renewedPart(data.here, live)}
+<section class="section" aria-labelledby="scopes-heading">
+<h2 id="scopes-heading">The most it may ever do</h2>
+${scopeList(scopes)}
+<h2>Redirect URIs</h2>
+${
+  redirectUris.length === 0
+    ? html`<p class="help">None: it acts for itself, and never asks people for their consent.</p>`
+    : html`<ul class="rows">
+${redirectUris.map((uri) => html`<li><code>${uri}</code></li>`)}
+</ul>`
+}
+${manage && html`<div class="actions"><a class="button" href="${manage.change}">Change</a><a class="button danger" href="${manage.revoke}" data-question>Revoke</a></div>`}
+</section>`;
+  return layout({ title: heading, width: 'table' }, frame, content);
+}
+
+export type ClientSecretView = z.output<typeof clientSecretViewSchema>;
+
+export function isActive(
+  { expiresAt, revokedAt }: Pick<ClientSecretView, 'expiresAt' | 'revokedAt'>,
+  now: number,
+): boolean {
+  return revokedAt === null && (expiresAt === null || expiresAt > now);
+}
+
+/** The secrets of a client as a table, the newest first. `path` is the client's page. */
+function secretTable(
+  secrets: readonly ClientSecretView[],
+  { path, may, now }: { path: string; may: boolean; now: number },
+): Table {
+  const active = secrets.filter((secret) => isActive(secret, now)).length;
+  return {
+    caption: 'Client secrets',
+    columns: ['Secret', 'Last used', 'Created', 'Expires', 'Actions'].map((text) => ({ text })),
+    rows: secrets.map((secret) => {
+      const { id, hint, expiresAt, revokedAt } = secret;
+      const isOver = !isActive(secret, now);
+      const revoke = {
+        text: 'Revoke',
+        href: `${path}/secrets/${id}/revoke`,
+        of: hint,
+        danger: true,
+      };
+      const word = revokedAt === null ? 'expired' : 'revoked';
+      return {
+        id,
+        isOver,
+        cells: [
+          { kind: 'name', text: hint, badges: isOver ? [{ text: word, tone: 'plain' }] : [] },
+          { kind: 'time', at: secret.lastUsedAt ?? undefined, otherwise: 'never' },
+          { kind: 'time', at: secret.createdAt, otherwise: '' },
+          { kind: 'time', at: expiresAt ?? undefined, otherwise: 'never' },
+          // The last secret can only be revoked together with the client.
+          { kind: 'actions', actions: may && !isOver && active > 1 ? [revoke] : [] },
+        ],
+      };
+    }),
+    empty: { text: 'It has no secret.' },
+    now,
+  };
+}

@@ -1,0 +1,115 @@
+import { grantList, grantRead, grantWithdraw } from '#admin/grants';
+import { perform } from '#admin/operation';
+import { scopeSentence } from '#web/consent';
+import { displayName } from '#web/html';
+import { dashboardPath } from '#web/layout';
+import { queryText } from '#web/page-request';
+import type { Table } from '#web/tables';
+import type { DashboardGuard } from './guard.ts';
+import { listPage, listQuery } from './lists.ts';
+import { sendDashboardPage } from './page.ts';
+import { peopleTabs } from './people.ts';
+import type { DashboardOptions } from './ports.ts';
+import { questionRoutes } from './questions.ts';
+
+const toRead = { permission: 'grants.read', section: 'people' } as const;
+const toManage = { permission: 'grants.manage', section: 'people' } as const;
+const shape = {
+  states: [],
+  columns: ['Application', 'Person', 'Server', 'May', 'Allowed', 'Actions'].map((text) => ({
+    text,
+  })),
+  usual: { sort: 'created_at', order: 'desc' },
+} as const;
+
+/** `/consents`: the grants of people in an organization, including those to self-registered applications. */
+export function consentRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  const homeOf = (organization: string) => `${dashboardPath(organization)}/consents`;
+
+  guard.get('/consents', toRead, async (visit, request, reply) => {
+    const { organization, actor, may } = visit;
+    const query = listQuery(request, shape);
+    const { sort: _, ...input } = query.input;
+    const { items, total } = await perform(grantList, { organization, ...input }, actor, ports);
+    const table: Table = {
+      caption: 'Consents',
+      columns: query.columns,
+      rows: items.map((grant) => {
+        const client = displayName(grant.client) || 'An application without a name';
+        return {
+          id: grant.id,
+          cells: [
+            {
+              kind: 'name',
+              text: client,
+              badges: grant.isOpenClient ? [{ text: 'made itself known', tone: 'care' }] : [],
+            },
+            { kind: 'text', text: grant.email },
+            { kind: 'text', text: grant.server.split('/')[1] ?? '' },
+            {
+              kind: 'text',
+              text: sentence(grant.scopes.map((scope) => scopeSentence(scope).text)),
+            },
+            { kind: 'time', at: grant.createdAt, otherwise: '' },
+            {
+              kind: 'actions',
+              actions: may('grants.manage')
+                ? [
+                    {
+                      text: 'Withdraw',
+                      href: `${homeOf(organization)}/${grant.id}/withdraw`,
+                      of: `what ${grant.email} allowed ${client}`,
+                      danger: true,
+                    },
+                  ]
+                : [],
+            },
+          ],
+        };
+      }),
+      empty: { text: 'No application acts for anybody here.' },
+      now: ports.clock.now(),
+    };
+    const isDone = queryText(request, 'done') === 'withdrawn';
+    const data = {
+      heading: 'People',
+      lead: 'What people allowed applications to do in their name. Each can be taken back, here or by the person.',
+      action: undefined,
+      tabs: peopleTabs(visit, 'consents'),
+      notice: isDone ? 'The application has lost its access.' : undefined,
+      list: query.frame(total),
+      isSearchable: true,
+      table,
+      here: request.url,
+    };
+    return sendDashboardPage(reply, visit, listPage, data, {
+      crumbs: [
+        { text: 'People', href: `${dashboardPath(organization)}/people` },
+        { text: 'Consents' },
+      ],
+    });
+  });
+
+  questionRoutes(guard, '/consents/:grantId/withdraw', toManage, {
+    async ask({ organization, actor }, { params: { grantId = '' } }) {
+      const grant = await perform(grantRead, { organization, grantId }, actor, ports);
+      const client = displayName(grant.client) || 'this application';
+      return {
+        heading: `Withdraw what ${grant.email} allowed ${client}?`,
+        consequences: ['The application loses its access now, and has to ask the person again.'],
+        verb: 'Withdraw it',
+        cancel: homeOf(organization),
+        crumbs: [{ text: 'Consents', href: homeOf(organization) }],
+      };
+    },
+    async act({ organization, actor }, { params: { grantId = '' } }) {
+      await perform(grantWithdraw, { organization, grantId }, actor, ports);
+      return `${homeOf(organization)}?done=withdrawn`;
+    },
+  });
+}
+
+/** The scopes as one sentence: `See the tools; use them`. */
+function sentence([first = '', ...rest]: readonly string[]): string {
+  return [first, ...rest.map((text) => text.charAt(0).toLowerCase() + text.slice(1))].join('; ');
+}

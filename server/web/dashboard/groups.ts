@@ -1,0 +1,296 @@
+import type { FastifyReply } from 'fastify';
+
+import {
+  groupAddMember,
+  groupMap,
+  groupRemoveMember,
+  groupUnmap,
+  groupCreate,
+  groupDelete,
+  groupList,
+  groupRead,
+} from '#admin/groups';
+import { type Operation, perform } from '#admin/operation';
+import { notFound } from '#admin/refusal';
+import { findOrganization } from '#db/organizations';
+import { findMember, findUserByEmail } from '#db/people';
+import {
+  errorOf,
+  errorSummary,
+  type FieldError,
+  hiddenField,
+  postForm,
+  textField,
+} from '#web/forms';
+import { html, type Html } from '#web/html';
+import { dashboardPath, type Frame, layout, pageHeading } from '#web/layout';
+import { seeOther } from '#web/page-request';
+import { dataTable, type Table } from '#web/tables';
+import { type Entered, formFor, refusedForm } from './forms.ts';
+import type { DashboardGuard, DashboardVisit } from './guard.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
+import { questionRoutes } from './questions.ts';
+
+const toRead = { permission: 'people.read', section: 'groups' } as const;
+const toManage = { permission: 'people.manage', section: 'groups' } as const;
+const newForm = formFor(groupCreate);
+const homeOf = (organization: string) => `${dashboardPath(organization)}/groups`;
+
+/** `/groups`: the groups of an organization, their members, and the servers restricted to them. */
+export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  const list = async (
+    reply: FastifyReply,
+    visit: DashboardVisit,
+    { entered, errors }: { entered: Entered; errors: readonly FieldError[] },
+  ) => {
+    const { organization, actor } = visit;
+    const { items } = await perform(groupList, { organization }, actor, ports);
+    const table: Table = {
+      caption: 'Groups',
+      columns: ['Name', 'People', 'Opens'].map((text) => ({ text })),
+      rows: items.map((group) => ({
+        id: group.id,
+        cells: [
+          { kind: 'name', text: group.name, href: `${homeOf(organization)}/${group.id}` },
+          { kind: 'text', text: String(group.members) },
+          { kind: 'text', text: group.servers.join(', ') || 'no server of its own' },
+        ],
+      })),
+      empty: { text: 'No groups yet. Without one, every member may use every server.' },
+      now: ports.clock.now(),
+    };
+    const mayManage = visit.may('people.manage');
+    const data = { table, mayManage, action: homeOf(organization), entered, errors };
+    const status = errors.length > 0 ? 422 : 200;
+    const crumbs = [{ text: 'Groups' }];
+    return sendDashboardPage(reply, visit, groupsPage, data, { crumbs, status });
+  };
+
+  guard.get('/groups', toRead, (visit, _request, reply) =>
+    list(reply, visit, { entered: newForm.blank, errors: [] }),
+  );
+
+  guard.post('/groups', toManage, async (visit, sent, _request, reply) => {
+    const { organization, actor } = visit;
+    const entered = newForm.read(sent);
+    try {
+      const input = { ...newForm.inputOf(entered), organization };
+      const { id } = await perform(groupCreate, input, actor, ports);
+      return seeOther(reply, `${homeOf(organization)}/${id}`);
+    } catch (refusal) {
+      return list(reply, visit, { entered, errors: newForm.errorsOf(refusal, 'name') });
+    }
+  });
+
+  const show = async (
+    reply: FastifyReply,
+    visit: DashboardVisit,
+    groupId: string,
+    errors: FieldError[] = [],
+  ) => {
+    const { organization, actor } = visit;
+    const group = await perform(groupRead, { organization, groupId }, actor, ports);
+    const home = `${homeOf(organization)}/${groupId}`;
+    const data = { ...group, home, mayManage: visit.may('people.manage'), errors };
+    const crumbs = [{ text: 'Groups', href: homeOf(organization) }, { text: group.name }];
+    const status = errors.length > 0 ? 422 : 200;
+    return sendDashboardPage(reply, visit, groupPage, data, { crumbs, status });
+  };
+
+  guard.get('/groups/:groupId', toRead, (visit, request, reply) =>
+    show(reply, visit, request.params['groupId'] ?? ''),
+  );
+
+  /** A route for a form that changes a group and returns to its page. */
+  const change = (path: string, operation: Operation, field: 'userId' | 'externalName') =>
+    guard.post(`/groups/:groupId/${path}`, toManage, async (visit, sent, request, reply) => {
+      const { organization, actor } = visit;
+      const { groupId = '' } = request.params;
+      const typed = sent.get(field)?.trim() ?? '';
+      try {
+        const input = { organization, groupId, [field]: typed };
+        await perform(operation, input, actor, ports);
+      } catch (refusal) {
+        const labels = { [field]: { field, label: 'The name' } };
+        return show(reply, visit, groupId, refusedForm(refusal, labels));
+      }
+      return seeOther(reply, `${homeOf(organization)}/${groupId}`);
+    });
+  change('remove-person', groupRemoveMember, 'userId');
+  change('map', groupMap, 'externalName');
+  change('unmap', groupUnmap, 'externalName');
+
+  guard.post('/groups/:groupId/add-person', toManage, async (visit, sent, request, reply) => {
+    const { organization, actor } = visit;
+    const { groupId = '' } = request.params;
+    await perform(groupRead, { organization, groupId }, actor, ports);
+    const user = await findUserByEmail(ports.db, sent.get('email') ?? '');
+    const place = await findOrganization(ports.db, organization);
+    const member = user && place && (await findMember(ports.db, place.id, user.id));
+    if (!member) {
+      const message = 'No member has this address. Invite the person first.';
+      return show(reply, visit, groupId, [{ field: 'email', message }]);
+    }
+    const input = { organization, groupId, userId: member.userId };
+    await perform(groupAddMember, input, actor, ports);
+    return seeOther(reply, `${homeOf(organization)}/${groupId}`);
+  });
+
+  questionRoutes(guard, '/groups/:groupId/delete', toManage, {
+    async ask({ organization, actor }, { params: { groupId = '' } }) {
+      const { items } = await perform(groupList, { organization }, actor, ports);
+      const group = items.find(({ id }) => id === groupId);
+      if (!group) throw notFound('group');
+      return {
+        heading: `Delete the group ${group.name}?`,
+        consequences: ['The people in it stay members of the organization.'],
+        verb: 'Delete the group',
+        cancel: `${homeOf(organization)}/${groupId}`,
+        crumbs: [{ text: 'Groups', href: homeOf(organization) }, { text: group.name }],
+      };
+    },
+    async act({ organization, actor }, { params: { groupId = '' } }) {
+      await perform(groupDelete, { organization, groupId }, actor, ports);
+      return homeOf(organization);
+    },
+  });
+}
+
+/** The groups of an organization, and the name entered for a new one. */
+interface GroupsPageData {
+  readonly table: Table;
+  readonly mayManage: boolean;
+  readonly action: string;
+  readonly entered: Entered;
+  readonly errors: readonly FieldError[];
+}
+
+/** The groups of an organization, and a form for a new one. */
+function groupsPage(data: GroupsPageData, frame: Frame): Html {
+  const { mayManage, action, entered, errors } = data;
+  const title = errors.length > 0 ? 'Not created yet' : 'Groups';
+  const lead =
+    'A server can be restricted to groups. Then only their members can use it, and owners are no exception. Choose the groups on the page of the server, under Access.';
+  const fields = html`${newForm.fields(entered, errors, { focus: false })}
+<div class="actions"><button class="primary">Create group</button></div>`;
+  const content = html`${pageHeading({ heading: 'Groups', lead })}
+${errorSummary(errors)}
+${dataTable(data.table)}
+${
+  mayManage &&
+  html`<section class="section narrow" aria-labelledby="new-heading">
+<h2 id="new-heading">New group</h2>
+${postForm(frame, { action, novalidate: true }, fields)}
+</section>`
+}`;
+  return layout({ title, width: 'table' }, frame, content);
+}
+
+/** A group, its people, and what is wrong with what was entered. */
+interface GroupPageData {
+  readonly name: string;
+  readonly servers: readonly string[];
+  readonly people: readonly {
+    readonly id: string;
+    readonly email: string;
+    readonly source: string;
+  }[];
+  readonly externalNames: readonly string[];
+  readonly home: string;
+  readonly mayManage: boolean;
+  readonly errors: readonly FieldError[];
+}
+
+/** One group: its members and how they were added, its servers, and the identity provider's groups that map to it. */
+function groupPage(data: GroupPageData, frame: Frame): Html {
+  const { name, servers, home, mayManage, errors } = data;
+  const title = errors.length > 0 ? 'Not changed' : name;
+  const lead =
+    servers.length > 0 ? `Opens ${servers.join(', ')}` : 'No server is kept to this group.';
+  const content = html`${pageHeading({ heading: name, lead })}
+${errorSummary(errors)}
+${peopleSection(data, frame)}
+${mappingSection(data, frame)}
+${
+  mayManage &&
+  html`<section class="section" aria-labelledby="delete-heading">
+<h2 id="delete-heading">Take it out of use</h2>
+<ul class="rows">
+<li>
+<div>Remove it for good. Its people stay.</div>
+<a class="button danger" href="${home}/delete" data-question>Delete the group</a>
+</li>
+</ul>
+</section>`
+}`;
+  return layout({ title, width: 'text' }, frame, content);
+}
+
+function peopleSection({ people, home, mayManage, errors }: GroupPageData, frame: Frame): Html {
+  const remove = (id: string, email: string) =>
+    postForm(
+      frame,
+      { action: `${home}/remove-person` },
+      html`${hiddenField('userId', id)}
+<button class="danger" aria-label="Take ${email} out">Take out</button>`,
+    );
+  const emailField = textField({
+    name: 'email',
+    label: 'Add a member by address',
+    type: 'email',
+    error: errorOf(errors, 'email'),
+    autocomplete: 'off',
+  });
+  const add = html`${emailField}
+<div class="actions"><button>Add</button></div>`;
+  return html`<section class="section" aria-labelledby="people-heading">
+<h2 id="people-heading">People</h2>
+<ul class="rows">
+${people.map(
+  ({ id, email, source }) =>
+    html`<li>
+<div dir="auto">${email}</div>
+${source === 'provider' ? html`<span class="badge">by the provider</span>` : mayManage && remove(id, email)}
+</li>`,
+)}
+${people.length === 0 && html`<li>No members yet.</li>`}
+</ul>
+${mayManage && postForm(frame, { action: `${home}/add-person`, novalidate: true }, add)}
+</section>`;
+}
+
+function mappingSection(data: GroupPageData, frame: Frame): Html {
+  const { externalNames, home, mayManage, errors } = data;
+  const end = (name: string) =>
+    postForm(
+      frame,
+      { action: `${home}/unmap` },
+      html`${hiddenField('externalName', name)}
+<button class="danger" aria-label="End the mapping of ${name}">End</button>`,
+    );
+  const nameField = textField({
+    name: 'externalName',
+    label: 'Name of the group there',
+    error: errorOf(errors, 'externalName'),
+    attributes: html`maxlength="256" autocomplete="off" spellcheck="false"`,
+    help: 'As the provider sends it, letter by letter.',
+  });
+  const map = html`${nameField}
+<div class="actions"><button>Map it</button></div>`;
+  return html`<section class="section" aria-labelledby="mapping-heading">
+<h2 id="mapping-heading">From the OpenID provider</h2>
+<p class="help">Members of these groups at the provider become members of this group at their next sign-in with the provider.</p>
+<ul class="rows">
+${externalNames.map(
+  (name) =>
+    html`<li>
+<div dir="auto"><code>${name}</code></div>
+${mayManage && end(name)}
+</li>`,
+)}
+${externalNames.length === 0 && html`<li>None.</li>`}
+</ul>
+${mayManage && postForm(frame, { action: `${home}/map`, novalidate: true }, map)}
+</section>`;
+}

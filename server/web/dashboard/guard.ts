@@ -1,0 +1,192 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { PeopleRefusal } from '#accounts/account-refusal';
+import type { Role } from '#accounts/people';
+import { type Actor, mayDo, type Permission } from '#admin/operation';
+import { AdministrationRefusal, notFound } from '#admin/refusal';
+import type { RefusalLog } from '#audit/counted-refusals';
+import { listMemberships } from '#db/people';
+import { findSettings } from '#db/settings';
+import type { Db } from '#db/transaction';
+import type { Form } from '#oauth/forms';
+import type { DashboardSection } from '#web/layout';
+import { readPageForm } from '#web/page-request';
+import {
+  type CurrentPerson,
+  currentPersonOf,
+  type CurrentPersonPorts,
+  signedIn,
+  visitOf,
+} from '#web/page-session';
+
+/** The person, organization and role behind a request, as checked a moment ago. */
+export interface DashboardVisit {
+  readonly person: CurrentPerson;
+  readonly organization: string;
+  readonly role: Role;
+  /** The other organizations of the person. */
+  readonly others: readonly string[];
+  /** For `perform`. */
+  readonly actor: Actor;
+  readonly section: DashboardSection;
+  /** Whether the page should offer an action; `perform` checks again. */
+  readonly may: (permission: Permission) => boolean;
+}
+
+/** The permission that a page requires, and its place in the navigation. */
+export interface PageNeeds {
+  readonly permission: Permission;
+  readonly section: DashboardSection;
+}
+
+type Params = Readonly<Record<string, string>>;
+/** A request for a page; `params` are the parts of its path by name. */
+export type DashboardRequest = FastifyRequest<{ Params: Params }>;
+type Answer = Promise<FastifyReply>;
+
+/** Guards the pages of an organization: every route goes through here. */
+export interface DashboardGuard {
+  /** `path` follows `/dashboard/:organization`. */
+  get(
+    path: string,
+    needs: PageNeeds,
+    show: (visit: DashboardVisit, request: DashboardRequest, reply: FastifyReply) => Answer,
+  ): void;
+  /** The form must have been sent by our page to this person. */
+  post(
+    path: string,
+    needs: PageNeeds,
+    decide: (
+      visit: DashboardVisit,
+      form: Form,
+      request: DashboardRequest,
+      reply: FastifyReply,
+    ) => Answer,
+  ): void;
+  /** The navigation entry of a route. */
+  readonly sectionOf: (route: string) => DashboardSection | undefined;
+}
+
+/** `base` is the public URL. Forms from any other origin are refused. */
+export interface DashboardGuardOptions {
+  readonly base: string;
+  readonly ports: CurrentPersonPorts & MembershipPorts & { readonly refusals: RefusalLog };
+}
+
+/**
+ * Guards the pages of an organization with these checks in this order: the person is signed in, otherwise redirect to
+ * the sign-in page; a form was sent by our page; the person is a member, since for others the organization does not
+ * exist; and the role has the permission that the page requires.
+ */
+export function dashboardGuard(
+  app: FastifyInstance,
+  { base, ports }: DashboardGuardOptions,
+): DashboardGuard {
+  const { refusals } = ports;
+  const sections = new Map<string, DashboardSection>();
+  const currentPerson = currentPersonOf(base, ports);
+
+  const enter = async (
+    person: CurrentPerson,
+    { permission, section }: PageNeeds,
+    request: DashboardRequest,
+  ): Promise<DashboardVisit> => {
+    const { organization = '' } = request.params;
+    const membership = await membershipOf(person, organization, ports);
+    if (!membership) throw notFound('organization');
+    if (!membership.isProved) throw new PeopleRefusal('second_factor');
+    const { role, others } = membership;
+    const { address, requestId } = visitOf(request);
+    if (!mayDo(role, permission)) {
+      const actor = `user:${person.user.id}`;
+      const target = request.routeOptions.url;
+      const where = { organization, target, address, requestId };
+      await refusals.note({ actor, action: permission, ...where });
+      throw new AdministrationRefusal(
+        'forbidden',
+        `as ${role} of ${organization} you may not do this`,
+      );
+    }
+    return {
+      person,
+      organization,
+      role,
+      section,
+      others,
+      actor: {
+        type: 'person',
+        userId: person.user.id,
+        provedAt: person.session.createdAt,
+        factors: person.session.factors,
+        address,
+        requestId,
+      },
+      may: (wanted) => mayDo(role, wanted),
+    };
+  };
+
+  const routeOf = (path: string, { section }: PageNeeds) => {
+    const route = `/dashboard/:organization${path}`;
+    sections.set(route, section);
+    return route;
+  };
+
+  return {
+    get(path, needs, show) {
+      app.get<{ Params: Params }>(routeOf(path, needs), async (request, reply) => {
+        const person = await signedIn(request, reply, currentPerson);
+        if (!person) return reply;
+        return show(await enter(person, needs, request), request, reply);
+      });
+    },
+    post(path, needs, decide) {
+      app.post<{ Params: Params }>(routeOf(path, needs), async (request, reply) => {
+        const person = await signedIn(request, reply, currentPerson);
+        if (!person) return reply;
+        const form = readPageForm(request, base, person);
+        return decide(await enter(person, needs, request), form, request, reply);
+      });
+    },
+    sectionOf: (route) => sections.get(route),
+  };
+}
+
+/** A person's membership in an organization. */
+interface Membership {
+  readonly role: Role;
+  /** The names of their other organizations, sorted. */
+  readonly others: readonly string[];
+  /** Whether the person signed in with a second factor, if the organization requires one. */
+  readonly isProved: boolean;
+}
+
+export interface MembershipPorts {
+  readonly db: Db;
+}
+
+/**
+ * The current membership of a person in an organization. `undefined` for others, whether or not the organization
+ * exists.
+ */
+export async function membershipOf(
+  { user, session }: CurrentPerson,
+  organization: string,
+  { db }: MembershipPorts,
+): Promise<Membership | undefined> {
+  const memberships = await listMemberships(db, user.id);
+  const role = memberships.find((membership) => membership.organization === organization)?.role;
+  if (!role) return undefined;
+  const rules = await findSettings(db, organization);
+  const others = memberships.map((membership) => membership.organization);
+  return {
+    role,
+    others: others.filter((name) => name !== organization).toSorted(),
+    isProved: session.factors === 2 || rules?.secondFactorRequired === false,
+  };
+}
+
+/** The actor of a dashboard request, for `perform`. */
+export function personActor({ user, session }: CurrentPerson, request: FastifyRequest): Actor {
+  const { address, requestId } = visitOf(request);
+  const { createdAt: provedAt, factors } = session;
+  return { type: 'person', userId: user.id, provedAt, factors, address, requestId };
+}

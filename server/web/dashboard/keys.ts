@@ -1,0 +1,383 @@
+import type { FastifyReply } from 'fastify';
+import { keyCreate, keyList, keyRead, keyRevoke, keyRotate, type KeyView } from '#admin/keys';
+import { perform } from '#admin/operation';
+import { notFound } from '#admin/refusal';
+import type { ServerView } from '#admin/servers';
+import type { EpochSeconds } from '#clock/clock';
+import type { ScopeSentence } from '#web/consent';
+import { html, type Html } from '#web/html';
+import { assistantConfigurations } from '#web/instructions';
+import { type Badge, type Frame, layout, pageHeading } from '#web/layout';
+import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
+import { queryText } from '#web/page-request';
+import { type Cell, copyable, type Fact, factList } from '#web/tables';
+import { formFor, formRoutes, scopeList, scopeWords } from './forms.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import { listQuery, renewedPart, sendListPage } from './lists.ts';
+import { livePath } from './live.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import { questionRoutes } from './questions.ts';
+import { rotationPage, rotationStartPage } from './rotation.ts';
+import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
+
+/** The API keys of a server: listing, generating, rotating and revoking them. */
+export function keyRoutes(guard: DashboardGuard, options: DashboardOptions): void {
+  listRoutes(guard, options);
+  pageRoutes(guard, options);
+  generateAndRevokeRoutes(guard, options);
+  rotationRoutes(guard, options);
+}
+
+const toRead = { permission: 'key.read', section: 'servers' } as const;
+/** The columns of key lists, without the actions. */
+export const keyColumns = [
+  { text: 'Name', sort: 'name' },
+  { text: 'Key' },
+  { text: 'Last used', sort: 'last_used_at' },
+  { text: 'Created', sort: 'created_at' },
+  { text: 'Expires', sort: 'expires_at' },
+] as const;
+
+const shape = {
+  states: [
+    { value: '', text: 'All' },
+    { value: 'active', text: 'Active' },
+    { value: 'expired', text: 'Expired' },
+    { value: 'revoked', text: 'Revoked' },
+  ],
+  columns: [...keyColumns, { text: 'Actions' }],
+  usual: { sort: 'created_at', order: 'desc' },
+} as const;
+const notices: Readonly<Record<string, string>> = {
+  made: 'The API key is active.',
+  revoked: 'The API key is revoked and opens nothing any more.',
+};
+
+/** `/servers/{server}/keys`. */
+function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  const { clock } = ports;
+
+  guard.get('/servers/:server/keys', toRead, async (visit, request, reply) => {
+    const server = await serverOf(visit, request, ports);
+    const { organization, actor } = visit;
+    const home = serverPath(organization, server.name);
+    const query = listQuery(request, shape);
+    const wanted = { ...query.input, organization, server: server.name };
+    const { items, total } = await perform(keyList, wanted, actor, ports);
+    const generate = { text: 'Generate API key', href: `${home}/new-key` };
+    const action = visit.may('key.manage') ? generate : undefined;
+    const rows = items.map((key) => {
+      const of = `${key.name} ${key.hint}`;
+      const path = `${home}/keys/${key.id}`;
+      const actions = [
+        { text: 'Rotate', href: `${path}/rotate`, of },
+        { text: 'Revoke', href: `${path}/revoke`, of, danger: true },
+      ];
+      const isActive = key.status === 'active';
+      const cell = { kind: 'actions', actions: isActive && action ? actions : [] } as const;
+      return { id: key.id, isOver: !isActive, cells: [...keyCells(key, path), cell] };
+    });
+    const list = {
+      heading: server.title || server.name,
+      caption: `API keys of ${server.name}`,
+      action,
+      tabs: serverTabs(visit, server.name, 'keys'),
+      notice: notices[queryText(request, 'done') ?? ''],
+      query,
+      rows,
+      total,
+      none: 'No API keys yet. A key opens this server for an assistant or a script that can send one header.',
+      noneLikeThat: 'No API key is like that.',
+      now: clock.now(),
+    };
+    const crumbs = serverCrumbs(organization, server.name, { text: 'API keys' });
+    const live = livePath(organization, server.name);
+    return sendListPage(reply, visit, list, { crumbs, live });
+  });
+}
+
+/** The age at which the list recommends a rotation. */
+const rotateAfterDays = 90;
+
+/** What the list says of a key's state. */
+function keyBadges({ status, ageDays }: KeyView): readonly Badge[] {
+  if (status === 'revoked') return [{ text: 'revoked', tone: 'plain' }];
+  if (status === 'expired') return [{ text: 'expired', tone: 'care' }];
+  return ageDays >= rotateAfterDays ? [{ text: 'rotate', tone: 'care' }] : [];
+}
+
+/** A row of `keyColumns`; the name links to `href`. */
+export function keyCells(key: KeyView, href?: string): readonly Cell[] {
+  return [
+    { kind: 'name', text: key.name, badges: keyBadges(key), ...(href && { href }) },
+    { kind: 'hint', text: key.hint },
+    { kind: 'time', at: key.lastUsedAt ?? undefined, otherwise: 'never' },
+    { kind: 'time', at: key.createdAt, otherwise: '' },
+    { kind: 'time', at: key.expiresAt ?? undefined, otherwise: 'never' },
+  ];
+}
+
+/** `/servers/{server}/keys/{key}`. */
+function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  const { clock } = ports;
+  guard.get('/servers/:server/keys/:keyId', toRead, async (visit, request, reply) => {
+    const { organization } = visit;
+    const { name: server } = await serverOf(visit, request, ports);
+    const key = await keyOf(visit, request, ports);
+    const list = `${serverPath(organization, server)}/keys`;
+    const time = (at: number | null, otherwise: string) =>
+      ({ kind: 'time', at: at ?? undefined, otherwise }) as const;
+    const isManaged = key.status === 'active' && visit.may('key.manage');
+    const data = {
+      heading: key.name,
+      badges: keyBadges(key),
+      keyId: key.id,
+      facts: [
+        { label: 'Key', cell: { kind: 'hint', text: key.hint } as const },
+        { label: 'Last used', cell: time(key.lastUsedAt, 'never') },
+        { label: 'Created', cell: time(key.createdAt, '') },
+        { label: 'Expires', cell: time(key.expiresAt, 'never') },
+        ...(key.revokedAt === null ? [] : [{ label: 'Revoked', cell: time(key.revokedAt, '') }]),
+      ],
+      scopes: key.scopes.map(scopeWords),
+      manage: isManaged
+        ? { rotate: `${list}/${key.id}/rotate`, revoke: `${list}/${key.id}/revoke` }
+        : undefined,
+      here: request.url,
+      now: clock.now(),
+    };
+    const keys = { text: 'API keys', href: list };
+    const crumbs = serverCrumbs(organization, server, keys, { text: key.name });
+    const live = livePath(organization, server);
+    return sendDashboardPage(reply, visit, keyPage, data, { crumbs, live });
+  });
+}
+
+/** The state of a key; `here` is the path of the page, those in `manage` where it is changed. */
+interface KeyPageData {
+  readonly heading: string;
+  readonly badges: readonly Badge[];
+  readonly keyId: string;
+  readonly facts: readonly Fact[];
+  readonly scopes: readonly ScopeSentence[];
+  /** `undefined` where nothing may be changed. */
+  readonly manage: { readonly rotate: string; readonly revoke: string } | undefined;
+  readonly here: string;
+  readonly now: EpochSeconds;
+}
+
+/** An API key: its scopes, when it was used, and the id that the audit log has for it. */
+function keyPage(data: KeyPageData, frame: Frame): Html {
+  const { heading, badges, keyId, facts, scopes, manage, here, now } = data;
+  const action = manage && { text: 'Rotate', href: manage.rotate };
+  const content = html`${pageHeading({ heading, badges, action })}
+${copyable(keyId, 'the id of the key')}
+${renewedPart(here, factList(facts, now))}
+<section class="section" aria-labelledby="scopes-heading">
+<h2 id="scopes-heading">What it may do</h2>
+${scopeList(scopes)}
+${manage && html`<div class="actions"><a class="button danger" href="${manage.revoke}" data-question>Revoke</a></div>`}
+</section>`;
+  return layout({ title: heading, width: 'table' }, frame, content);
+}
+
+/**
+ * The key that the path names by its part `name`, if the server that it names has it.
+ *
+ * @throws {AdministrationRefusal} `not_found`
+ */
+async function keyOf(
+  { organization, actor }: DashboardVisit,
+  { params }: DashboardRequest,
+  ports: DashboardPorts,
+  name: 'keyId' | 'newKeyId' = 'keyId',
+) {
+  const input = { organization, keyId: params[name] ?? '' };
+  const key = await perform(keyRead, input, actor, ports);
+  if (key.server !== params['server']) throw notFound('key');
+  return key;
+}
+
+const toManage = { permission: 'key.manage', section: 'servers' } as const;
+
+/** `/servers/{server}/new-key`, and revoking one of its keys. */
+function generateAndRevokeRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
+  const { clock } = ports;
+
+  formRoutes(guard, '/servers/:server/new-key', toManage, {
+    form: formFor(keyCreate),
+    async page(visit, request) {
+      const { name: server } = await serverOf(visit, request, ports);
+      const keys = `${serverPath(visit.organization, server)}/keys`;
+      return {
+        heading: 'Generate API key',
+        lead: `It gives its holder access to ${server}. The next page shows it once.`,
+        refused: 'Not generated yet',
+        verb: 'Generate API key',
+        cancel: keys,
+        crumbs: serverCrumbs(
+          visit.organization,
+          server,
+          { text: 'API keys', href: keys },
+          { text: 'Generate' },
+        ),
+      };
+    },
+    async act(visit, entered, request, reply) {
+      const server = await serverOf(visit, request, ports);
+      const { organization, actor } = visit;
+      const proxy = await ports.proxy();
+      const input = { ...entered, organization, server: server.name };
+      const made = await perform(keyCreate, input, actor, ports);
+      const url = base + server.endpoint;
+      const credential = { kind: 'key', apiKey: made.key } as const;
+      const data = {
+        heading: `API key ${made.name}`,
+        next: `It opens ${server.name} from now on.`,
+        secret: {
+          label: 'API key',
+          secret: made.key,
+          beside: [{ label: 'Endpoint', text: url }],
+          configurations: assistantConfigurations({ name: server.name, url, credential }, proxy),
+          proxy,
+          done: `${serverPath(organization, server.name)}/keys?done=made`,
+        },
+      };
+      const crumbs = serverCrumbs(organization, server.name, { text: 'API key' });
+      return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
+    },
+  });
+
+  questionRoutes(guard, '/servers/:server/keys/:keyId/revoke', toManage, {
+    async ask(visit, request) {
+      const server = await serverOf(visit, request, ports);
+      const key = await keyOf(visit, request, ports);
+      const used = key.lastUsedAt === null ? 'It was never used.' : usedLately(key, clock.now());
+      const home = `${serverPath(visit.organization, server.name)}/keys`;
+      return {
+        heading: `Revoke the API key “${key.name}”?`,
+        consequences: [
+          `${key.hint} opens ${server.name} no more, from this moment on.`,
+          used,
+          'This cannot be undone. Anyone who still needs access needs a new key.',
+        ],
+        verb: 'Revoke the key',
+        cancel: home,
+        crumbs: serverCrumbs(
+          visit.organization,
+          server.name,
+          { text: 'API keys', href: home },
+          { text: 'Revoke' },
+        ),
+      };
+    },
+    async act(visit, request) {
+      const { server, id: keyId } = await keyOf(visit, request, ports);
+      const { organization, actor } = visit;
+      await perform(keyRevoke, { organization, keyId }, actor, ports);
+      return `${serverPath(organization, server ?? '')}/keys?done=revoked`;
+    },
+  });
+}
+
+function usedLately({ lastUsedAt }: { lastUsedAt: number | null }, now: number): string {
+  const days = Math.floor((now - (lastUsedAt ?? now)) / 86_400);
+  if (days >= 7) return `It was last used ${days} days ago.`;
+  return 'It was used in the last 7 days: whatever uses it loses access now.';
+}
+
+const update =
+  'Put the new key where the old one is: in the assistant’s configuration, or in whatever sends it.';
+
+/** `/servers/{server}/keys/{key}/rotate`, and `/rotation/{new key}`: the guided rotation of an API key. */
+function rotationRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
+  const { clock } = ports;
+  const crumbs = (organization: string, server: string) =>
+    serverCrumbs(
+      organization,
+      server,
+      { text: 'API keys', href: `${serverPath(organization, server)}/keys` },
+      { text: 'Rotate' },
+    );
+
+  const show = (
+    visit: DashboardVisit,
+    reply: FastifyReply,
+    shown: {
+      server: ServerView;
+      old: KeyView;
+      made: KeyView;
+      secret: OneTimeSecret | undefined;
+    },
+  ) => {
+    const { server, old, made, secret } = shown;
+    const keys = `${serverPath(visit.organization, server.name)}/keys`;
+    const isInForce = old.status === 'active';
+    const data = {
+      heading: `Rotate the API key “${old.name}”`,
+      what: 'key',
+      update,
+      firstUse: 'Use the application now; its first use shows here.',
+      secret,
+      made,
+      replaced: [
+        {
+          hint: old.hint,
+          lastUsedAt: old.lastUsedAt,
+          revoke: isInForce ? `${keys}/${old.id}/revoke` : undefined,
+        },
+      ],
+      here: `${keys}/${old.id}/rotation/${made.id}`,
+      back: { text: 'To the API keys', href: keys },
+      now: clock.now(),
+    };
+    const live = livePath(visit.organization, server.name);
+    const at = { crumbs: crumbs(visit.organization, server.name), live };
+    return sendDashboardPage(reply, visit, rotationPage, data, at);
+  };
+
+  guard.get('/servers/:server/keys/:keyId/rotate', toManage, async (visit, request, reply) => {
+    const { name } = await serverOf(visit, request, ports);
+    const key = await keyOf(visit, request, ports);
+    const keys = `${serverPath(visit.organization, name)}/keys`;
+    const heading = `Rotate the API key “${key.name}”`;
+    const action = `${keys}/${key.id}/rotate`;
+    const data = { heading, what: 'key', update, action, cancel: keys };
+    const at = { crumbs: crumbs(visit.organization, name) };
+    return sendDashboardPage(reply, visit, rotationStartPage, data, at);
+  });
+
+  guard.post(
+    '/servers/:server/keys/:keyId/rotate',
+    toManage,
+    async (visit, _form, request, reply) => {
+      const { organization, actor } = visit;
+      const server = await serverOf(visit, request, ports);
+      const old = await keyOf(visit, request, ports);
+      const input = { organization, keyId: old.id };
+      const proxy = await ports.proxy();
+      const made = await perform(keyRotate, input, actor, ports);
+      const url = base + server.endpoint;
+      const credential = { kind: 'key', apiKey: made.key } as const;
+      const keys = `${serverPath(organization, server.name)}/keys`;
+      const secret = {
+        label: 'New API key',
+        secret: made.key,
+        beside: [],
+        configurations: assistantConfigurations({ name: server.name, url, credential }, proxy),
+        proxy,
+        done: `${keys}/${old.id}/rotation/${made.id}`,
+      };
+      return show(visit, reply, { server, old, made, secret });
+    },
+  );
+
+  const rotation = '/servers/:server/keys/:keyId/rotation/:newKeyId';
+  guard.get(rotation, toManage, async (visit, request, reply) => {
+    const server = await serverOf(visit, request, ports);
+    const old = await keyOf(visit, request, ports);
+    const made = await keyOf(visit, request, ports, 'newKeyId');
+    return show(visit, reply, { server, old, made, secret: undefined });
+  });
+}

@@ -1,0 +1,256 @@
+import type { ServerResponse } from 'node:http';
+import type { FastifyInstance } from 'fastify';
+import { mayDo } from '#admin/operation';
+import type { Clock } from '#clock/clock';
+import { listSessions } from '#db/sessions';
+import { dashboardPath } from '#web/layout';
+import { queryText } from '#web/page-request';
+import { type DashboardGuard, type DashboardGuardOptions, membershipOf } from './guard.ts';
+
+/** The stream for the pages of an organization, or of one server of it. */
+export function livePath(organization: string, server?: string): string {
+  const query = server === undefined ? '' : `?server=${server}`;
+  return `${dashboardPath(organization)}/live${query}`;
+}
+
+/** What the live streams need. */
+interface LiveRoutesOptions {
+  readonly ports: DashboardGuardOptions['ports'];
+  readonly streams: LiveStreams;
+}
+
+/** `GET /dashboard/{organization}/live`: server-sent events that announce changes. */
+export function liveRoutes(
+  app: FastifyInstance,
+  guard: DashboardGuard,
+  { ports, streams }: LiveRoutesOptions,
+): void {
+  const { db, clock } = ports;
+  const needs = { permission: 'server.read', section: 'servers' } as const;
+
+  guard.get('/live', needs, async ({ person, organization }, request, reply) => {
+    const { id: sessionId, userId } = person.session;
+    // The same checks as the route guard, except `useSession`, which would keep a session alive as long as a page is
+    // open.
+    const isAllowed = async () => {
+      const mine = await listSessions(db, userId, clock.now());
+      if (!mine.some(({ id }) => id === sessionId)) return false;
+      const membership = await membershipOf(person, organization, ports);
+      return membership?.isProved === true && mayDo(membership.role, needs.permission);
+    };
+    const server = queryText(request, 'server');
+    const topic = { sessionId, userId, organization, server, isAllowed };
+    const isOpen = await streams.open(topic, () => {
+      reply.hijack();
+      return reply.raw;
+    });
+    return isOpen ? reply : reply.code(503).send();
+  });
+
+  app.addHook('preClose', async () => streams.close());
+}
+
+const lookEveryMs = 500;
+/** Sessions also expire, which is not recorded as a change. */
+const proveEverySeconds = 30;
+const streamsASession = 4;
+/** One person who opens stream after stream must not use up everyone's. */
+const streamsAPerson = 20;
+const streamsInAll = 2000;
+
+/** What a stream announces, and to whom. */
+interface LiveTopic {
+  readonly sessionId: string;
+  readonly userId: string;
+  readonly organization: string;
+  /** `undefined` for the whole organization. */
+  readonly server: string | undefined;
+  /** Whether the listener still has access. */
+  readonly isAllowed: () => Promise<boolean>;
+}
+
+interface Stream extends LiveTopic {
+  readonly response: ServerResponse;
+  state: string;
+}
+
+/** `failed` receives errors of the background checks. */
+interface LiveStreamsPorts {
+  readonly changes: ChangeStore;
+  readonly failed: (error: unknown) => void;
+  readonly clock: Clock;
+}
+
+/**
+ * The event streams of open pages. They announce that something changed, never what; the page then makes an ordinary
+ * request. A stream ends within a second of its session or membership.
+ */
+export class LiveStreams {
+  readonly #streams = new Set<Stream>();
+  readonly #ports: LiveStreamsPorts;
+  #timer: NodeJS.Timeout | undefined;
+  #written = '';
+  #provedAt = 0;
+  #isLooking = false;
+  #isClosed = false;
+
+  constructor(ports: LiveStreamsPorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * Opens a stream on the response that `take` returns. `take` is called only when nothing can fail any more, because
+   * it ends the framework's handling of the response. Returns `false` without calling it if there are too many
+   * streams or the server is stopping.
+   */
+  async open(topic: LiveTopic, take: () => ServerResponse): Promise<boolean> {
+    const { organization, server } = topic;
+    const state = await this.#ports.changes.stateOf(organization, server);
+    if (this.#isClosed) return false;
+    const theirs = [...this.#streams].filter(({ userId }) => userId === topic.userId);
+    this.#evictOldest(
+      theirs.filter(({ sessionId }) => sessionId === topic.sessionId),
+      streamsASession,
+    );
+    this.#evictOldest(theirs, streamsAPerson);
+    if (this.#streams.size >= streamsInAll) return false;
+    const response = take();
+    const stream: Stream = { ...topic, response, state };
+    response.writeHead(200, {
+      'Content-Type': 'text/event-stream',
+      'Cache-Control': 'no-store',
+      'X-Accel-Buffering': 'no',
+      'X-Content-Type-Options': 'nosniff',
+    });
+    response.write('retry: 2000\n\n');
+    response.once('close', () => this.#forget(stream));
+    if (response.destroyed) return true;
+    this.#streams.add(stream);
+    this.#timer ??= setInterval(() => void this.look(), lookEveryMs).unref();
+    return true;
+  }
+
+  get count(): number {
+    return this.#streams.size;
+  }
+
+  /** Ends every stream. Browsers reconnect once a server listens again. */
+  close(): void {
+    this.#isClosed = true;
+    for (const stream of this.#streams) stream.response.end();
+    this.#streams.clear();
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** Announces changes, and ends the streams of people who lost access. Runs on a timer. */
+  async look(): Promise<void> {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    try {
+      const written = this.#ports.changes.written();
+      const now = this.#ports.clock.now();
+      const isDue = now - this.#provedAt > proveEverySeconds;
+      if (written === this.#written && !isDue) return;
+      this.#written = written;
+      this.#provedAt = now;
+      const states = new Map<string, Promise<string>>();
+      for (const stream of this.#streams) await this.#tell(stream, states);
+    } catch (error) {
+      this.#ports.failed(error);
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+
+  async #tell(stream: Stream, states: Map<string, Promise<string>>): Promise<void> {
+    if (!(await stream.isAllowed())) return this.#end(stream, 'over');
+    const { organization, server } = stream;
+    const topic = `${organization}/${server ?? ''}`;
+    const asked = states.get(topic) ?? this.#ports.changes.stateOf(organization, server);
+    states.set(topic, asked);
+    const state = await asked;
+    // Without changes, a comment line detects connections that broke silently.
+    stream.response.write(state === stream.state ? ':\n\n' : 'event: written\ndata:\n\n');
+    stream.state = state;
+  }
+
+  /** Ends the oldest of these streams to allow one more. */
+  #evictOldest(streams: readonly Stream[], most: number): void {
+    const open = streams.filter((stream) => this.#streams.has(stream));
+    for (const stream of open.slice(0, Math.max(0, open.length - most + 1))) {
+      this.#end(stream, 'full');
+    }
+  }
+
+  #end(stream: Stream, why: 'over' | 'full'): void {
+    stream.response.end(`event: ${why}\ndata:\n\n`);
+    this.#forget(stream);
+  }
+
+  #forget(stream: Stream): void {
+    this.#streams.delete(stream);
+    if (this.#streams.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+const mostKept = 50;
+
+/**
+ * Caches query results until any process writes to the database. That is checked before each use, so that a page
+ * never shows outdated data. Permissions are checked before, at each request; `key` contains everything else that the
+ * result depends on, including the time.
+ */
+export function queryCache({ written }: Pick<ChangeStore, 'written'>) {
+  const kept = new Map<string, unknown>();
+  let asOf = '';
+
+  return async <Work extends object>(
+    key: readonly unknown[],
+    work: () => Promise<Work>,
+  ): Promise<Work> => {
+    const now = written();
+    if (now !== asOf || kept.size >= mostKept) {
+      kept.clear();
+      asOf = now;
+    }
+    const name = JSON.stringify(key);
+    // Values under the same name come from the same query.
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    if (kept.has(name)) return kept.get(name) as Work;
+    const done = await work();
+    if (asOf === now) kept.set(name, done);
+    return done;
+  };
+}
+
+/** Change tokens of the database. */
+export interface ChangeStore {
+  /** A token that changes when any process writes anything. Very cheap. */
+  written(): string;
+
+  /** A token that changes with the data listed on pages of the organization, or of one server. */
+  stateOf(organization: string, server: string | undefined): Promise<string>;
+}
+
+/** Changes of connected agents. */
+interface AgentChanges {
+  /**
+   * A number that changes when agents connect or disconnect, or when their number of active calls changes; for one
+   * organization, or for all.
+   */
+  revision(organization?: string): number;
+}
+
+/** Combines changes of the database with those of connected agents. */
+export function changesWithAgents(changes: ChangeStore, agents: AgentChanges): ChangeStore {
+  return {
+    written: () => `${changes.written()} ${agents.revision()}`,
+    async stateOf(organization, server) {
+      const state = await changes.stateOf(organization, server);
+      return server === undefined ? `${state} ${agents.revision(organization)}` : state;
+    },
+  };
+}

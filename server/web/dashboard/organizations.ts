@@ -1,0 +1,254 @@
+import type { FastifyInstance, FastifyReply } from 'fastify';
+
+import { perform } from '#admin/operation';
+import {
+  organizationCreate,
+  organizationRead,
+  settingsRead,
+  settingsUpdate,
+} from '#admin/organizations';
+import { listMemberships } from '#db/people';
+import {
+  checkboxes,
+  errorOf,
+  errorSummary,
+  type ExplainedChoice,
+  type FieldError,
+  formActions,
+  postForm,
+  textField,
+} from '#web/forms';
+import { html, type Html } from '#web/html';
+import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
+import { queryText, readPageForm, seeOther, sendPage } from '#web/page-request';
+import { type CurrentPerson, currentPersonOf, signedIn } from '#web/page-session';
+import { dataTable, type Table } from '#web/tables';
+import { type Entered, formFor, refusedForm } from './forms.ts';
+import { type DashboardGuard, type DashboardVisit, personActor } from './guard.ts';
+import { dashboardScripts, sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
+import { webhooksPath } from './webhooks.ts';
+
+const newForm = formFor(organizationCreate);
+
+/** `/dashboard`, which redirects to the person's organization, `/organizations`, and creating one. */
+export function organizationRoutes(app: FastifyInstance, { base, ports }: DashboardOptions): void {
+  const { db, clock } = ports;
+  const currentPerson = currentPersonOf(base, ports);
+
+  app.get('/dashboard', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    const [first] = await listMemberships(db, person.user.id);
+    return seeOther(reply, first ? dashboardPath(first.organization) : '/organizations');
+  });
+
+  app.get('/organizations', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    const memberships = await listMemberships(db, person.user.id);
+    const rows = memberships.map(({ organization, role }) => ({
+      id: organization,
+      cells: [
+        { kind: 'name', text: organization, href: dashboardPath(organization) },
+        { kind: 'text', text: role },
+      ] as const,
+    }));
+    const empty = {
+      text: 'You belong to no organization. Ask an owner of one to invite you, with the e-mail address of your account.',
+      action: { text: 'Your account', href: '/account' },
+    };
+    const columns = [{ text: 'Name' }, { text: 'Your role' }];
+    const table = { caption: 'Organizations', columns, rows, empty, now: clock.now() };
+    const mayCreate = memberships.some(({ role }) => role === 'owner');
+    return sendPage(reply, organizationsPage, { table, mayCreate }, { person });
+  });
+
+  const form = (
+    reply: FastifyReply,
+    person: CurrentPerson,
+    entered: Entered,
+    errors: readonly FieldError[],
+  ) => {
+    const status = errors.length > 0 ? 422 : 200;
+    const scripts = dashboardScripts();
+    return sendPage(reply, organizationFormPage, { entered, errors }, { person, status, scripts });
+  };
+
+  app.get('/new-organization', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    return form(reply, person, newForm.blank, []);
+  });
+
+  app.post('/new-organization', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    const sent = readPageForm(request, base, person);
+    const entered = newForm.read(sent);
+    try {
+      const { name } = await perform(
+        organizationCreate,
+        newForm.inputOf(entered),
+        personActor(person, request),
+        ports,
+      );
+      return seeOther(reply, dashboardPath(name));
+    } catch (refusal) {
+      return form(reply, person, entered, newForm.errorsOf(refusal, 'name'));
+    }
+  });
+}
+
+/** A person's organizations, and whether they may create another. */
+interface OrganizationsPageData {
+  readonly table: Table;
+  /** Only owners of an organization may create another one. */
+  readonly mayCreate: boolean;
+}
+
+/** The person's organizations, or a hint if there are none. */
+function organizationsPage(data: OrganizationsPageData, frame: Frame): Html {
+  const create = { text: 'Create organization', href: '/new-organization' };
+  const action = data.mayCreate ? create : undefined;
+  const content = html`${pageHeading({ heading: 'Organizations', action })}
+${dataTable(data.table)}`;
+  return layout({ title: 'Organizations', width: 'text' }, frame, content);
+}
+
+/** What was entered, and what is wrong with it. */
+interface OrganizationFormData {
+  readonly entered: Entered;
+  readonly errors: readonly FieldError[];
+}
+
+/** Creates an organization. */
+function organizationFormPage({ entered, errors }: OrganizationFormData, frame: Frame): Html {
+  const title = errors.length > 0 ? 'Not created yet' : 'Create organization';
+  const fields = html`${newForm.fields(entered, errors)}
+${formActions('Create organization', '/organizations')}`;
+  const content = html`<h1>Create organization</h1>
+<p class="lead">An organization holds servers, agents and people of its own. You become its owner.</p>
+${errorSummary(errors)}
+${postForm(frame, { action: '/new-organization', novalidate: true }, fields)}`;
+  return layout({ title, width: 'form' }, frame, content);
+}
+
+/** `/settings`: title and rules of an organization. */
+export function settingsRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  const toRead = { permission: 'organization.read', section: 'settings' } as const;
+  const toManage = { permission: 'organization.manage', section: 'settings' } as const;
+  const show = async (
+    reply: FastifyReply,
+    visit: DashboardVisit,
+    { notice, errors = [] }: { notice?: string | undefined; errors?: FieldError[] },
+  ) => {
+    const { organization, actor, may } = visit;
+    const { title } = await perform(organizationRead, { organization }, actor, ports);
+    const rules = await perform(settingsRead, { organization }, actor, ports);
+    const data = {
+      action: `${dashboardPath(organization)}/settings`,
+      called: title,
+      rules: [
+        {
+          value: 'secondFactorRequired',
+          text: 'Everybody needs a second factor',
+          help: 'People who sign in with a password alone cannot open pages here or allow applications. Applications that were allowed before keep their access.',
+          risk: '',
+          isChosen: rules.secondFactorRequired,
+        },
+        {
+          value: 'openClientsAllowed',
+          text: 'Members may use applications that registered themselves',
+          help: 'By a metadata document on the web, or by dynamic registration. When you turn this off, only clients that an administrator created have access: the others lose it immediately, with all their tokens. When you turn it on again, what members allowed is valid again, unless it was revoked or expired.',
+          risk: '',
+          isChosen: rules.openClientsAllowed,
+        },
+      ],
+      mayManage: may('organization.manage'),
+      webhooks: may('webhook.manage') ? webhooksPath(organization) : undefined,
+      notice,
+      errors,
+    };
+    const status = errors.length > 0 ? 422 : 200;
+    const crumbs = [{ text: 'Settings' }];
+    return sendDashboardPage(reply, visit, settingsPage, data, { crumbs, status });
+  };
+
+  guard.get('/settings', toRead, (visit, request, reply) =>
+    show(reply, visit, {
+      notice: queryText(request, 'done') === 'saved' ? 'Saved. It counts from now on.' : undefined,
+    }),
+  );
+
+  guard.post('/settings', toManage, async (visit, sent, _request, reply) => {
+    const { organization, actor } = visit;
+    const rule = (name: string) => sent.get(`rule.${name}`) !== undefined;
+    try {
+      const change = {
+        title: sent.get('title')?.trim() ?? '',
+        secondFactorRequired: rule('secondFactorRequired'),
+        openClientsAllowed: rule('openClientsAllowed'),
+      };
+      await perform(settingsUpdate, { organization, ...change }, actor, ports);
+    } catch (refusal) {
+      const title = { field: 'title', label: 'The title' };
+      return show(reply, visit, { errors: refusedForm(refusal, { title }, 'rule') });
+    }
+    const next = `${dashboardPath(organization)}/settings?done=saved`;
+    return seeOther(reply, next);
+  });
+}
+
+/** The settings of an organization, and errors in the entered ones. */
+interface SettingsPageData {
+  readonly action: string;
+  readonly called: string;
+  readonly rules: readonly ExplainedChoice[];
+  readonly mayManage: boolean;
+  /** The page of its webhooks, for people who may see it. */
+  readonly webhooks: string | undefined;
+  readonly notice: string | undefined;
+  readonly errors: readonly FieldError[];
+}
+
+/** The title of an organization and its rules. */
+function settingsPage(data: SettingsPageData, frame: Frame): Html {
+  const { action, called, rules, mayManage, webhooks, errors } = data;
+  const title = errors.length > 0 ? 'Not saved' : 'Settings';
+  const lead = mayManage ? '' : 'Only an owner changes these.';
+  const titleField = textField({
+    name: 'title',
+    label: 'Title',
+    value: called,
+    error: errorOf(errors, 'title'),
+    attributes: html`maxlength="200" autocomplete="off"`,
+    help: 'What people call the organization. Its name in addresses stays.',
+  });
+  const rulesField = checkboxes({
+    name: 'rule',
+    legend: 'Rules',
+    options: rules,
+    error: errorOf(errors, 'rule'),
+  });
+  const fields = html`${titleField} ${rulesField}
+${mayManage && html`<div class="actions"><button class="primary">Save</button></div>`}`;
+  const content = html`${pageHeading({ heading: 'Settings', lead })}
+${statusNotice(data.notice)}
+${errorSummary(errors)}
+${postForm(frame, { action, novalidate: true }, fields)}
+<p class="help">Groups of the OpenID provider are mapped on the page of each group.</p>
+${
+  webhooks &&
+  html`<section class="section" aria-labelledby="webhooks-heading">
+<h2 id="webhooks-heading">Webhooks</h2>
+<ul class="rows">
+<li>
+<div>What happens here is sent to a URL of yours: a SIEM, a chat, a script.</div>
+<a class="button" href="${webhooks}">Webhooks</a>
+</li>
+</ul>
+</section>`
+}`;
+  return layout({ title, width: 'text' }, frame, content);
+}

@@ -1,0 +1,245 @@
+import { type AuditEvent, listAuditEvents } from '#db/audit';
+import { type AdministrationPorts, perform } from '#admin/operation';
+import { notFound } from '#admin/refusal';
+import { keyList, type KeyView } from '#admin/keys';
+import { serverList } from '#admin/servers';
+import type { ServerView } from '#admin/servers';
+import type { EpochSeconds } from '#clock/clock';
+import { findOrganization } from '#db/organizations';
+import { findSubjectNames } from '#db/rollups';
+import { readServerUsage } from '#usage/read-usage';
+import type { UsageSum } from '#usage/usage-sum';
+import { displayName, html, type Html } from '#web/html';
+import { dashboardPath, layout, pageHeading, type Frame, type Link } from '#web/layout';
+import { callPlots, callWords, msWords, shareWords } from '#web/plots';
+import { dataTable, type Table } from '#web/tables';
+import type { DashboardGuard, DashboardVisit } from './guard.ts';
+import { queryCache } from './live.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
+import { serverPath } from './servers.ts';
+import { namedUsage, usagePath } from './usage.ts';
+
+const needs = { permission: 'organization.read', section: 'overview' } as const;
+const day = { range: '24h', kind: 'server', subject: undefined } as const;
+const minute = 60;
+
+/** `/dashboard/{organization}`: its endpoints with the last 24 hours, old keys and refusals. */
+export function overviewRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
+  const { clock } = ports;
+  const cached = queryCache(ports.changes);
+
+  guard.get('', needs, async (visit, _request, reply) => {
+    const { organization, role, may } = visit;
+    const now = clock.now();
+    const key = [organization, role, now - (now % minute)];
+    const facts = await cached(key, () => overviewFacts(visit, ports));
+    const { servers, total, calls, plots, usage, oldKeys, hasMoreOldKeys, refusals } = facts;
+    const home = dashboardPath(organization);
+    const create = { text: 'Create server', href: `${home}/new-server` };
+    const action = may('server.manage') ? create : undefined;
+    const data = {
+      heading: organization,
+      lead: `${total} ${total === 1 ? 'server' : 'servers'}, ${callWords(calls)} ${calls === 1 ? 'call' : 'calls'} in the last day.`,
+      action,
+      plots,
+      usage: usagePath(organization, day),
+      endpoints: endpointTable(servers, usage, { base, now, action }),
+      servers:
+        total > servers.length
+          ? { text: `All ${total} servers`, href: `${home}/servers` }
+          : undefined,
+      keys: oldKeyTable(organization, oldKeys, now),
+      moreKeys: hasMoreOldKeys ? 'These are the oldest; there are more.' : undefined,
+      refusals: refusals && refusalTable(refusals, now),
+    };
+    return sendDashboardPage(reply, visit, overviewPage, data, { crumbs: [] });
+  });
+}
+
+/** An event as the overview names it. */
+type RefusedEvent = Pick<AuditEvent, 'at' | 'actor' | 'action' | 'target'>;
+
+const mostServers = 10;
+const mostKeys = 5;
+const mostRefusals = 5;
+const oldKeyDays = 90;
+
+/** The contents of the overview for this role: endpoints with the last 24 hours, old keys, refusals. */
+async function overviewFacts(
+  { organization, actor, may }: DashboardVisit,
+  ports: AdministrationPorts,
+) {
+  const found = await findOrganization(ports.db, organization);
+  if (!found) throw notFound('organization');
+  const wanted = { organization, sort: 'name', limit: mostServers };
+  const { items: servers, total } = await perform(serverList, wanted, actor, ports);
+  const of = { organizationId: found.id, range: '24h' } as const;
+  const ids = servers.map(({ id }) => id);
+  const reading = await readServerUsage(of, ids, ports.clock.now(), ports);
+  const whole = namedUsage({ ...reading, subjects: [], lines: [] }, organization, () => '');
+  const { calls } = reading.total;
+  // One more than is shown, to find out whether there are more.
+  const oldest = { status: 'active', sort: 'created_at', order: 'asc', limit: mostKeys + 1 };
+  const { items } = await perform(keyList, { organization, ...oldest }, actor, ports);
+  const oldKeys = items.filter(({ ageDays }) => ageDays >= oldKeyDays);
+  return {
+    servers,
+    total,
+    calls,
+    plots: calls === 0 ? [] : callPlots(whole),
+    usage: reading.servers,
+    oldKeys: oldKeys.slice(0, mostKeys),
+    hasMoreOldKeys: oldKeys.length > mostKeys,
+    refusals: may('audit.read') ? await readRefusals(organization, ports) : undefined,
+  };
+}
+
+/** With people's e-mail addresses instead of ids. */
+async function readRefusals(
+  organization: string,
+  { db }: AdministrationPorts,
+): Promise<RefusedEvent[]> {
+  const wanted = { organization, outcome: 'refused', limit: mostRefusals } as const;
+  const events = await listAuditEvents(db, wanted);
+  const ids = events.map(({ actor }) => /^user:(.+)$/.exec(actor)?.[1] ?? '').filter(Boolean);
+  const people = await findSubjectNames(db, 'person', ids);
+  return events.map(({ at, actor, action, target }) => {
+    const who = people.get(actor.slice('user:'.length)) ?? actor;
+    return { at, action, target, actor: who };
+  });
+}
+
+/** Servers with their calls of the last 24 hours. */
+function endpointTable(
+  servers: readonly ServerView[],
+  usage: ReadonlyMap<string, UsageSum>,
+  {
+    base,
+    now,
+    action,
+  }: {
+    base: string;
+    now: EpochSeconds;
+    action: { text: string; href: string } | undefined;
+  },
+): Table {
+  const columns = ['Server', 'Endpoint', 'Calls', 'Errors', 'p90'].map((text) => ({ text }));
+  const rows = servers.map((server) => {
+    const { id, organization, name, endpoint, disabledAt } = server;
+    const total = usage.get(id);
+    const badges = disabledAt === null ? [] : [{ text: 'disabled', tone: 'care' } as const];
+    const href = serverPath(organization, name);
+    const calls = total?.calls ?? 0;
+    const values = [callWords(calls), shareWords(total?.errors ?? 0, calls), msWords(total?.p90)];
+    return {
+      id,
+      isOver: disabledAt !== null,
+      cells: [
+        { kind: 'name', text: name, href, badges } as const,
+        { kind: 'id', text: base + endpoint } as const,
+        ...values.map((text) => ({ kind: 'text', text }) as const),
+      ],
+    };
+  });
+  const text = 'No servers yet. A server is one MCP endpoint that assistants call.';
+  return { caption: 'Endpoints and their last day', columns, rows, empty: { text, action }, now };
+}
+
+/** Active keys older than the ninety days after which rotation is due. */
+function oldKeyTable(organization: string, keys: readonly KeyView[], now: EpochSeconds): Table {
+  return {
+    caption: 'API keys older than 90 days',
+    columns: ['Key', 'Server', 'Age', 'Last used'].map((text) => ({ text })),
+    rows: keys.map(({ id, name, server, ageDays, lastUsedAt }) => {
+      const href = server === null ? undefined : `${serverPath(organization, server)}/keys`;
+      return {
+        id,
+        cells: [
+          { kind: 'name', text: displayName(name), ...(href !== undefined && { href }) } as const,
+          { kind: 'text', text: server ?? '' } as const,
+          { kind: 'text', text: `${ageDays} days` } as const,
+          { kind: 'time', at: lastUsedAt ?? undefined, otherwise: 'never' } as const,
+        ],
+      };
+    }),
+    empty: { text: 'None. Keys appear here 90 days after they were made.' },
+    now,
+  };
+}
+
+/** Recent refusals, newest first. */
+function refusalTable(events: readonly RefusedEvent[], now: EpochSeconds): Table {
+  return {
+    caption: 'What was refused lately',
+    columns: ['What', 'On', 'Who', 'When'].map((text) => ({ text })),
+    rows: events.map(({ at, actor, action, target }, place) => ({
+      id: `refusal-${place}`,
+      cells: [
+        { kind: 'name', text: displayName(action) },
+        { kind: 'text', text: displayName(target ?? '–') },
+        { kind: 'text', text: displayName(actor) },
+        { kind: 'time', at, otherwise: '' },
+      ],
+    })),
+    empty: { text: 'Nothing was refused.' },
+    now,
+  };
+}
+
+interface OverviewPageData {
+  readonly heading: string;
+  readonly lead: string;
+  readonly action: Link | undefined;
+  /** Plots of calls and errors in the last 24 hours; empty without calls. */
+  readonly plots: readonly Html[];
+  readonly usage: string;
+  readonly endpoints: Table;
+  /** A link to all servers, if some are missing here. */
+  readonly servers: Link | undefined;
+  readonly keys: Table;
+  /** How many more there are. */
+  readonly moreKeys: string | undefined;
+  /** For people who may read the audit log. */
+  readonly refusals: Table | undefined;
+}
+
+/** The start page of an organization: its endpoints, the last 24 hours, and what needs attention. */
+function overviewPage(data: OverviewPageData, frame: Frame): Html {
+  const { heading, lead, action, plots, usage, endpoints, servers, keys, moreKeys } = data;
+  const content = html`${pageHeading({ heading, lead, action })}
+<section class="group" aria-labelledby="calls-heading">
+<h2 id="calls-heading">The last day</h2>
+${
+  plots.length === 0
+    ? html`<p class="lead">No calls. They appear here within seconds of being made.</p>`
+    : html`<div class="plots beside">${plots}</div>
+<p><a href="${usage}">Usage in numbers</a> <span class="soft">Times are UTC.</span></p>`
+}
+</section>
+<section class="section" aria-labelledby="endpoints-heading">
+<h2 id="endpoints-heading">Endpoints</h2>
+${dataTable(endpoints)}
+${servers && html`<p><a href="${servers.href}">${servers.text}</a></p>`}
+</section>
+<section class="section" aria-labelledby="keys-heading">
+<h2 id="keys-heading">API keys to rotate</h2>
+${tableOrLead(keys)}
+${moreKeys && html`<p class="help">${moreKeys}</p>`}
+</section>
+${
+  data.refusals &&
+  html`<section class="section" aria-labelledby="refusals-heading">
+<h2 id="refusals-heading">Refused lately</h2>
+${tableOrLead(data.refusals)}
+</section>`
+}`;
+  return layout({ title: heading, width: 'table' }, frame, content);
+}
+
+/** Renders an empty table as one muted sentence, because nothing is wrong. */
+function tableOrLead(listed: Table): Html {
+  return listed.rows.length === 0
+    ? html`<p class="lead">${listed.empty.text}</p>`
+    : dataTable(listed);
+}

@@ -1,0 +1,288 @@
+import { perform } from '#admin/operation';
+import { AdministrationRefusal } from '#admin/refusal';
+import { accessOf, ownConnectionEnd, ownConnectionRead } from '#admin/upstream-connections';
+import type { EpochSeconds } from '#clock/clock';
+import { insertAuditEvent } from '#db/audit';
+import { mayUseServer } from '#db/groups';
+import { findOrganization } from '#db/organizations';
+import type { UpstreamAccess } from '#db/upstream-access';
+import { findUpstreamConnection, replaceUpstreamConnection } from '#db/upstream-connections';
+import { randomBase62 } from '#oauth/secrets';
+import { tokensPurpose, UpstreamAccessError } from '#upstreams/credentials/access';
+import {
+  accountPath,
+  beginConnecting,
+  finishConnecting,
+} from '#upstreams/credentials/authorization-client';
+import { tokensText } from '#upstreams/credentials/tokens';
+import { postForm } from '#web/forms';
+import { html, type Html } from '#web/html';
+import {
+  type Badge,
+  type Frame,
+  layout,
+  pageHeading,
+  statusNotice,
+  tabNavigation,
+  type Tabs,
+} from '#web/layout';
+import { redirectPage } from '#web/messages';
+import { queryText, seeOther, sendPage } from '#web/page-request';
+import { type Fact, factList } from '#web/tables';
+import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
+import { questionRoutes } from './questions.ts';
+import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
+
+const needs = { permission: 'server.read', section: 'servers' } as const;
+const notices: Readonly<Record<string, string>> = {
+  connected: 'Your account is connected. Go back to your assistant and try again.',
+  disconnected: 'Your account is disconnected.',
+};
+const problems: Readonly<Record<string, string>> = {
+  denied: 'You did not consent there, so nothing was connected.',
+  refused:
+    'The answer could not be used: it was late, was not meant for this browser, or was turned down. Try again.',
+  unreachable: 'The authorization server cannot be reached now. Try again in a while.',
+  unusable: 'The authorization server cannot be used as it is set up. Tell an administrator.',
+};
+
+/** `/servers/{server}/account`: a person's own account at the upstream, connected by their consent there. */
+export function ownConnectionRoutes(
+  guard: DashboardGuard,
+  { base, ports }: DashboardOptions,
+): void {
+  const { authorizationClientOf, db, clock, sealing, cleanUpCredentials } = ports;
+
+  /** The upstream access that people connect to. @throws {AdministrationRefusal} `not_found`, `forbidden` */
+  const accessFor = async (visit: DashboardVisit, request: DashboardRequest) => {
+    const { name } = await serverOf(visit, request, ports);
+    const { organization, person } = visit;
+    if (!(await mayUseServer(ports.db, person.user.id, `${organization}/${name}`))) {
+      const words = `${name} is for people of certain groups: ask an administrator to add you to one`;
+      throw new AdministrationRefusal('forbidden', words);
+    }
+    const access = await accessOf(organization, name, ports);
+    return access?.kind === 'authorization_code' ? access : undefined;
+  };
+  const here = ({ organization }: DashboardVisit, { params }: DashboardRequest) =>
+    accountPath({ organization, name: params['server'] ?? '' });
+  const connectingOf = (access: UpstreamAccess, { person }: DashboardVisit) => ({
+    access,
+    userId: person.user.id,
+    sessionToken: person.sessionToken,
+  });
+  const note = (
+    { organization, actor, person }: DashboardVisit,
+    { params }: DashboardRequest,
+    outcome: 'done' | 'refused',
+  ) => {
+    const happened = {
+      actor: `user:${person.user.id}`,
+      organization,
+      action: 'connection.create',
+      target: `server:${organization}/${params['server'] ?? ''}`,
+      address: actor.address,
+      requestId: actor.requestId,
+    };
+    // Another site can make a browser repeat this endlessly, so refusals are counted.
+    if (outcome === 'refused') return ports.refusals.note(happened);
+    return insertAuditEvent(ports.db, { ...happened, at: clock.now(), outcome });
+  };
+
+  guard.get('/servers/:server/account', needs, async (visit, request, reply) => {
+    const { organization, actor, person } = visit;
+    const { name, title } = await serverOf(visit, request, ports);
+    const own = await perform(ownConnectionRead, { organization, server: name }, actor, ports);
+    const home = serverPath(organization, name);
+    const host = own.issuer === null ? '' : new URL(own.issuer).host;
+    const data = {
+      heading: title || name,
+      tabs: serverTabs(visit, name, 'connect'),
+      notice: notices[queryText(request, 'done') ?? ''],
+      problem: problems[queryText(request, 'problem') ?? ''],
+      isNeeded: own.isNeeded,
+      state: own.state,
+      host,
+      email: person.user.email,
+      facts: [
+        { label: 'Consent is given at', text: host },
+        { label: 'What is asked for', text: own.scopes.join(', ') || 'chosen there' },
+        { label: 'For you here', text: person.user.email },
+        ...(own.createdAt === null
+          ? []
+          : [
+              {
+                label: 'Connected',
+                cell: { kind: 'time', at: own.createdAt, otherwise: '' } as const,
+              },
+            ]),
+      ],
+      action: `${home}/account`,
+      disconnect: `${home}/account/disconnect`,
+      now: clock.now(),
+    };
+    const crumbs = serverCrumbs(organization, name, { text: 'Your account' });
+    return sendDashboardPage(reply, visit, ownConnectionPage, data, { crumbs });
+  });
+
+  guard.post('/servers/:server/account', needs, async (visit, _form, request, reply) => {
+    const access = await accessFor(visit, request);
+    const page = here(visit, request);
+    if (!access) return reply.redirect(page, 303);
+    const { organization, person, actor } = visit;
+    if (await findUpstreamConnection(db, access.id, person.user.id)) {
+      // Some authorization servers revoke all grants of a person with one token, so revoke before the new consent.
+      const at = { organization, server: request.params['server'] ?? '' };
+      await perform(ownConnectionEnd, at, actor, ports);
+      await cleanUpCredentials();
+    }
+    const redirectUri = `${base}${page}/callback`;
+    const client = authorizationClientOf(access);
+    const { href } = await beginConnecting(connectingOf(access, visit), redirectUri, {
+      client,
+      sealing,
+      clock,
+    });
+    const { host } = new URL(access.metadata.issuer);
+    return sendPage(reply, redirectPage, { heading: `To ${host}`, path: href });
+  });
+
+  guard.get('/servers/:server/account/callback', needs, async (visit, request, reply) => {
+    const access = await accessFor(visit, request);
+    const page = here(visit, request);
+    const back = (query: string) => seeOther(reply, `${page}${query}`);
+    if (!access) return back('');
+    const { person, organization } = visit;
+    const client = authorizationClientOf(access);
+    try {
+      const callback = new URL(request.url, base);
+      const connecting = connectingOf(access, visit);
+      const tokens = await finishConnecting(connecting, callback, { client, db, sealing, clock });
+      const place = await findOrganization(ports.db, organization);
+      const of = { serverId: access.serverId, accessId: access.id, userId: person.user.id };
+      const kept = await replaceUpstreamConnection(db, {
+        ...of,
+        id: `upc_${randomBase62(16)}`,
+        organizationId: place?.id ?? '',
+        sealedTokens: sealing.seal(tokensPurpose(of), tokensText(tokens)),
+        createdAt: clock.now(),
+      });
+      if (!kept) {
+        await client.revoke(tokens).catch(() => undefined);
+        throw new UpstreamAccessError('refused', 'the access or the membership ended meanwhile');
+      }
+      await note(visit, request, 'done');
+      return back('?done=connected');
+    } catch (error) {
+      if (!(error instanceof UpstreamAccessError)) throw error;
+      request.log.info({ reason: error.message, code: error.code }, 'account not connected');
+      await note(visit, request, 'refused');
+      const problem = Object.hasOwn(problems, error.code) ? error.code : 'refused';
+      return back(`?problem=${problem}`);
+    }
+  });
+
+  questionRoutes(guard, '/servers/:server/account/disconnect', needs, {
+    async ask(visit, request) {
+      const { name } = await serverOf(visit, request, ports);
+      const home = serverPath(visit.organization, name);
+      return {
+        heading: `Disconnect your account from ${name}?`,
+        consequences: [
+          'Your calls to this server get nothing until you connect an account again.',
+          'The authorization server is told that the tokens are not used any more.',
+        ],
+        verb: 'Disconnect your account',
+        cancel: `${home}/account`,
+        crumbs: serverCrumbs(visit.organization, name, { text: 'Disconnect' }),
+      };
+    },
+    async act({ organization, actor }, { params }) {
+      const { server = '' } = params;
+      await perform(ownConnectionEnd, { organization, server }, actor, ports);
+      return `${accountPath({ organization, name: server })}?done=disconnected`;
+    },
+  });
+}
+
+/** The state of the person's upstream account; `action` connects it, `disconnect` leads to the confirmation page. */
+interface OwnConnectionData {
+  readonly heading: string;
+  readonly tabs: Tabs;
+  readonly notice: string | undefined;
+  /** What went wrong at the authorization server. */
+  readonly problem: string | undefined;
+  readonly isNeeded: boolean;
+  readonly state: 'none' | 'connected' | 'ended';
+  /** The host that the person is sent to. */
+  readonly host: string;
+  readonly email: string;
+  readonly facts: readonly Fact[];
+  readonly action: string;
+  readonly disconnect: string;
+  readonly now: EpochSeconds;
+}
+
+const words = {
+  none: {
+    badges: [],
+    heading: 'Connect your account',
+    verb: 'Connect your account',
+  },
+  connected: {
+    badges: [{ text: 'Connected', tone: 'good' }],
+    heading: 'Your account is connected',
+    verb: 'Connect another account',
+  },
+  ended: {
+    badges: [{ text: 'Connect again', tone: 'care' }],
+    heading: 'Your account has to be connected again',
+    verb: 'Connect again',
+  },
+} as const satisfies Record<
+  OwnConnectionData['state'],
+  { badges: readonly Badge[]; heading: string; verb: string }
+>;
+
+/** A person's own account at the MCP server behind an endpoint. */
+function ownConnectionPage(data: OwnConnectionData, frame: Frame): Html {
+  const { heading, tabs, problem, isNeeded, state } = data;
+  const lead = 'Your own account at the MCP server behind this endpoint.';
+  const content = html`${pageHeading({ heading, lead, badges: words[state].badges })}
+${tabNavigation(tabs)}
+${statusNotice(data.notice)}
+${
+  problem &&
+  html`<div class="summary" role="alert">
+<p><strong>Not connected.</strong></p>
+<p>${problem}</p>
+</div>`
+}
+${isNeeded ? connectionSection(data, frame) : html`<div class="empty"><p>This server needs no account of yours. Call it, or try it.</p></div>`}`;
+  return layout({ title: `Your account at ${heading}`, width: 'text' }, frame, content);
+}
+
+function connectionSection(data: OwnConnectionData, frame: Frame): Html {
+  const { state, host, facts, action, disconnect, now } = data;
+  const { heading, verb } = words[state];
+  const connect = html`<button class="${state !== 'connected' && 'primary'}">${verb}</button>`;
+  const connected = html`<li>Calls that you make to this server, or let applications make for you, use it. Calls of other people do not.</li>
+<li>Connecting another account disconnects this one first.</li>`;
+  const before = html`${state === 'ended' && html`<li>${host} takes the former consent no longer.</li>`}
+<li>You sign in at ${host} and consent there. This server never sees your password.</li>
+<li>Calls that you make to this server, or let applications make for you, then use that account. Calls of other people do not.</li>
+<li>The tokens are kept encrypted, and no application ever gets them. You can disconnect here at any time.</li>`;
+  return html`<section class="group" aria-labelledby="own-heading">
+<h2 id="own-heading">${heading}</h2>
+<ul class="consequences">
+${state === 'connected' ? connected : before}
+</ul>
+${factList(facts, now)}
+<div class="actions">
+${postForm(frame, { action }, connect)}
+${state !== 'none' && html`<a class="button danger" href="${disconnect}" data-question>Disconnect</a>`}
+</div>
+</section>`;
+}

@@ -1,0 +1,79 @@
+import type { FastifyReply } from 'fastify';
+import type { Role } from '#accounts/people';
+import { mayDo } from '#admin/operation';
+import { pageAssets } from '#web/assets';
+import type { Crumb, DashboardSection, Page } from '#web/layout';
+import type { SurroundingsOf } from '#web/page-errors';
+import { sendPage } from '#web/page-request';
+import { currentPersonOf, type CurrentPersonPorts } from '#web/page-session';
+import { type DashboardVisit, membershipOf, type MembershipPorts } from './guard.ts';
+
+/** What differs between pages of the dashboard. */
+export interface DashboardPageOptions {
+  /** The breadcrumb after the organization; the last entry is the page itself. */
+  readonly crumbs: readonly Crumb[];
+  /** Default 200. */
+  readonly status?: number;
+  /** The stream that announces changes to the live parts of the page; see `live.ts`. */
+  readonly live?: string | undefined;
+}
+
+/** Sends a page in the dashboard's layout. */
+export function sendDashboardPage<Data extends object>(
+  reply: FastifyReply,
+  { person, organization, role, others, section }: DashboardVisit,
+  page: Page<Data>,
+  data: Data,
+  { crumbs, status = 200, live }: DashboardPageOptions,
+): FastifyReply {
+  return sendPage(reply, page, data, {
+    person,
+    status,
+    scripts: dashboardScripts(),
+    dashboard: { organization, others, section, closed: closedSections(role), crumbs, live },
+  });
+}
+
+/** Paths of the ES modules behind every page of the dashboard. */
+export function dashboardScripts(): readonly string[] {
+  const { htmx, copy, dashboard } = pageAssets();
+  return [htmx.path, copy.path, dashboard.path];
+}
+
+/** Navigation entries for which the role has no permissions. */
+function closedSections(role: Role): readonly DashboardSection[] {
+  return mayDo(role, 'audit.read') ? [] : ['audit'];
+}
+
+/**
+ * The surroundings of a dashboard error page: for members of the organization in the path, its navigation; for others
+ * nothing, so that the response does not reveal whether the organization exists. `sectionOf` returns the navigation
+ * entry of a route.
+ */
+export function errorSurroundings(
+  base: string,
+  sectionOf: (route: string) => DashboardSection | undefined,
+  ports: CurrentPersonPorts & MembershipPorts,
+): SurroundingsOf {
+  const currentPerson = currentPersonOf(base, ports);
+  return async (request) => {
+    const organization = organizationIn(request.url);
+    const person = await currentPerson(request);
+    if (!person || organization === undefined) return undefined;
+    const membership = await membershipOf(person, organization, ports);
+    if (!membership?.isProved) return undefined;
+    const { role, others } = membership;
+    const section = sectionOf(request.routeOptions.url ?? '');
+    const closed = closedSections(role);
+    return {
+      person,
+      scripts: dashboardScripts(),
+      dashboard: { organization, others, section, closed, crumbs: [], live: undefined },
+    };
+  };
+}
+
+/** `acme` of `/dashboard/acme/servers`. */
+function organizationIn(url: string): string | undefined {
+  return /^\/dashboard\/([^/?]+)/.exec(url)?.[1];
+}

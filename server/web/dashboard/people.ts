@@ -1,0 +1,425 @@
+import { type Role, roles } from '#accounts/people';
+import { groupList } from '#admin/groups';
+import { invitationList, invitationRevoke } from '#admin/invitations';
+import { type Operation, perform } from '#admin/operation';
+import {
+  ownershipTransfer,
+  personList,
+  personRead,
+  personRemove,
+  personSetRole,
+  secondFactorReset,
+  sessionsEnd,
+} from '#admin/people';
+import { notFound } from '#admin/refusal';
+import type { EpochSeconds } from '#clock/clock';
+import { type ExplainedChoice, postForm, radioButtons } from '#web/forms';
+import { html, type Html } from '#web/html';
+import {
+  dashboardPath,
+  type Frame,
+  layout,
+  type Link,
+  pageHeading,
+  statusNotice,
+  tabNavigation,
+  type Tabs,
+} from '#web/layout';
+import { queryText, seeOther } from '#web/page-request';
+import { dataTable, relativeTime, type Table } from '#web/tables';
+import type { DashboardGuard, DashboardVisit } from './guard.ts';
+import { queryCache } from './live.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
+import { questionRoutes } from './questions.ts';
+
+/** The people of an organization. */
+export function peopleRoutes(guard: DashboardGuard, options: DashboardOptions): void {
+  listRoutes(guard, options);
+  pageRoutes(guard, options);
+}
+
+const toRead = { permission: 'people.read', section: 'people' } as const;
+const toManage = { permission: 'people.manage', section: 'people' } as const;
+const notices: Readonly<Record<string, string>> = {
+  removed: 'The person is removed, and what they allowed here has ended.',
+  role: 'The role is changed. It counts from the next request on.',
+  revoked: 'The invitation is taken back. Its link opens nothing any more.',
+};
+
+/** `/people`: the members of an organization and its pending invitations. */
+function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  const cached = queryCache(ports.changes);
+
+  guard.get('/people', toRead, async (visit, request, reply) => {
+    const { organization, actor, may } = visit;
+    const path = `${dashboardPath(organization)}/people`;
+    const text = queryText(request, 'filter') ?? '';
+    const after = queryText(request, 'after');
+    const input = { organization, ...(text && { text }), ...(after && { after }) };
+    const { items, next } = await cached([visit.role, input], () =>
+      perform(personList, input, actor, ports),
+    );
+    const query = new URLSearchParams({ ...(text && { filter: text }), after: next ?? '' });
+    const people: Table = {
+      caption: 'People',
+      columns: ['Address', 'Role', 'Groups', 'Second factor', 'Last here'].map((one) => ({
+        text: one,
+      })),
+      rows: items.map((person) => ({
+        id: person.id,
+        cells: [
+          { kind: 'name', text: person.email, href: `${path}/${person.id}` },
+          { kind: 'text', text: person.role },
+          { kind: 'text', text: person.groups.map(({ name }) => name).join(', ') },
+          { kind: 'text', text: person.secondFactor ? 'yes' : 'none' },
+          { kind: 'time', at: person.seenAt ?? undefined, otherwise: 'never' },
+        ],
+      })),
+      empty: { text: 'No member has an address like that.' },
+      now: ports.clock.now(),
+    };
+    const mayInvite = may('people.manage');
+    const data = {
+      lead: 'Who belongs to this organization, and as what. A role counts from the next request on.',
+      action: mayInvite ? { text: 'Invite a person', href: `${path}/invite` } : undefined,
+      tabs: peopleTabs(visit, 'people'),
+      notice: notices[queryText(request, 'done') ?? ''],
+      filter: { path, text },
+      people,
+      next: next === null ? undefined : `${path}?${query.toString()}`,
+      invitations: mayInvite ? await invitationsOf(visit) : undefined,
+    };
+    return sendDashboardPage(reply, visit, peoplePage, data, { crumbs: [{ text: 'People' }] });
+  });
+
+  const invitationsOf = async ({ organization, actor }: DashboardVisit): Promise<Table> => {
+    const { items } = await perform(invitationList, { organization }, actor, ports);
+    const isGrouped = items.some(({ groupIds }) => groupIds.length > 0);
+    const groups = isGrouped ? await perform(groupList, { organization }, actor, ports) : undefined;
+    const nameOf = new Map(groups?.items.map(({ id, name }) => [id, name]));
+    const path = `${dashboardPath(organization)}/people/invitations`;
+    return {
+      caption: 'Pending invitations',
+      columns: ['For', 'Role', 'Groups', 'Made', 'Ends', 'Actions'].map((text) => ({ text })),
+      rows: items.map(({ id, note, role, groupIds, createdAt, expiresAt }) => ({
+        id,
+        cells: [
+          { kind: 'name', text: note || 'Anyone with the link' },
+          { kind: 'text', text: role },
+          { kind: 'text', text: groupIds.map((group) => nameOf.get(group) ?? '').join(', ') },
+          { kind: 'time', at: createdAt, otherwise: '' },
+          { kind: 'text', text: new Date(expiresAt * 1000).toISOString().slice(0, 10) },
+          {
+            kind: 'actions',
+            actions: [
+              {
+                text: 'Take back',
+                href: `${path}/${id}/revoke`,
+                of: `the invitation for ${note || 'anyone with the link'}`,
+                danger: true,
+              },
+            ],
+          },
+        ],
+      })),
+      empty: { text: 'None. People you invite are listed here until they join.' },
+      now: ports.clock.now(),
+    };
+  };
+
+  questionRoutes(guard, '/people/invitations/:invitationId/revoke', toManage, {
+    async ask({ organization, actor }, { params: { invitationId = '' } }) {
+      const { items } = await perform(invitationList, { organization }, actor, ports);
+      const invitation = items.find(({ id }) => id === invitationId);
+      if (!invitation) throw notFound('invitation');
+      return {
+        heading: `Take back the invitation for ${invitation.note || 'anyone with the link'}?`,
+        consequences: ['Its link stops working. People who joined with another link stay.'],
+        verb: 'Take it back',
+        cancel: `${dashboardPath(organization)}/people`,
+        crumbs: [{ text: 'People', href: `${dashboardPath(organization)}/people` }],
+      };
+    },
+    async act({ organization, actor }, { params: { invitationId = '' } }) {
+      await perform(invitationRevoke, { organization, invitationId }, actor, ports);
+      return `${dashboardPath(organization)}/people?done=revoked`;
+    },
+  });
+}
+
+/** The requested people, and the pending invitations. */
+interface PeoplePageData {
+  readonly lead: string;
+  readonly action: Link | undefined;
+  readonly tabs: Tabs;
+  readonly notice: string | undefined;
+  readonly filter: { readonly path: string; readonly text: string };
+  readonly people: Table;
+  /** The next page of the list. */
+  readonly next: string | undefined;
+  /** The pending invitations; `undefined` for people who may not see them. */
+  readonly invitations: Table | undefined;
+}
+
+/** The people of an organization, and its pending invitations. */
+function peoplePage(data: PeoplePageData, frame: Frame): Html {
+  const { lead, action, tabs, filter, people, next, invitations } = data;
+  const content = html`${pageHeading({ heading: 'People', lead, action })}
+${tabNavigation(tabs)}
+${statusNotice(data.notice)}
+<form class="filter" method="get" action="${filter.path}" role="search">
+<label class="unseen" for="filter">Address contains</label>
+<input id="filter" name="filter" type="search" value="${filter.text}" placeholder="Address contains" dir="auto" autocomplete="off">
+<button>Show</button>
+</form>
+${dataTable(people)}
+${next && html`<nav class="pager" aria-label="Pages"><a class="button" rel="next" href="${next}">Next</a></nav>`}
+${
+  invitations &&
+  html`<section class="section" aria-labelledby="invitations-heading">
+<h2 id="invitations-heading">Invitations that are out</h2>
+${dataTable(invitations)}
+</section>`
+}`;
+  return layout({ title: 'People', width: 'table' }, frame, content);
+}
+
+interface PersonQuestion {
+  readonly path: string;
+  readonly text: string;
+  readonly help: string;
+  readonly heading: (email: string) => string;
+  readonly consequences: readonly string[];
+  readonly operation: Operation;
+  readonly needs: 'people.manage' | 'owners.manage';
+  /** The notice shown afterwards. */
+  readonly done: string;
+}
+
+const personQuestions: readonly PersonQuestion[] = [
+  {
+    path: 'sign-out',
+    text: 'Sign out everywhere',
+    help: 'End every browser session of theirs.',
+    heading: (email) => `Sign ${email} out everywhere?`,
+    consequences: ['Every browser has to sign in again. Applications keep what they were allowed.'],
+    operation: sessionsEnd,
+    needs: 'people.manage',
+    done: 'Every session is ended.',
+  },
+  {
+    path: 'reset-second-factor',
+    text: 'Reset the second factor',
+    help: 'Take their authenticator app, passkeys and linked accounts away, when the phone is lost.',
+    heading: (email) => `Reset the second factor of ${email}?`,
+    consequences: [
+      'Their app, recovery codes and passkeys count no more, and every session ends.',
+      'Who has a password signs in by no linked account until they link it again.',
+      'Until they set one up again, the password alone signs them in.',
+    ],
+    operation: secondFactorReset,
+    needs: 'people.manage',
+    done: 'Every second factor is taken away.',
+  },
+  {
+    path: 'make-owner',
+    text: 'Hand ownership on',
+    help: 'Make them an owner, and yourself an admin.',
+    heading: (email) => `Make ${email} an owner in your place?`,
+    consequences: ['You become an admin, and only an owner can make you one again.'],
+    operation: ownershipTransfer,
+    needs: 'owners.manage',
+    done: 'Ownership is handed on.',
+  },
+  {
+    path: 'remove',
+    text: 'Remove',
+    help: 'Take them out of this organization.',
+    heading: (email) => `Remove ${email}?`,
+    consequences: [
+      'What they allowed applications here ends at once, and so do their places in groups.',
+      'Their account stays, with whatever other organizations it belongs to.',
+    ],
+    operation: personRemove,
+    needs: 'people.manage',
+    done: 'removed',
+  },
+];
+
+/** `/people/{id}`: one member, their role, and other actions. */
+function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  const homeOf = (organization: string, userId: string) =>
+    `${dashboardPath(organization)}/people/${userId}`;
+  const crumbsOf = (organization: string, email: string) => [
+    { text: 'People', href: `${dashboardPath(organization)}/people` },
+    { text: email },
+  ];
+
+  guard.get('/people/:userId', toRead, async (visit, request, reply) => {
+    const { organization, actor, may } = visit;
+    const { userId = '' } = request.params;
+    const person = await perform(personRead, { organization, userId }, actor, ports);
+    const mayChange = may('people.manage') && (person.role !== 'owner' || may('owners.manage'));
+    const done = queryText(request, 'done');
+    const notice =
+      done === 'role'
+        ? 'The role is changed. It counts from the next request on.'
+        : personQuestions.find(({ path }) => path === done)?.done;
+    const data = {
+      ...person,
+      groups: person.groups.map(({ name }) => name),
+      now: ports.clock.now(),
+      notice,
+      roles: mayChange ? roleOptions(person.role, may('owners.manage')) : undefined,
+      home: homeOf(organization, userId),
+      questions: personQuestions.filter(({ needs }) => may(needs)),
+    };
+    const crumbs = crumbsOf(organization, person.email);
+    return sendDashboardPage(reply, visit, personPage, data, { crumbs });
+  });
+
+  guard.post(
+    '/people/:userId/role',
+    toManage,
+    async ({ organization, actor }, sent, request, reply) => {
+      const { userId = '' } = request.params;
+      const { role } = await perform(personRead, { organization, userId }, actor, ports);
+      const input = { organization, userId, role: sent.get('role') ?? role };
+      await perform(personSetRole, input, actor, ports);
+      const next = `${homeOf(organization, userId)}?done=role`;
+      return seeOther(reply, next);
+    },
+  );
+
+  for (const { path, text, heading, consequences, operation, needs } of personQuestions) {
+    questionRoutes(
+      guard,
+      `/people/:userId/${path}`,
+      { permission: needs, section: 'people' },
+      {
+        async ask({ organization, actor }, { params: { userId = '' } }) {
+          const { email } = await perform(personRead, { organization, userId }, actor, ports);
+          return {
+            heading: heading(email),
+            consequences,
+            verb: text,
+            cancel: homeOf(organization, userId),
+            crumbs: crumbsOf(organization, email),
+          };
+        },
+        async act({ organization, actor }, { params: { userId = '' } }) {
+          await perform(operation, { organization, userId }, actor, ports);
+          if (path === 'remove') return `${dashboardPath(organization)}/people?done=removed`;
+          return `${homeOf(organization, userId)}?done=${path}`;
+        },
+      },
+    );
+  }
+}
+
+/** A member of an organization, and what can be changed. */
+interface PersonPageData {
+  readonly email: string;
+  readonly role: string;
+  readonly groups: readonly string[];
+  readonly secondFactor: boolean;
+  /** When they were last seen; `null` for never. */
+  readonly seenAt: EpochSeconds | null;
+  readonly now: EpochSeconds;
+  readonly notice: string | undefined;
+  /** `undefined` for people who may not change it. */
+  readonly roles: readonly ExplainedChoice[] | undefined;
+  /** Path of the page; the questions are below it. */
+  readonly home: string;
+  readonly questions: readonly {
+    readonly path: string;
+    readonly text: string;
+    readonly help: string;
+  }[];
+}
+
+/** One member of an organization: their state, their role, and what else can be changed. */
+function personPage(data: PersonPageData, frame: Frame): Html {
+  const { email, role, groups, secondFactor, seenAt, now } = data;
+  const badges = [{ text: role, tone: 'plain' } as const];
+  const content = html`${pageHeading({ heading: email, badges })}
+${statusNotice(data.notice)}
+<dl class="facts beside">
+<div>
+<dt>Groups</dt>
+<dd>${groups.join(', ') || 'none'}</dd>
+</div>
+<div>
+<dt>Second factor</dt>
+<dd>${secondFactor ? 'set up' : 'none'}</dd>
+</div>
+<div>
+<dt>Last here</dt>
+<dd>${seenAt ? relativeTime(seenAt, now) : 'never'}</dd>
+</div>
+</dl>
+${data.roles && manageSections(data.roles, data, frame)}`;
+  return layout({ title: email, width: 'text' }, frame, content);
+}
+
+function manageSections(
+  offered: readonly ExplainedChoice[],
+  { home, questions }: PersonPageData,
+  frame: Frame,
+): Html {
+  const fields = html`${radioButtons({ name: 'role', legend: 'What they are here', options: offered })}
+<div class="actions"><button class="primary">Change the role</button></div>`;
+  return html`<section class="section" aria-labelledby="role-heading">
+<h2 id="role-heading">Role</h2>
+${postForm(frame, { action: `${home}/role` }, fields)}
+</section>
+<section class="section" aria-labelledby="more-heading">
+<h2 id="more-heading">More</h2>
+<ul class="rows">
+${questions.map(
+  ({ path, text, help }) =>
+    html`<li>
+<div>${help}</div>
+<a class="button danger" href="${home}/${path}" data-question>${text}</a>
+</li>`,
+)}
+</ul>
+</section>`;
+}
+
+/** The tabs of the pages about people. */
+export function peopleTabs({ organization, may }: DashboardVisit, here: 'people' | 'consents') {
+  const home = dashboardPath(organization);
+  return {
+    label: 'People',
+    entries: [
+      { text: 'Members', href: `${home}/people`, isHere: here === 'people' },
+      ...(may('grants.read')
+        ? [{ text: 'Consents', href: `${home}/consents`, isHere: here === 'consents' }]
+        : []),
+    ],
+  };
+}
+
+/** What a role allows, for people who choose one. */
+const words: Readonly<Record<Role, string>> = {
+  owner: 'Everything, and the only one who changes settings, owners and the organization itself.',
+  admin:
+    'Servers, clients, keys, agents, people, groups and the audit log; no owners, no settings.',
+  member: 'Uses servers, allows applications, tries tools here; changes nothing in the dashboard.',
+  viewer: 'Sees the dashboard and changes nothing there; may use servers through applications.',
+};
+
+/** The roles to choose from; only owners can choose owner. */
+export function roleOptions(chosen: string, mayMakeOwners: boolean) {
+  return roles
+    .filter((role) => role !== 'owner' || mayMakeOwners || chosen === 'owner')
+    .map((role) => ({
+      value: role,
+      text: `${role.charAt(0).toUpperCase()}${role.slice(1)}`,
+      help: words[role],
+      risk: '',
+      isChosen: role === chosen,
+    }));
+}

@@ -1,0 +1,102 @@
+import { postForm, textField } from '#web/forms';
+import { html, type Html } from '#web/html';
+import { type Crumb, type Frame, layout } from '#web/layout';
+import { seeOther } from '#web/page-request';
+import type { DashboardGuard, DashboardRequest, DashboardVisit, PageNeeds } from './guard.ts';
+import { sendDashboardPage } from './page.ts';
+
+/** A confirmation before something is destroyed or resumed. */
+interface QuestionPageData {
+  /** As `Revoke the API key “Nightly report”?`. */
+  readonly heading: string;
+  /** What stops working, counted, each in a sentence. */
+  readonly consequences: readonly string[];
+  /** Where the confirmation is posted. */
+  readonly action: string;
+  /** What it does, as on the button: `Revoke the key`. */
+  readonly verb: string;
+  /** Whether nothing stops working, so that the button is not red. */
+  readonly isHarmless?: boolean;
+  /** Where the cancel link leads. */
+  readonly cancel: string;
+  /** Text to be typed as confirmation, if a mistake would be costly. */
+  readonly typed?: TypedConfirmation | undefined;
+}
+
+interface TypedConfirmation {
+  readonly label: string;
+  readonly expected: string;
+  /** What was typed instead. */
+  readonly value?: string;
+  readonly error: string | undefined;
+}
+
+/** A confirmation page, shown as a dialog if scripts run. */
+export function questionPage(data: QuestionPageData, frame: Frame): Html {
+  const { heading, consequences, action, verb, isHarmless, cancel, typed } = data;
+  const confirmation =
+    typed &&
+    textField({
+      name: 'typed',
+      label: typed.label,
+      value: typed.value ?? '',
+      error: typed.error,
+      attributes: html`autocomplete="off" spellcheck="false"`,
+    });
+  const fields = html`${confirmation}
+<div class="actions"><button class="${isHarmless ? 'primary' : 'danger strong'}">${verb}</button><a class="button" href="${cancel}" data-cancel>Cancel</a></div>`;
+  const content = html`<div id="question" class="group">
+<h1 id="question-heading">${heading}</h1>
+<ul class="consequences">
+${consequences.map((text) => html`<li>${text}</li>`)}
+</ul>
+${postForm(frame, { action }, fields)}
+</div>`;
+  return layout({ title: heading, width: 'form' }, frame, content);
+}
+
+/** A confirmation page and its action. */
+interface Question {
+  /** @throws {AdministrationRefusal} */
+  readonly ask: (
+    visit: DashboardVisit,
+    request: DashboardRequest,
+  ) => Promise<Omit<QuestionPageData, 'action'> & { readonly crumbs: readonly Crumb[] }>;
+  /** Returns where to go afterwards. @throws {AdministrationRefusal} */
+  readonly act: (visit: DashboardVisit, request: DashboardRequest) => Promise<string>;
+}
+
+/**
+ * `GET` shows the question, `POST` of the same path carries it out. Typed confirmations are compared with the
+ * question.
+ */
+export function questionRoutes(
+  guard: DashboardGuard,
+  path: string,
+  needs: PageNeeds,
+  { ask, act }: Question,
+): void {
+  guard.get(path, needs, async (visit, request, reply) => {
+    const { crumbs, ...question } = await ask(visit, request);
+    const data = { ...question, action: request.url };
+    return sendDashboardPage(reply, visit, questionPage, data, { crumbs });
+  });
+  guard.post(path, needs, async (visit, form, request, reply) => {
+    const { crumbs, ...question } = await ask(visit, request);
+    const { typed } = question;
+    const value = form.get('typed')?.trim().slice(0, 200) ?? '';
+    if (typed && value !== typed.expected) {
+      const error = `This is not ${typed.expected}. Nothing was done.`;
+      const data = { ...question, action: request.url, typed: { ...typed, error, value } };
+      return sendDashboardPage(reply, visit, questionPage, data, { crumbs, status: 422 });
+    }
+    const next = await act(visit, request);
+    return seeOther(reply, next);
+  });
+}
+
+/** `1 API key`, `3 API keys`, `no API keys`. */
+export function counted(count: number, one: string, several = `${one}s`): string {
+  if (count === 0) return `no ${several}`;
+  return `${count} ${count === 1 ? one : several}`;
+}

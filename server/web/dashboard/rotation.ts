@@ -1,0 +1,137 @@
+import type { EpochSeconds } from '#clock/clock';
+import { formActions, postForm } from '#web/forms';
+import { html, type Html } from '#web/html';
+import { layout, pageHeading, type Frame, type Link } from '#web/layout';
+import { secretPanel, type OneTimeSecret } from '#web/one-time-secret';
+import { relativeTime } from '#web/tables';
+import { renewedPart } from './lists.ts';
+
+/** A credential that the new one replaces. */
+interface Replaced {
+  readonly hint: string;
+  readonly lastUsedAt: EpochSeconds | null;
+  /** Its confirmation page for revoking; `undefined` if it is no longer active. */
+  readonly revoke: string | undefined;
+}
+
+/** The new credential, and those that it replaces. */
+interface RotationPageData {
+  readonly heading: string;
+  /** What is rotated, as `key`. */
+  readonly what: string;
+  /** Where to put the new one, in a sentence. */
+  readonly update: string;
+  /** How to verify that it is used, in a sentence. */
+  readonly firstUse: string;
+  /** Only in the response that creates it. */
+  readonly secret: OneTimeSecret | undefined;
+  readonly made: {
+    readonly hint: string;
+    readonly createdAt: EpochSeconds;
+    readonly lastUsedAt: EpochSeconds | null;
+  };
+  readonly replaced: readonly Replaced[];
+  /** The path of this page without the secret. */
+  readonly here: string;
+  readonly back: Link;
+  readonly now: EpochSeconds;
+}
+
+/** The four steps of a rotation on one page: new, update, verify, revoke; old and new are both active meanwhile. */
+export function rotationPage(data: RotationPageData, frame: Frame): Html {
+  const { heading, what, update, secret, made, here, back, now } = data;
+  const title = secret ? `${secret.label}, shown this once` : heading;
+  const hintNote = html`<p><code>${made.hint}</code>, made ${relativeTime(made.createdAt, now)}. It was shown then and cannot be shown again.</p>`;
+  const content = html`${pageHeading({ heading, lead: 'Old and new count until you revoke the old one.' })}
+<ol class="steps">
+<li class="done">
+<h2>New ${what}</h2>
+${secret ? secretPanel(secret) : hintNote}
+</li>
+<li>
+<h2>Update</h2>
+<p>${update}</p>
+</li>
+</ol>
+${renewedPart(here, verifyAndRevoke(data))}
+<p><a class="button" href="${back.href}">${back.text}</a></p>`;
+  return layout({ title, width: 'text' }, frame, content);
+}
+
+function verifyAndRevoke(data: RotationPageData): Html {
+  const { what, firstUse, made, replaced, here, now } = data;
+  const verified =
+    made.lastUsedAt !== null &&
+    html`<p><strong>The new ${what} works.</strong> It was used ${relativeTime(made.lastUsedAt, now)}.</p>`;
+  const unverified = html`<p>The new ${what} was not used yet. ${firstUse}</p>
+<p><a href="${here}">Look again</a></p>`;
+  const isRevoked = replaced.every(({ revoke }) => !revoke);
+  return html`<ol class="steps going-on">
+<li class="${verified && 'done'}" data-row id="row-verify">
+<h2>Verify</h2>
+${verified || unverified}
+</li>
+<li class="${isRevoked && 'done'}" data-row id="row-revoke">
+<h2>Revoke the old one</h2>
+${replaced.length === 0 && html`<p>There is no other active ${what}.</p>`}
+<ul class="rows">
+${replaced.map((one) => replacedRow(one, data))}
+</ul>
+</li>
+</ol>`;
+}
+
+function replacedRow({ hint, lastUsedAt, revoke }: Replaced, data: RotationPageData): Html {
+  const { made, now } = data;
+  const isUsedSince =
+    made.lastUsedAt !== null && lastUsedAt !== null && lastUsedAt > made.lastUsedAt;
+  const use = !revoke
+    ? 'Opens nothing any more.'
+    : lastUsedAt
+      ? html`Last used
+${relativeTime(lastUsedAt, now)}.${isUsedSince && ' Something still uses it.'}`
+      : 'Never used.';
+  return html`<li>
+<div>
+<code>${hint}</code>
+<p class="help">${use}</p>
+</div>
+${revoke && html`<a class="button danger" href="${revoke}" data-question aria-label="Revoke ${hint}">Revoke</a>`}
+</li>`;
+}
+
+/** The credential to rotate; `action` creates the new one, `cancel` leads back. */
+interface RotationStartData {
+  readonly heading: string;
+  readonly what: string;
+  readonly update: string;
+  readonly action: string;
+  readonly cancel: string;
+}
+
+/** Explains a rotation before its first step. */
+export function rotationStartPage(data: RotationStartData, frame: Frame): Html {
+  const { heading, what, update, action, cancel } = data;
+  const lead = 'Nothing stops working: old and new count until you revoke the old one.';
+  const content = html`${pageHeading({ heading, lead })}
+<ol class="steps">
+<li>
+<h2>New ${what}</h2>
+<p>The next page shows it once. It may do the same as the old one.</p>
+</li>
+<li>
+<h2>Update</h2>
+<p>${update}</p>
+</li>
+<li>
+<h2>Verify</h2>
+<p>The page shows when the new ${what} is first used.</p>
+</li>
+<li>
+<h2>Revoke the old one</h2>
+<p>Once nothing uses it any more.</p>
+</li>
+</ol>
+${postForm(frame, { action }, formActions(`Make the new ${what}`, cancel))}`;
+  return layout({ title: heading, width: 'text' }, frame, content);
+}

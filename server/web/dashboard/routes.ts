@@ -1,0 +1,77 @@
+import type { FastifyInstance } from 'fastify';
+import { notFound } from '#admin/refusal';
+import { pageErrors } from '#web/page-errors';
+import { takeForms } from '#web/page-request';
+import { agentKeyRoutes } from './agent-keys.ts';
+import { agentRoutes } from './agents.ts';
+import { auditRoutes } from './audit.ts';
+import { clientFormRoutes } from './client-form.ts';
+import { clientSecretRoutes } from './client-secrets.ts';
+import { clientRoutes } from './clients.ts';
+import { consentRoutes } from './consents.ts';
+import { groupRoutes } from './groups.ts';
+import { dashboardGuard } from './guard.ts';
+import { invitationRoutes } from './invitations.ts';
+import { keyRoutes } from './keys.ts';
+import { liveRoutes, LiveStreams } from './live.ts';
+import { organizationRoutes, settingsRoutes } from './organizations.ts';
+import { overviewRoutes } from './overview.ts';
+import { ownConnectionRoutes } from './own-connection.ts';
+import { errorSurroundings } from './page.ts';
+import { peopleRoutes } from './people.ts';
+import type { DashboardOptions } from './ports.ts';
+import { serverSettingsRoutes } from './server-settings.ts';
+import { serverRoutes } from './servers.ts';
+import { tokenRoutes } from './tokens.ts';
+import { toolRoutes } from './tools.ts';
+import { tryRoutes } from './try.ts';
+import { upstreamAccessRoutes } from './upstream-access.ts';
+import { usageRoutes } from './usage.ts';
+import { webhookRoutes } from './webhooks.ts';
+
+/** The pages of an organization. */
+const guardedRoutes = [
+  overviewRoutes,
+  serverRoutes,
+  serverSettingsRoutes,
+  clientRoutes,
+  clientFormRoutes,
+  clientSecretRoutes,
+  keyRoutes,
+  tryRoutes,
+  toolRoutes,
+  upstreamAccessRoutes,
+  ownConnectionRoutes,
+  agentRoutes,
+  agentKeyRoutes,
+  peopleRoutes,
+  invitationRoutes,
+  consentRoutes,
+  groupRoutes,
+  usageRoutes,
+  auditRoutes,
+  settingsRoutes,
+  webhookRoutes,
+];
+
+const maxFormBytes = 128 * 1024;
+
+/** The dashboard: every page by which people manage an organization. */
+export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions): void {
+  const { base, ports } = options;
+  takeForms(app, maxFormBytes);
+  const guard = dashboardGuard(app, options);
+  app.setErrorHandler(pageErrors(base, ports, errorSurroundings(base, guard.sectionOf, ports)));
+  const streams = new LiveStreams({
+    changes: ports.changes,
+    clock: ports.clock,
+    failed: (err) => app.log.error({ err }, 'live pages not told'),
+  });
+  organizationRoutes(app, options);
+  tokenRoutes(app, options);
+  for (const routes of guardedRoutes) routes(guard, options);
+  liveRoutes(app, guard, { ports, streams });
+  app.get('/dashboard/*', async () => {
+    throw notFound('page');
+  });
+}

@@ -1,0 +1,305 @@
+import type { FastifyReply } from 'fastify';
+import { agentList } from '#admin/agents';
+import { perform } from '#admin/operation';
+import { isConflict } from '#admin/refusal';
+import {
+  serverCreate,
+  serverDelete,
+  serverDisable,
+  serverEnable,
+  serverRead,
+  serverUpdate,
+} from '#admin/servers';
+import type { ServerDependents } from '#db/servers';
+import type { FieldError } from '#web/forms';
+import { dashboardPath } from '#web/layout';
+import { queryText, seeOther } from '#web/page-request';
+import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import { queryCache } from './live.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import { counted, questionRoutes } from './questions.ts';
+import {
+  emptyServer,
+  serverAsTyped,
+  serverErrors,
+  serverFormPage,
+  serverInput,
+  typedServer,
+  type TypedServer,
+} from './server-form.ts';
+import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
+
+/** Creating a server, changing it, and what else can be done to it. */
+export function serverSettingsRoutes(guard: DashboardGuard, options: DashboardOptions): void {
+  createRoutes(guard, options);
+  changeRoutes(guard, options);
+}
+
+const toManage = { permission: 'server.manage', section: 'servers' } as const;
+
+/** `/new-server`. */
+function createRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  const agentsFor = activeAgents(ports);
+  const form = async (
+    reply: FastifyReply,
+    visit: DashboardVisit,
+    typed: TypedServer,
+    errors: FieldError[],
+  ) => {
+    const { organization } = visit;
+    const home = dashboardPath(organization);
+    const data = {
+      isNew: true,
+      heading: 'Create server',
+      tabs: undefined,
+      notice: undefined,
+      action: `${home}/new-server`,
+      cancel: `${home}/servers`,
+      typed,
+      agents: await agentsFor(visit),
+      newAgent: `${home}/new-agent`,
+      errors,
+      isDisabled: false,
+      dangers: [],
+    };
+    const crumbs = [{ text: 'Servers', href: `${home}/servers` }, { text: 'Create server' }];
+    const status = errors.length > 0 ? 422 : 200;
+    return sendDashboardPage(reply, visit, serverFormPage, data, { crumbs, status });
+  };
+
+  guard.get('/new-server', toManage, async (visit, _request, reply) =>
+    form(reply, visit, emptyServer(), []),
+  );
+
+  guard.post('/new-server', toManage, async (visit, sent, _request, reply) => {
+    const typed = typedServer(sent);
+    const { organization, actor } = visit;
+    try {
+      const input = { organization, ...serverInput(typed).made };
+      const { name } = await perform(serverCreate, input, actor, ports);
+      const next = `${serverPath(organization, name)}?done=created`;
+      return seeOther(reply, next);
+    } catch (refusal) {
+      return form(reply, visit, typed, serverErrors(refusal, typed, 'name'));
+    }
+  });
+}
+
+const notices: Readonly<Record<string, string>> = {
+  saved: 'Saved. It counts from the next call on.',
+  'without-headers':
+    'Saved. Its fixed headers were for the server at the former address, and were removed: enter those that the new one manage under Authorization.',
+};
+
+const stale = {
+  field: '',
+  message:
+    'Another person saved this server meanwhile, so nothing was changed. Your input is kept here: save again to overwrite their changes, or reopen the settings to see them.',
+};
+
+/** The form values, entered or stored, and messages about them. */
+interface Shown {
+  readonly typed: TypedServer;
+  readonly errors: readonly FieldError[];
+  readonly notice: string | undefined;
+  /** Default 200. */
+  readonly status?: number;
+}
+
+/** `/servers/{server}/settings`, and `/disable`, `/enable`, `/delete`. */
+function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  const agentsFor = activeAgents(ports);
+  const read = ({ organization, actor }: DashboardVisit, { params }: DashboardRequest) =>
+    perform(serverRead, { organization, server: params['server'] ?? '' }, actor, ports);
+
+  const form = async (
+    reply: FastifyReply,
+    visit: DashboardVisit,
+    server: Awaited<ReturnType<typeof read>>,
+    { status = 200, ...shown }: Shown,
+  ) => {
+    const { organization } = visit;
+    const { name, disabledAt } = server;
+    const home = serverPath(organization, name);
+    const isDisabled = disabledAt !== null;
+    const data = {
+      ...shown,
+      isNew: false,
+      heading: server.title || name,
+      tabs: serverTabs(visit, name, 'settings'),
+      action: `${home}/settings`,
+      cancel: home,
+      agents: await agentsFor(visit),
+      newAgent: `${dashboardPath(organization)}/new-agent`,
+      isDisabled,
+      dangers: [
+        isDisabled
+          ? {
+              text: 'Enable',
+              help: 'Let it serve again, with the same clients and keys.',
+              href: `${home}/enable`,
+              isHarmless: true,
+            }
+          : {
+              text: 'Disable',
+              help: 'It answers no calls until it is enabled again.',
+              href: `${home}/disable`,
+              isHarmless: false,
+            },
+        {
+          text: 'Delete',
+          help: 'Remove it for good, with its clients and keys.',
+          href: `${home}/delete`,
+          isHarmless: false,
+        },
+      ],
+    };
+    const crumbs = serverCrumbs(organization, name, { text: 'Settings' });
+    return sendDashboardPage(reply, visit, serverFormPage, data, { crumbs, status });
+  };
+
+  guard.get('/servers/:server/settings', toManage, async (visit, request, reply) => {
+    const server = await read(visit, request);
+    const notice = notices[queryText(request, 'done') ?? ''];
+    return form(reply, visit, server, { typed: serverAsTyped(server), errors: [], notice });
+  });
+
+  guard.post('/servers/:server/settings', toManage, async (visit, sent, request, reply) => {
+    const server = await read(visit, request);
+    const { organization, actor } = visit;
+    const typed = typedServer(sent);
+    let done = 'saved';
+    try {
+      const change = { organization, server: server.name, ...serverInput(typed).changed };
+      const { removedHeaders } = await perform(serverUpdate, change, actor, ports);
+      if (removedHeaders.length > 0) done = 'without-headers';
+    } catch (refusal) {
+      const now = await read(visit, request);
+      const revision = String(now.revision);
+      const isStale = isConflict(refusal) && typed.revision !== revision;
+      // Overwriting another change requires that the page has reported it.
+      const shown = isStale
+        ? { typed: { ...typed, revision }, errors: [stale], status: 409 }
+        : { typed, errors: serverErrors(refusal, typed, ''), status: 422 };
+      return form(reply, visit, now, { ...shown, notice: undefined });
+    }
+    const next = `${serverPath(organization, server.name)}/settings?done=${done}`;
+    return seeOther(reply, next);
+  });
+
+  questionRoutes(guard, '/servers/:server/disable', toManage, {
+    async ask(visit, request) {
+      const { name, activeClients, activeKeys, activeGrants } = await read(visit, request);
+      const home = serverPath(visit.organization, name);
+      return {
+        heading: `Disable the server ${name}?`,
+        consequences: [
+          ...lostWith({ activeClients, activeKeys, activeGrants }),
+          'Calls under way end. Everything works again once the server is enabled.',
+        ],
+        verb: 'Disable the server',
+        cancel: `${home}/settings`,
+        crumbs: serverCrumbs(visit.organization, name, { text: 'Disable' }),
+      };
+    },
+    async act({ organization, actor }, { params }) {
+      const { server = '' } = params;
+      await perform(serverDisable, { organization, server }, actor, ports);
+      return `${serverPath(organization, server)}?done=disabled`;
+    },
+  });
+
+  questionRoutes(guard, '/servers/:server/enable', toManage, {
+    async ask(visit, request) {
+      const { name } = await read(visit, request);
+      return {
+        heading: `Enable the server ${name}?`,
+        consequences: ['Its active clients, keys and consents work again immediately.'],
+        verb: 'Enable the server',
+        isHarmless: true,
+        cancel: `${serverPath(visit.organization, name)}/settings`,
+        crumbs: serverCrumbs(visit.organization, name, { text: 'Enable' }),
+      };
+    },
+    async act({ organization, actor }, { params }) {
+      const { server = '' } = params;
+      await perform(serverEnable, { organization, server }, actor, ports);
+      return `${serverPath(organization, server)}?done=enabled`;
+    },
+  });
+
+  questionRoutes(guard, '/servers/:server/delete', toManage, {
+    async ask(visit, request) {
+      const { name, activeClients, activeKeys, activeGrants } = await read(visit, request);
+      return {
+        heading: `Delete the server ${name}?`,
+        consequences: [
+          ...lostWith({ activeClients, activeKeys, activeGrants }),
+          'There is no way back. The audit log keeps what happened.',
+        ],
+        verb: 'Delete the server',
+        typed: { label: `Type ${name} to go on`, expected: name, error: undefined },
+        cancel: `${serverPath(visit.organization, name)}/settings`,
+        crumbs: serverCrumbs(visit.organization, name, { text: 'Delete' }),
+      };
+    },
+    async act({ organization, actor }, { params }) {
+      await perform(serverDelete, { organization, server: params['server'] ?? '' }, actor, ports);
+      return `${dashboardPath(organization)}/servers?done=deleted`;
+    },
+  });
+}
+
+const aPage = 200;
+/** A longer list would be of no use. */
+const mostPages = 10;
+
+/** The names of the agents that a server can be bound to, sorted. */
+function activeAgents(ports: DashboardPorts) {
+  const cached = queryCache(ports.changes);
+
+  return (visit: DashboardVisit): Promise<readonly string[]> => {
+    const { organization, role, actor } = visit;
+    return cached([organization, role], async () => {
+      const wanted = { organization, status: 'active', sort: 'name', limit: aPage };
+      const names: string[] = [];
+      for (let page = 1; page <= mostPages; page += 1) {
+        const { items, total } = await perform(agentList, { ...wanted, page }, actor, ports);
+        names.push(...items.map(({ name }) => name));
+        if (names.length >= total) break;
+      }
+      return names;
+    });
+  };
+}
+
+/** What stops working together with a server, with counts, one sentence each. */
+export function lostWith({
+  activeClients,
+  activeKeys,
+  activeGrants,
+}: ServerDependents): readonly string[] {
+  if (activeClients + activeKeys + activeGrants === 0) {
+    return ['It is not in use: it has no active OAuth clients, API keys or consents.'];
+  }
+  return [
+    ...(activeClients > 0
+      ? [
+          `${counted(activeClients, 'OAuth client opens', 'OAuth clients open')} it; ${losing(activeClients)}.`,
+        ]
+      : []),
+    ...(activeKeys > 0
+      ? [`${counted(activeKeys, 'API key opens', 'API keys open')} it; ${losing(activeKeys)}.`]
+      : []),
+    ...(activeGrants > 0
+      ? [
+          `${counted(activeGrants, 'application acts', 'applications act')} for people here; ${losing(activeGrants)}.`,
+        ]
+      : []),
+  ];
+}
+
+function losing(count: number): string {
+  return count === 1 ? 'it loses access now' : 'they lose access now';
+}

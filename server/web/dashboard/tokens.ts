@@ -1,0 +1,175 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import { isRecentProof } from '#accounts/sessions';
+import { perform } from '#admin/operation';
+import { notFound } from '#admin/refusal';
+import { tokenCreate, tokenList, tokenRevoke } from '#admin/tokens';
+import { errorSummary, postForm, type FieldError } from '#web/forms';
+import { html, type Html } from '#web/html';
+import { type Frame, layout, statusNotice } from '#web/layout';
+import { oneTimeSecretPage } from '#web/one-time-secret';
+import { queryText, readPageForm, seeOther, sendPage } from '#web/page-request';
+import { type CurrentPerson, currentPersonOf, signedIn } from '#web/page-session';
+import { dataTable, type Table } from '#web/tables';
+import { formFor, type Entered } from './forms.ts';
+import { personActor } from './guard.ts';
+import { dashboardScripts } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
+import { questionPage } from './questions.ts';
+
+const home = '/account/tokens';
+const form = formFor(tokenCreate);
+
+/** `/account/tokens`: a person's access tokens for the admin API. */
+export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOptions): void {
+  const { clock } = ports;
+  const currentPerson = currentPersonOf(base, ports);
+  const scripts = dashboardScripts();
+  const listed = async (person: CurrentPerson, request: FastifyRequest) =>
+    (await perform(tokenList, {}, personActor(person, request), ports)).items;
+
+  const tokenTable = async (person: CurrentPerson, request: FastifyRequest): Promise<Table> => {
+    const now = clock.now();
+    const rows = (await listed(person, request)).map((token) => {
+      const { id, name, hint, createdAt, expiresAt, lastUsedAt, revokedAt } = token;
+      const state = revokedAt !== null ? 'revoked' : expiresAt <= now ? 'expired' : undefined;
+      const question = { text: 'Revoke', href: `${home}/${id}/revoke`, of: name, danger: true };
+      return {
+        id,
+        isOver: state !== undefined,
+        cells: [
+          {
+            kind: 'name',
+            text: name,
+            badges: state === undefined ? [] : [{ text: state, tone: 'bad' as const }],
+          },
+          { kind: 'hint', text: hint },
+          { kind: 'time', at: lastUsedAt ?? undefined, otherwise: 'never' },
+          { kind: 'time', at: expiresAt, otherwise: '' },
+          { kind: 'time', at: createdAt, otherwise: '' },
+          { kind: 'actions', actions: state === undefined ? [question] : [] },
+        ] as const,
+      };
+    });
+    const columns = ['Name', 'Token', 'Last used', 'Expires', 'Created', 'Actions'];
+    return {
+      caption: 'Personal tokens',
+      columns: columns.map((text) => ({ text })),
+      rows,
+      empty: { text: 'No program acts for you.' },
+      now,
+    };
+  };
+
+  const show = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    person: CurrentPerson,
+    entered: Entered,
+    errors: readonly FieldError[],
+  ) => {
+    const data = {
+      table: await tokenTable(person, request),
+      isRecent: isRecentProof(person.session, clock.now()),
+      notice:
+        queryText(request, 'done') === 'revoked'
+          ? 'The token is revoked and opens nothing any more.'
+          : undefined,
+      entered,
+      errors,
+    };
+    const status = errors.length > 0 ? 422 : 200;
+    return sendPage(reply, tokensPage, data, { person, status, scripts });
+  };
+
+  app.get(home, async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    return show(request, reply, person, form.blank, []);
+  });
+
+  app.post(home, async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    const sent = readPageForm(request, base, person);
+    const entered = form.read(sent);
+    try {
+      const input = form.inputOf(entered);
+      const made = await perform(tokenCreate, input, personActor(person, request), ports);
+      const data = {
+        heading: `The personal token “${made.name}” is made`,
+        next: 'Send it as Authorization: Bearer with every request to the admin API.',
+        secret: {
+          label: 'Personal token',
+          secret: made.token,
+          beside: [{ label: 'Admin API', text: `${base}/api/admin` }],
+          configurations: [],
+          done: home,
+        },
+      };
+      return sendPage(reply, oneTimeSecretPage, data, { person, scripts });
+    } catch (refusal) {
+      return show(request, reply, person, entered, form.errorsOf(refusal, 'name'));
+    }
+  });
+
+  app.get<{ Params: { id: string } }>(`${home}/:id/revoke`, async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    const { id: tokenId } = request.params;
+    const token = (await listed(person, request)).find(({ id }) => id === tokenId);
+    if (!token) throw notFound('token');
+    const data = {
+      heading: `Revoke the personal token “${token.name}”?`,
+      consequences: ['Programs that use it lose access immediately. This cannot be undone.'],
+      action: `${home}/${tokenId}/revoke`,
+      verb: 'Revoke the token',
+      cancel: home,
+    };
+    return sendPage(reply, questionPage, data, { person, scripts });
+  });
+
+  app.post<{ Params: { id: string } }>(`${home}/:id/revoke`, async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    readPageForm(request, base, person);
+    const { id: tokenId } = request.params;
+    await perform(tokenRevoke, { tokenId }, personActor(person, request), ports);
+    return seeOther(reply, `${home}?done=revoked`);
+  });
+}
+
+/** A person's tokens, and the form for a new one. */
+interface TokensData {
+  readonly table: Table;
+  /** Whether the person signed in recently enough to create a token. */
+  readonly isRecent: boolean;
+  readonly notice: string | undefined;
+  readonly entered: Entered;
+  readonly errors: readonly FieldError[];
+}
+
+/** The personal tokens of a person, and a form for a new one. */
+function tokensPage(data: TokensData, frame: Frame): Html {
+  const { isRecent, errors } = data;
+  const title = errors.length > 0 ? 'Not made yet' : 'Personal tokens';
+  const signInAgain = html`<p class="help">Creating a token requires a sign-in within the last ten minutes, so that an unattended browser cannot be used for it.</p>
+<p><a class="button" href="/sign-in?again=1&amp;next=/account/tokens">Sign in again to make one</a></p>`;
+  const content = html`<h1>Personal tokens</h1>
+<p class="lead">With one, a program administers what you may, by the <a href="/api/admin/openapi.json">admin API</a>. It ends with your account, with your password, or when it expires.</p>
+${statusNotice(data.notice)}
+${errorSummary(errors)}
+${dataTable(data.table)}
+<section class="section narrow" aria-labelledby="new-heading">
+<h2 id="new-heading">Make a token</h2>
+${isRecent ? newTokenForm(data, frame) : signInAgain}
+</section>
+<p><a href="/account">Your account</a></p>`;
+  return layout({ title, width: 'table' }, frame, content);
+}
+
+function newTokenForm({ entered, errors }: TokensData, frame: Frame): Html {
+  const fields = html`${form.fields(entered, errors, { focus: false })}
+<div class="actions"><button class="primary">Make the token</button></div>`;
+  return postForm(frame, { action: '/account/tokens', novalidate: true }, fields);
+}

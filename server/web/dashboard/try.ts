@@ -1,0 +1,388 @@
+import type { FastifyReply } from 'fastify';
+import { perform } from '#admin/operation';
+import { serverRead } from '#admin/servers';
+import type { ServerView } from '#admin/servers';
+import {
+  type AnswerError,
+  answerResult,
+  type CallServer,
+  listTools,
+  toResultView,
+  type ResultView,
+} from '#console/call-server';
+import {
+  type ArgumentProblem,
+  type ToolField,
+  toolFields,
+  typedArguments,
+} from '#console/tool-fields';
+import { insertAuditEvent } from '#db/audit';
+import { mayUseServer } from '#db/groups';
+import { nextStepFor } from '#upstreams/drivers';
+import {
+  csrfField,
+  descriptionAttributes,
+  errorSummary,
+  errorText,
+  type FieldError,
+  hiddenField,
+} from '#web/forms';
+import { displayName, html, type Html } from '#web/html';
+import { type Frame, layout, type Link, pageHeading, tabNavigation, type Tabs } from '#web/layout';
+import { queryText } from '#web/page-request';
+import { visitOf } from '#web/page-session';
+import { agentPath } from './agents.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
+import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
+
+/** How the page calls servers through the gateway. */
+export interface TryRoutesPorts {
+  readonly callServer: CallServer;
+}
+
+/** The entered values and the result. */
+interface Tried {
+  readonly tool: string | undefined;
+  readonly typed: ReadonlyMap<string, string>;
+  readonly problems: readonly ArgumentProblem[];
+  readonly result: ResultView | undefined;
+}
+
+const needs = { permission: 'server.try', section: 'servers' } as const;
+const mostTools = 200;
+/** For people whose groups have no access to the server. */
+const outsideItsGroups = { outcome: 'none' } as const;
+
+/** `/servers/{server}/try`: lists the tools of a server and calls them as the signed-in person. */
+export function tryRoutes(
+  guard: DashboardGuard,
+  { ports }: { readonly ports: DashboardOptions['ports'] },
+): void {
+  const { db, callServer, clock } = ports;
+
+  const place = async (visit: DashboardVisit, request: DashboardRequest) => {
+    const { id, params } = request;
+    const { organization, actor, person } = visit;
+    const { server = '' } = params;
+    const shown = await perform(serverRead, { organization, server }, actor, ports);
+    const { address } = visitOf(request);
+    const caller = { userId: person.user.id, organization, server, address, requestId: id };
+    const here = { server, shown, heading: shown.title || server, caller };
+    // The gateway would only refuse; a member may be told that the server is restricted to groups.
+    const isTheirs = await mayUseServer(ports.db, person.user.id, `${organization}/${server}`);
+    if (!isTheirs) return { ...here, list: outsideItsGroups };
+    return { ...here, list: await listTools(caller, callServer) };
+  };
+
+  const show = (
+    reply: FastifyReply,
+    visit: DashboardVisit,
+    { server, shown, heading, list }: Awaited<ReturnType<typeof place>>,
+    { tool: name, typed, problems, result }: Tried,
+  ) => {
+    const path = `${serverPath(visit.organization, server)}/try`;
+    const tools = list.outcome === 'tools' ? list.tools : [];
+    const tool = tools.find((one) => one.name === name);
+    const fields = tool
+      ? toolFields(tool).map((field, index) => toolFormField(field, index, { typed, problems }))
+      : [];
+    const data = {
+      server,
+      heading,
+      tabs: serverTabs(visit, server, 'try'),
+      problem:
+        list.outcome === 'error'
+          ? { ...list, nextLook: whereCallsEnd(list, shown, visit) }
+          : undefined,
+      groupsPath:
+        list === outsideItsGroups ? `${serverPath(visit.organization, server)}/access` : undefined,
+      tools: tools.slice(0, mostTools).map((one) => ({
+        name: one.name,
+        text: displayName(one.name),
+        href: `${path}?tool=${encodeURIComponent(one.name)}`,
+        isHere: one === tool,
+      })),
+      tool: tool && {
+        name: tool.name,
+        description: (tool.description ?? '').slice(0, 4000),
+        fields,
+      },
+      action: path,
+      errors: fields
+        .filter(({ error }) => error !== '')
+        .map(({ id, error }) => ({ field: id, message: error })),
+      result,
+    };
+    const crumbs = serverCrumbs(visit.organization, server, { text: 'Try it' });
+    const status = problems.length > 0 ? 422 : 200;
+    return sendDashboardPage(reply, visit, tryPage, data, { crumbs, status });
+  };
+
+  guard.get('/servers/:server/try', needs, async (visit, request, reply) => {
+    const tool = queryText(request, 'tool');
+    const nothing = { typed: new Map<string, string>(), problems: [], result: undefined };
+    return show(reply, visit, await place(visit, request), { tool, ...nothing });
+  });
+
+  guard.post('/servers/:server/try', needs, async (visit, form, request, reply) => {
+    const here = await place(visit, request);
+    const { caller, list, server } = here;
+    const typed = new Map(
+      [...form]
+        .filter(([name]) => name.startsWith('argument.'))
+        .map(([name, value]) => [name.slice('argument.'.length), value] as const),
+    );
+    const name = form.get('tool') ?? '';
+    const tool = list.outcome === 'tools' ? list.tools.find((one) => one.name === name) : undefined;
+    const tried = { tool: name, typed, problems: [], result: undefined };
+    if (!tool) return show(reply, visit, here, tried);
+    const { values, problems } = typedArguments(toolFields(tool), typed);
+    if (problems.length > 0) return show(reply, visit, here, { ...tried, problems });
+    const params = { name, arguments: values };
+    const answer = answerResult(await callServer({ ...caller, method: 'tools/call', params }));
+    await insertAuditEvent(db, {
+      at: clock.now(),
+      actor: `user:${caller.userId}`,
+      organization: visit.organization,
+      action: 'server.try',
+      target: `server:${visit.organization}/${server} tool:${name.slice(0, 128)}`,
+      address: visit.actor.address,
+      requestId: request.id,
+      outcome: answer.outcome === 'result' ? 'done' : 'refused',
+    });
+    return show(reply, visit, here, { ...tried, result: toResultView(answer) });
+  });
+}
+
+/** An argument of a tool, with what was entered for it. Its name and texts come from the upstream. */
+interface ToolFormField {
+  /** Safe in an id, unlike the argument's name. */
+  readonly id: string;
+  /** Has a prefix that no other field of the form has. */
+  readonly field: string;
+  readonly label: string;
+  readonly kind: 'text' | 'number' | 'integer' | 'boolean' | 'choice' | 'json';
+  readonly options: readonly string[];
+  readonly help: string;
+  readonly required: boolean;
+  readonly value: string;
+  readonly error: string;
+}
+
+/** The tools of a server, the selected one, and the result of its call. */
+interface TryPageData {
+  readonly server: string;
+  readonly heading: string;
+  readonly tabs: Tabs;
+  /** Why there are no tools to show. */
+  readonly problem:
+    | {
+        readonly message: string;
+        readonly code?: number;
+        /** A hint where to look next, for people who manage the server. */
+        readonly nextLook: { readonly text: string; readonly link: Link } | undefined;
+      }
+    | undefined;
+  /** The page about the groups that the server is restricted to; `undefined` for people who may use it. */
+  readonly groupsPath: string | undefined;
+  readonly tools: readonly {
+    readonly name: string;
+    readonly text: string;
+    readonly href: string;
+    readonly isHere: boolean;
+  }[];
+  /** The selected tool. */
+  readonly tool:
+    | {
+        readonly name: string;
+        readonly description: string;
+        readonly fields: readonly ToolFormField[];
+      }
+    | undefined;
+  readonly action: string;
+  readonly errors: readonly FieldError[];
+  readonly result:
+    | {
+        readonly isError: boolean;
+        readonly summary: string;
+        /** The code of a JSON-RPC error. */
+        readonly code: number | undefined;
+        readonly parts: readonly { title: string; text: string; isCut: boolean }[];
+      }
+    | undefined;
+}
+
+/** Calls the tools of a server as the person who is signed in. */
+function tryPage(data: TryPageData, frame: Frame): Html {
+  const { heading, tabs } = data;
+  const lead =
+    'Calls go through the gateway as yours: with your scopes, counted, and kept in the audit log.';
+  const content = html`${pageHeading({ heading, lead })}
+${tabNavigation(tabs)}
+${toolsOrReason(data, frame)}`;
+  return layout({ title: `Try ${heading}`, width: 'table' }, frame, content);
+}
+
+function toolsOrReason(data: TryPageData, frame: Frame): Html {
+  const { groupsPath, problem, tools, tool } = data;
+  if (groupsPath) {
+    return html`<div class="empty">
+<p>This server is kept to groups, and you are in none of them. Owners and admins choose the groups under Access.</p>
+<p><a class="button" href="${groupsPath}">To its access</a></p>
+</div>`;
+  }
+  if (problem) {
+    const { message, code, nextLook } = problem;
+    return html`<div class="notice warning" role="status"><p dir="auto">${message}</p>${errorCode(code)}</div>
+${
+  nextLook &&
+  html`<p class="lead">${nextLook.text}</p>
+<p><a class="button" href="${nextLook.link.href}">${nextLook.link.text}</a></p>`
+}`;
+  }
+  if (tools.length === 0) {
+    return html`<div class="empty"><p>This server has no tools that you may call.</p></div>`;
+  }
+  return html`<div class="trying">
+<nav aria-label="Tools">
+<ul class="tools">
+${tools.map(({ text, href, isHere }) => html`<li><a href="${href}"${isHere && html` aria-current="page"`} dir="auto">${text}</a></li>`)}
+</ul>
+</nav>
+<div class="group">
+${tool ? toolForm(tool, data, frame) : html`<p class="lead">Choose a tool to call it.</p>`}
+</div>
+</div>`;
+}
+
+function toolForm(
+  { name, description, fields }: NonNullable<TryPageData['tool']>,
+  { action, errors, result }: TryPageData,
+  frame: Frame,
+): Html {
+  return html`<h2 dir="auto"><code>${name}</code></h2>
+${description && html`<p class="described" dir="auto">${description}</p>`}
+${result && callResult(result)}
+<form method="post" action="${action}">
+${errorSummary(errors)}
+${csrfField(frame)}
+${hiddenField('tool', name)}
+${fields.map(toolField)}
+${fields.length === 0 && html`<p class="help">This tool takes no arguments.</p>`}
+<div class="actions"><button class="primary">Call ${name.length > 40 ? 'the tool' : name}</button></div>
+<p class="help">The call is real: a tool that changes something changes it.</p>
+</form>`;
+}
+
+function callResult({ isError, summary, code, parts }: NonNullable<TryPageData['result']>): Html {
+  return html`<section class="result group" aria-labelledby="result-heading">
+<h3 id="result-heading" class="notice${isError && ' failed'}" tabindex="-1" autofocus>${summary}</h3>
+${errorCode(code)}
+${parts.map(
+  ({ title, text, isCut }) =>
+    html`<div>
+<p class="label">${title}</p>
+<pre tabindex="0" dir="auto">${text}</pre>
+${isCut && html`<p class="help">Only the beginning is shown.</p>`}
+</div>`,
+)}
+</section>`;
+}
+
+/** The error code, for people who manage the MCP server. */
+function errorCode(code: number | undefined): Html | undefined {
+  if (code === undefined) return undefined;
+  return html`<p class="help fine">Error code <code>${code}</code></p>`;
+}
+
+function toolField(field: ToolFormField): Html {
+  const { id, label, required, error, help } = field;
+  return html`<div class="field${error && ' wrong'}">
+<label for="${id}"><span dir="auto">${label}</span>${!required && html` <span class="optional">(optional)</span>`}</label>
+${toolInput(field)}
+${errorText(id, error)}
+${help && html`<p class="help" id="${id}-help" dir="auto">${help}</p>`}
+</div>`;
+}
+
+function toolInput(field: ToolFormField): Html {
+  const { id, kind, options, value, required } = field;
+  const attributes = html`id="${id}"
+name="${field.field}"${descriptionAttributes(id, field)}${required && html` required`}`;
+  switch (kind) {
+    case 'boolean':
+    case 'choice': {
+      const choices = kind === 'boolean' ? ['true', 'false'] : options;
+      return html`<select ${attributes}>
+<option value=""></option>
+${choices.map(
+  (choice) =>
+    html`<option value="${choice}"${choice === value && html` selected`}>
+${choice}
+</option>`,
+)}
+</select>`;
+    }
+    case 'json':
+      return html`<textarea ${attributes} class="code-like" rows="4" spellcheck="false">
+${value}</textarea>`;
+    case 'text':
+      return html`<textarea ${attributes} rows="2" dir="auto" spellcheck="false">
+${value}</textarea>`;
+    case 'number':
+    case 'integer':
+      return html`<input ${attributes} type="text" inputmode="${kind === 'integer' ? 'numeric' : 'decimal'}" value="${value}" autocomplete="off">`;
+  }
+}
+
+/** A field of a tool's form, with its value and error. */
+function toolFormField(
+  { name, kind, options, description, required }: ToolField,
+  place: number,
+  { typed, problems }: { typed: ReadonlyMap<string, string>; problems: readonly ArgumentProblem[] },
+): ToolFormField {
+  const error = problems.find((problem) => problem.name === name)?.message ?? '';
+  const format = kind === 'json' ? 'As JSON. ' : '';
+  return {
+    id: `argument-${place}`,
+    field: `argument.${name}`,
+    label: displayName(name),
+    kind,
+    options,
+    help: `${format}${description.slice(0, 1000)}`.trim(),
+    required,
+    value: typed.get(name) ?? '',
+    error,
+  };
+}
+
+/** A hint for people who manage a server that did not answer. */
+interface NextLook {
+  readonly text: string;
+  readonly link: { readonly text: string; readonly href: string };
+}
+
+/** The gateway's code for servers that are unreachable, fail or are overloaded. */
+const notServed = -32_000;
+
+/**
+ * The next step after a call that failed before or at the MCP server; `undefined` for people without permission to
+ * take it.
+ */
+export function whereCallsEnd(
+  { code }: AnswerError,
+  { name, upstream }: Pick<ServerView, 'name' | 'upstream'>,
+  { organization, may }: Pick<DashboardVisit, 'organization' | 'may'>,
+): NextLook | undefined {
+  if (code !== notServed || !may('server.manage')) return undefined;
+  const next = nextStepFor(upstream, name);
+  if (!next) return undefined;
+  const { text, to } = next.link;
+  const href =
+    to === 'settings'
+      ? `${serverPath(organization, name)}/settings`
+      : agentPath(organization, to.agent);
+  return { text: next.text, link: { text, href } };
+}

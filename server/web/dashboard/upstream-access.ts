@@ -1,0 +1,391 @@
+import type { FastifyReply } from 'fastify';
+import { perform } from '#admin/operation';
+import { notFound } from '#admin/refusal';
+import { accessRead, accessSet, type AccessView } from '#admin/upstream-access';
+import { connectionEnd, connectionList } from '#admin/upstream-connections';
+import { headerList } from '#admin/upstream-headers';
+import type { Form } from '#oauth/forms';
+import {
+  checkboxes,
+  errorOf,
+  errorSummary,
+  type FieldError,
+  formActions,
+  postForm,
+  radioButtons,
+  textField,
+} from '#web/forms';
+import { html, type Html } from '#web/html';
+import {
+  type Frame,
+  layout,
+  pageHeading,
+  statusNotice,
+  tabNavigation,
+  type Tabs,
+} from '#web/layout';
+import { queryText, seeOther } from '#web/page-request';
+import { copyButton, factList } from '#web/tables';
+import { refusedForm } from './forms.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
+import { questionRoutes } from './questions.ts';
+import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
+import {
+  type FixedHeadersData,
+  headerRoutes,
+  headersSection,
+  type Shown,
+} from './upstream-headers.ts';
+
+const toManage = { permission: 'server.manage', section: 'servers' } as const;
+const labels = {
+  kind: { field: 'kind', label: 'How it is asked' },
+  issuer: { field: 'issuer', label: 'The authorization server' },
+  clientId: { field: 'clientId', label: 'The client id' },
+  clientSecret: { field: 'clientSecret', label: 'The client secret' },
+  scopes: { field: 'scopes', label: 'A scope' },
+} as const;
+const notices: Readonly<Record<string, string>> = {
+  saved: 'Saved. It counts from the next call on.',
+  disconnected: 'The account is disconnected.',
+  header: 'The header is saved. It is sent from the next call on.',
+  restored: 'The previous value is sent again, from the next call on.',
+  forgotten: 'The previous value is forgotten.',
+  removed: 'The header is removed. It is sent no more.',
+};
+
+/**
+ * `/servers/{server}/upstream`: how calls authenticate to the MCP server, and which people have connected an account.
+ */
+export function upstreamAccessRoutes(
+  guard: DashboardGuard,
+  { base, ports }: DashboardOptions,
+): void {
+  const show = async (
+    visit: DashboardVisit,
+    request: DashboardRequest,
+    reply: FastifyReply,
+    { typed, header, errors, status = errors.length > 0 ? 422 : 200 }: Shown,
+  ) => {
+    const { organization, actor } = visit;
+    const server = await serverOf(visit, request, ports);
+    const { name, title } = server;
+    const at = { organization, server: name };
+    const access = await perform(accessRead, at, actor, ports);
+    const { items } = await perform(connectionList, at, actor, ports);
+    const headers = await perform(headerList, at, actor, ports);
+    const home = serverPath(organization, name);
+    const { upstream } = server;
+    const replaced = headers.items.find((one) => one.name === queryText(request, 'header'))?.name;
+    const data = {
+      heading: title || name,
+      tabs: serverTabs(visit, name, 'upstream'),
+      notice: notices[queryText(request, 'done') ?? ''],
+      action: `${home}/upstream`,
+      cancel: home,
+      typed: typed ?? asTyped(access),
+      hasSecret: access.hasClientSecret,
+      redirectUri: base + access.redirectPath,
+      jwksUri: `${base}/.well-known/jwks.json`,
+      facts: factsOf(access),
+      connections: items.map(({ userId, email, failedAt }) => ({
+        email,
+        state: failedAt === null ? 'Connected' : 'Ended there: they are asked to connect again',
+        href: `${home}/upstream/connections/${encodeURIComponent(userId)}/end`,
+      })),
+      isHttp: upstream.kind === 'http',
+      headers: {
+        ...headers,
+        origin: upstream.kind === 'http' ? new URL(upstream.url).origin : '',
+        action: `${home}/upstream/headers`,
+        typed: header?.name ?? replaced ?? '',
+        typedRevision: header?.revision ?? String(headers.revision),
+        isReplacing: replaced !== undefined && errors.length === 0,
+      },
+      now: ports.clock.now(),
+      errors,
+    };
+    const crumbs = serverCrumbs(organization, name, { text: 'Authorization' });
+    return sendDashboardPage(reply, visit, upstreamAccessPage, data, { crumbs, status });
+  };
+
+  guard.get('/servers/:server/upstream', toManage, (visit, request, reply) =>
+    show(visit, request, reply, { errors: [] }),
+  );
+
+  guard.post('/servers/:server/upstream', toManage, async (visit, sent, request, reply) => {
+    const { organization, actor } = visit;
+    const { server = '' } = request.params;
+    const typed = typedAccess(sent);
+    try {
+      const { kind, issuer, clientId, scopes, omitsResource, tellsCallers } = typed;
+      const secret = sent.get('clientSecret') ?? '';
+      const words = scopes.split(/\s+/).filter((word) => word !== '');
+      const chosen = {
+        ...(issuer !== '' && { issuer }),
+        clientId,
+        ...(secret !== '' && { clientSecret: secret }),
+        ...(words.length > 0 && { scopes: words }),
+        omitsResource,
+      };
+      const rest = kind === 'none' ? {} : chosen;
+      const input = { organization, server, kind, tellsCallers, ...rest };
+      await perform(accessSet, input, actor, ports);
+    } catch (refusal) {
+      const errors = refusedForm(refusal, labels, 'kind');
+      return show(visit, request, reply, { typed, errors });
+    }
+    const next = `${serverPath(organization, server)}/upstream?done=saved`;
+    return seeOther(reply, next);
+  });
+
+  headerRoutes(guard, ports, show);
+
+  questionRoutes(guard, '/servers/:server/upstream/connections/:userId/end', toManage, {
+    async ask(visit, request) {
+      const { organization, actor } = visit;
+      const { name: server } = await serverOf(visit, request, ports);
+      const { items } = await perform(connectionList, { organization, server }, actor, ports);
+      const one = items.find(({ userId }) => userId === request.params['userId']);
+      if (!one) throw notFound('connection');
+      return {
+        heading: `Disconnect the account of ${one.email}?`,
+        consequences: [
+          'Their calls to this server get nothing until they connect an account again.',
+          'The authorization server is told that the tokens are not used any more.',
+        ],
+        verb: 'Disconnect the account',
+        cancel: `${serverPath(organization, server)}/upstream`,
+        crumbs: serverCrumbs(organization, server, { text: 'Disconnect' }),
+      };
+    },
+    async act({ organization, actor }, { params }) {
+      const { server = '', userId = '' } = params;
+      await perform(connectionEnd, { organization, server, userId }, actor, ports);
+      return `${serverPath(organization, server)}/upstream?done=disconnected`;
+    },
+  });
+}
+
+function asTyped({ issuer, clientId, scopes, ...access }: AccessView): TypedAccess {
+  const { kind, omitsResource, tellsCallers } = access;
+  const words = { issuer: issuer ?? '', clientId: clientId ?? '', scopes: scopes.join(' ') };
+  return { kind, ...words, omitsResource, tellsCallers };
+}
+
+function typedAccess(form: Form): TypedAccess {
+  const text = (name: string) => (form.get(name) ?? '').trim();
+  return {
+    kind: text('kind'),
+    issuer: text('issuer'),
+    clientId: text('clientId'),
+    scopes: text('scopes'),
+    omitsResource: form.get('resource.omits') !== undefined,
+    tellsCallers: form.get('caller.tells') !== undefined,
+  };
+}
+
+function factsOf({ issuer, clientId, resource, scopes }: AccessView) {
+  if (issuer === null) return [];
+  return [
+    { label: 'Authorization server', text: issuer },
+    { label: 'It knows this server as', text: clientId ?? '' },
+    { label: 'It asks for tokens for', text: resource ?? 'no MCP server in particular' },
+    { label: 'Scopes', text: scopes.join(' ') || 'as the authorization server chooses' },
+  ];
+}
+
+/** What is entered in the form of an upstream's authorization; a secret is never shown again. */
+export interface TypedAccess {
+  readonly kind: string;
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly scopes: string;
+  readonly omitsResource: boolean;
+  readonly tellsCallers: boolean;
+}
+
+/** What is in the form, what was discovered, and who has connected an account. */
+export interface AccessFormData {
+  readonly heading: string;
+  readonly tabs: Tabs;
+  readonly notice: string | undefined;
+  readonly action: string;
+  readonly cancel: string;
+  readonly typed: TypedAccess;
+  readonly hasSecret: boolean;
+  /** To register at the authorization server. */
+  readonly redirectUri: string;
+  /** The URL at which the upstream finds the public key for assertions. */
+  readonly jwksUri: string;
+  /** What was discovered about the upstream. */
+  readonly facts: readonly { readonly label: string; readonly text: string }[];
+  readonly connections: readonly {
+    readonly email: string;
+    readonly state: string;
+    readonly href: string;
+  }[];
+  readonly isHttp: boolean;
+  readonly headers: FixedHeadersData;
+  readonly now: number;
+  readonly errors: readonly FieldError[];
+}
+
+/** How calls authenticate to the MCP server behind an endpoint. */
+function upstreamAccessPage(data: AccessFormData, frame: Frame): Html {
+  const { heading, tabs, isHttp, errors } = data;
+  const title = errors.length > 0 ? 'Not saved yet' : `Authorization of ${heading}`;
+  const lead = 'What the MCP server behind this endpoint wants to see before it answers.';
+  const notHttp = html`<div class="empty">
+<p>Only an HTTP server can want a token or fixed headers. The calls of this server go elsewhere: see Settings.</p>
+</div>`;
+  const sections = html`${accessForm(data, frame)}
+${discoveredSection(data)}
+${connectionsSection(data)}
+${headersSection(data, frame)}`;
+  const content = html`${pageHeading({ heading, lead })}
+${tabNavigation(tabs)}
+${statusNotice(data.notice)}
+${errorSummary(errors)}
+${isHttp ? sections : notHttp}`;
+  return layout({ title, width: 'form' }, frame, content);
+}
+
+function accessForm(data: AccessFormData, frame: Frame): Html {
+  const { action, cancel, typed, jwksUri, errors } = data;
+  const kindField = radioButtons({
+    name: 'kind',
+    legend: 'How it is asked',
+    error: errorOf(errors, 'kind'),
+    options: [
+      {
+        value: 'none',
+        text: 'Without a token',
+        help: 'Everybody who may use this endpoint reaches it alike.',
+        isChosen: typed.kind === 'none',
+      },
+      {
+        value: 'client_credentials',
+        text: 'With one token for all',
+        help: 'It sees this server as one application and does not tell people apart.',
+        isChosen: typed.kind === 'client_credentials',
+      },
+      {
+        value: 'authorization_code',
+        text: 'With each person’s own account',
+        help: 'Every person connects an account there once, and only their own calls use it. API keys and applications without a person get nothing.',
+        isChosen: typed.kind === 'authorization_code',
+      },
+    ],
+  });
+  const callerField = checkboxes({
+    name: 'caller',
+    legend: 'Who is calling',
+    options: [
+      {
+        value: 'tells',
+        text: 'Tell it who calls',
+        help: `With a signed assertion in every call: a JWT that it checks with the keys at ${jwksUri}. It names the person or the application.`,
+        isChosen: typed.tellsCallers,
+      },
+    ],
+  });
+  const fields = html`${kindField}
+<div class="for-access">${clientFields(data)}</div>
+${callerField} ${formActions('Save', cancel)}`;
+  return postForm(frame, { action, novalidate: true }, fields);
+}
+
+/** This server's registration at the authorization server of the upstream. */
+function clientFields({ typed, hasSecret, redirectUri, errors }: AccessFormData): Html {
+  const identifier = html`spellcheck="false" autocapitalize="none" autocomplete="off"`;
+  const clientId = textField({
+    name: 'clientId',
+    label: 'Client id',
+    value: typed.clientId,
+    error: errorOf(errors, 'clientId'),
+    optional: 'unmarked',
+    attributes: html`${identifier} maxlength="500"`,
+    help: 'What its authorization server calls this server. Left empty for people’s accounts, this server introduces itself there.',
+  });
+  const clientSecret = textField({
+    name: 'clientSecret',
+    label: 'Client secret',
+    type: 'password',
+    error: errorOf(errors, 'clientSecret'),
+    optional: true,
+    autocomplete: 'off',
+    attributes: html`spellcheck="false" maxlength="2000"`,
+    help: hasSecret
+      ? 'One is stored, encrypted. Type another to replace it.'
+      : 'Stored encrypted and never shown again.',
+  });
+  const issuer = textField({
+    name: 'issuer',
+    label: 'Authorization server',
+    type: 'url',
+    value: typed.issuer,
+    error: errorOf(errors, 'issuer'),
+    optional: true,
+    attributes: identifier,
+    help: 'Its issuer URL. Left empty, the one is taken that the MCP server names.',
+  });
+  const scopes = textField({
+    name: 'scopes',
+    label: 'Scopes',
+    value: typed.scopes,
+    error: errorOf(errors, 'scopes'),
+    optional: true,
+    attributes: identifier,
+    help: 'With spaces between. Left empty, what the MCP server asks for.',
+  });
+  const resource = checkboxes({
+    name: 'resource',
+    legend: 'What tokens are for',
+    options: [
+      {
+        value: 'omits',
+        text: 'Ask without naming the MCP server',
+        help: 'Only where its authorization server answers invalid_target. Its tokens are then not bound to this MCP server, which could use them at others.',
+        isChosen: typed.omitsResource,
+      },
+    ],
+  });
+  return html`<div class="field">
+<span class="label" id="redirect-label">Redirect URI to register there</span>
+<p class="copied">
+<code aria-labelledby="redirect-label">${redirectUri}</code>${copyButton(redirectUri, 'the redirect URI')}
+</p>
+</div>
+${clientId} ${clientSecret} ${issuer} ${scopes} ${resource}`;
+}
+
+function discoveredSection({ facts }: AccessFormData): Html | undefined {
+  if (facts.length === 0) return undefined;
+  return html`<section class="section" aria-labelledby="found-heading">
+<h2 id="found-heading">Current settings</h2>
+${factList(facts, 0)}
+</section>`;
+}
+
+function connectionsSection({ connections }: AccessFormData): Html | undefined {
+  if (connections.length === 0) return undefined;
+  return html`<section class="section" aria-labelledby="connected-heading">
+<h2 id="connected-heading">Connected accounts</h2>
+<p class="help">Another client id, authorization server or way to ask ends them all.</p>
+<ul class="rows">
+${connections.map(
+  ({ email, state, href }) =>
+    html`<li>
+<div>
+<span dir="auto">${email}</span>
+<p class="help">${state}</p>
+</div>
+<a class="button danger" href="${href}" data-question aria-label="Disconnect ${email}">Disconnect</a>
+</li>`,
+)}
+</ul>
+</section>`;
+}

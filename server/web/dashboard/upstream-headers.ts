@@ -1,0 +1,250 @@
+import type { FastifyReply } from 'fastify';
+import { perform } from '#admin/operation';
+import { isConflict, notFound } from '#admin/refusal';
+import {
+  headerForgetPrevious,
+  headerList,
+  headerRemove,
+  headerRestore,
+  headerSet,
+  type HeadersView,
+} from '#admin/upstream-headers';
+import { errorOf, type FieldError, hiddenField, postForm, textField } from '#web/forms';
+import { html, type Html } from '#web/html';
+import type { Frame } from '#web/layout';
+import { seeOther } from '#web/page-request';
+import { relativeTime } from '#web/tables';
+import { refusedForm } from './forms.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import type { DashboardOptions } from './ports.ts';
+import { questionRoutes } from './questions.ts';
+import { serverCrumbs, serverOf, serverPath } from './servers.ts';
+import type { AccessFormData, TypedAccess } from './upstream-access.ts';
+
+const headerPath = '/servers/:server/upstream/headers/:header';
+const toManage = { permission: 'server.manage', section: 'servers' } as const;
+const headerLabels = {
+  name: { field: 'headerName', label: 'The name' },
+  value: { field: 'headerValue', label: 'The value' },
+} as const;
+/** The server was changed after the form was rendered. */
+const stale = {
+  field: '',
+  message:
+    'Another person saved this server meanwhile, so nothing was changed. Look at the headers below, then type the value again.',
+};
+
+/** The values of the authorization or header form, entered or stored, and messages about them. */
+export interface Shown {
+  readonly typed?: TypedAccess;
+  readonly header?: { readonly name: string; readonly revision?: string };
+  readonly errors: readonly FieldError[];
+  /** Default 422 if there are errors. */
+  readonly status?: number;
+}
+
+/** The revision of the server that a form was filled from. */
+function revisionIn(text: string): { revision?: number } {
+  return text === '' ? {} : { revision: Number(text) };
+}
+
+export interface FixedHeadersData extends Omit<HeadersView, 'server'> {
+  /** The origin that they are sent to. */
+  readonly origin: string;
+  readonly action: string;
+  /** The entered name. Values are never shown again. */
+  readonly typed: string;
+  /** The revision of the server that the form was filled from. */
+  readonly typedRevision: string;
+  /** Whether a value is being replaced. */
+  readonly isReplacing: boolean;
+}
+
+/** The fixed headers of requests to the upstream, and a form that sets one. */
+export function headersSection(data: AccessFormData, frame: Frame): Html {
+  const { headers, errors } = data;
+  const { items, origin, action, typed, typedRevision, isReplacing } = headers;
+  const nameField = textField({
+    name: 'headerName',
+    label: 'Header',
+    value: typed,
+    error: errorOf(errors, 'headerName'),
+    attributes: html`spellcheck="false" autocapitalize="none" autocomplete="off" maxlength="100"`,
+    help:
+      items.length > 0
+        ? 'A new one, as X-Api-Key, or one of those above to replace its value.'
+        : 'As X-Api-Key.',
+  });
+  const valueField = textField({
+    name: 'headerValue',
+    label: 'Value',
+    type: 'password',
+    error: errorOf(errors, 'headerValue'),
+    focus: isReplacing,
+    autocomplete: 'off',
+    attributes: html`spellcheck="false" maxlength="4096"`,
+    help: 'The whole value, with Bearer or Basic before it where the MCP server wants that. The value that it replaces stays for seven days, for calls for which the new one is refused.',
+  });
+  const fields = html`${hiddenField('revision', typedRevision)}
+${nameField} ${valueField}
+<div class="actions"><button>${isReplacing ? 'Replace the value' : 'Save header'}</button></div>`;
+  return html`<section class="section" id="headers" aria-labelledby="headers-heading">
+<h2 id="headers-heading">Fixed headers</h2>
+<p class="help">Sent with every request to <span class="word">${origin}</span> and to no other origin. Values are stored encrypted and never shown again.</p>
+${
+  items.length > 0 &&
+  html`<ul class="rows">
+${items.map((item) => headerRows(item, data, frame))}
+</ul>`
+}
+${postForm(frame, { action, novalidate: true }, fields)}
+</section>`;
+}
+
+function headerRows(
+  { name, hint, setAt, previous }: FixedHeadersData['items'][number],
+  data: AccessFormData,
+  frame: Frame,
+): Html {
+  const { headers, action, now } = data;
+  const path = `${headers.action}/${encodeURIComponent(name)}`;
+  return html`<li>
+<div>
+<code>${name}</code>
+<p class="help">
+${hint ? html`Value <code>${hint}</code>, set` : 'Set'} ${relativeTime(setAt, now)}
+</p>
+</div>
+<div class="actions"><a class="button" href="${action}?header=${encodeURIComponent(name)}" aria-label="Replace ${name}">Replace</a> <a class="button danger" href="${path}/remove" data-question aria-label="Remove ${name}">Remove</a></div>
+</li>
+${previous && previousValueRow(name, path, previous, data, frame)} `;
+}
+
+/** The previous value of a header, while it is still used when the upstream refuses the new one. */
+function previousValueRow(
+  name: string,
+  path: string,
+  { hint, until }: NonNullable<FixedHeadersData['items'][number]['previous']>,
+  { headers, now }: AccessFormData,
+  frame: Frame,
+): Html {
+  const { refusedAt, revision } = headers;
+  const restore = html`${hiddenField('revision', revision)}<button aria-label="Use again the previous value of ${name}">Use again</button>`;
+  const refusal = refusedAt
+    ? html`The new one was last refused ${relativeTime(refusedAt, now)}.`
+    : 'The new one was not refused yet.';
+  return html`<li>
+<div>
+Previous value of
+<code>${name}</code>${refusedAt !== null && html` <span class="badge care">still needed</span>`}
+<p class="help">
+${hint && html`Value <code>${hint}</code>. `}Sent where the MCP server refuses the new one
+with 401, and forgotten ${relativeTime(until, now)}. ${refusal}
+</p>
+</div>
+<div class="actions">
+${postForm(frame, { action: `${path}/restore` }, restore)}
+<a class="button danger" href="${path}/forget" data-question aria-label="Forget the previous value of ${name}">Forget</a>
+</div>
+</li>`;
+}
+
+/** Shows the authorization page of a server, which contains its headers, with the entered values. */
+type ShowAccess = (
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  reply: FastifyReply,
+  shown: Shown,
+) => Promise<FastifyReply>;
+
+/** Setting, restoring, removing and forgetting fixed headers. */
+export function headerRoutes(
+  guard: DashboardGuard,
+  ports: DashboardOptions['ports'],
+  show: ShowAccess,
+): void {
+  guard.post('/servers/:server/upstream/headers', toManage, async (visit, sent, request, reply) => {
+    const { organization, actor } = visit;
+    const { server = '' } = request.params;
+    const name = (sent.get('headerName') ?? '').trim();
+    const revision = sent.get('revision') ?? '';
+    try {
+      const value = sent.get('headerValue') ?? '';
+      const input = { organization, server, name, value, ...revisionIn(revision) };
+      await perform(headerSet, input, actor, ports);
+    } catch (refusal) {
+      const now = await perform(headerList, { organization, server }, actor, ports);
+      if (isConflict(refusal) && revision !== String(now.revision)) {
+        return show(visit, request, reply, { header: { name }, errors: [stale], status: 409 });
+      }
+      const errors = refusedForm(refusal, headerLabels, 'headerName');
+      return show(visit, request, reply, { header: { name, revision }, errors });
+    }
+    return seeOther(reply, `${serverPath(organization, server)}/upstream?done=header`);
+  });
+
+  guard.post(`${headerPath}/restore`, toManage, async (visit, sent, request, reply) => {
+    const { organization, actor } = visit;
+    const { server = '', header = '' } = request.params;
+    const input = { organization, server, header, ...revisionIn(sent.get('revision') ?? '') };
+    try {
+      await perform(headerRestore, input, actor, ports);
+    } catch (refusal) {
+      if (!isConflict(refusal)) throw refusal;
+      return show(visit, request, reply, { errors: [stale], status: 409 });
+    }
+    return seeOther(reply, `${serverPath(organization, server)}/upstream?done=restored`);
+  });
+
+  const headerOf = async (visit: DashboardVisit, request: DashboardRequest) => {
+    const { organization, actor } = visit;
+    const { name: server } = await serverOf(visit, request, ports);
+    const { items } = await perform(headerList, { organization, server }, actor, ports);
+    const header = items.find(({ name }) => name === request.params['header']);
+    if (!header) throw notFound('header');
+    return { header, server, cancel: `${serverPath(organization, server)}/upstream` };
+  };
+
+  questionRoutes(guard, `${headerPath}/remove`, toManage, {
+    async ask(visit, request) {
+      const { header, server, cancel } = await headerOf(visit, request);
+      return {
+        heading: `Remove the header ${header.name}?`,
+        consequences: [
+          'Requests to the MCP server carry it no more, from the next call on.',
+          'Its values are forgotten. This cannot be undone.',
+        ],
+        verb: 'Remove the header',
+        cancel,
+        crumbs: serverCrumbs(visit.organization, server, { text: 'Remove' }),
+      };
+    },
+    async act({ organization, actor }, { params }) {
+      const { server = '', header = '' } = params;
+      await perform(headerRemove, { organization, server, header }, actor, ports);
+      return `${serverPath(organization, server)}/upstream?done=removed`;
+    },
+  });
+
+  questionRoutes(guard, `${headerPath}/forget`, toManage, {
+    async ask(visit, request) {
+      const { header, server, cancel } = await headerOf(visit, request);
+      if (!header.previous) throw notFound('previous value');
+      return {
+        heading: `Forget the previous value of ${header.name}?`,
+        consequences: [
+          'Calls for which the MCP server refuses the new value fail from then on.',
+          'This cannot be undone. To send it again, type it again.',
+        ],
+        verb: 'Forget the previous value',
+        cancel,
+        crumbs: serverCrumbs(visit.organization, server, { text: 'Forget' }),
+      };
+    },
+    async act({ organization, actor }, { params }) {
+      const { server = '', header = '' } = params;
+      await perform(headerForgetPrevious, { organization, server, header }, actor, ports);
+      return `${serverPath(organization, server)}/upstream?done=forgotten`;
+    },
+  });
+}

@@ -1,0 +1,219 @@
+import { pageAssets } from './assets.ts';
+import { csrfField } from './forms.ts';
+import { displayName, html, type Html } from './html.ts';
+
+/** A page: its data and what surrounds it, rendered as a whole document. */
+export type Page<Data> = (data: Data, frame: Frame) => Html;
+
+/** What surrounds every page. */
+export interface Frame {
+  readonly requestId: string;
+  /** Paths of our ES modules; a page works without them. */
+  readonly scripts: readonly string[];
+  /** For every form that changes something; see `postForm`. */
+  readonly csrfToken: string | undefined;
+  /** The e-mail address of the signed-in person. */
+  readonly email: string | undefined;
+  /** The page's place in the dashboard, if it is part of it. */
+  readonly dashboard?: DashboardFrame | undefined;
+}
+
+/** The frame of a dashboard page: its organization and the navigation. */
+export interface DashboardFrame {
+  readonly organization: string;
+  /** The person's other organizations, for the switcher. */
+  readonly others: readonly string[];
+  /** The entry of the navigation that the page belongs to, if any. */
+  readonly section: DashboardSection | undefined;
+  /** Entries that the person has no permission for; they are left out. */
+  readonly closed: readonly DashboardSection[];
+  /** What follows the organization in the breadcrumb; the last one is the page itself. */
+  readonly crumbs: readonly Crumb[];
+  /** Path of the server-sent events that announce changes to this page, if it is live. */
+  readonly live: string | undefined;
+}
+
+/** A step of the breadcrumb; the last one is the page itself and has no link. */
+export interface Crumb {
+  readonly text: string;
+  readonly href?: string;
+}
+
+/** The entries of the navigation in their order. */
+const sections = [
+  { section: 'overview', text: 'Overview', path: '' },
+  { section: 'servers', text: 'Servers', path: '/servers' },
+  { section: 'agents', text: 'Agents', path: '/agents' },
+  { section: 'people', text: 'People', path: '/people' },
+  { section: 'groups', text: 'Groups', path: '/groups' },
+  { section: 'usage', text: 'Usage', path: '/usage' },
+  { section: 'audit', text: 'Audit log', path: '/audit' },
+  { section: 'settings', text: 'Settings', path: '/settings' },
+] as const;
+
+export type DashboardSection = (typeof sections)[number]['section'];
+
+/** Where an organization's pages start. */
+export function dashboardPath(organization: string): string {
+  return `/dashboard/${organization}`;
+}
+
+/** The head of a page. */
+interface PageHead {
+  /** For the browser's tab and history. */
+  readonly title: string;
+  /** Forms are 480 px wide, texts 640, tables up to 1200. */
+  readonly width: 'form' | 'text' | 'table';
+}
+
+/** The logo, a key about to lift a latch; single-colour, readable at 16 px. */
+const mark = html`<svg class="mark" viewBox="0 0 16 16" width="20" height="20" fill="none" stroke="currentColor" stroke-width="1.75" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">
+<circle cx="4.25" cy="8" r="2.75"/>
+<path d="M7 8h5.25M10 8v2.5"/>
+<path d="M12.25 2.75H14.5v10.5h-2.25"/>
+</svg>`;
+
+/** A whole document: `content` in the frame of every page. */
+export function layout({ title, width }: PageHead, frame: Frame, content: Html): Html {
+  const { dashboard } = frame;
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${title} · Latchkey</title>
+${dashboard && html`<meta name="htmx-config" content='{"includeIndicatorCSS":false,"history":false,"extensions":""}'>`}
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="${pageAssets().stylesheet.path}">
+${frame.scripts.map((path) => html`<script type="module" src="${path}" integrity="${integrityOf(path)}"></script>`)}
+</head>
+<body${dashboard && html` class="dashboard"${dashboard.live && html` data-live="${dashboard.live}"`}`}>
+<a class="skip" href="#main">Skip to the content</a>
+<header class="top">
+<a class="brand" href="/">${mark}Latchkey</a>
+${dashboard && switcher(dashboard)}
+${frame.email !== undefined && personNavigation(frame.email, frame)}
+</header>
+${dashboard && sideNavigation(dashboard)}
+<main id="main" class="${width}">
+${dashboard && breadcrumb(dashboard)}
+${content}
+</main>
+<footer class="small">Request <code>${frame.requestId}</code></footer>
+</body>
+</html>
+`;
+}
+
+function integrityOf(script: string): string {
+  return Object.values(pageAssets()).find(({ path }) => path === script)?.integrity ?? '';
+}
+
+function personNavigation(email: string, frame: Frame): Html {
+  return html`<nav class="person" aria-label="You">
+<a href="/account" dir="auto">${email}</a>
+<form method="post" action="/sign-out">
+${csrfField(frame)}
+<button class="quiet">Sign out</button>
+</form>
+</nav>`;
+}
+
+function switcher({ organization, others }: DashboardFrame): Html {
+  return html`<details class="switcher">
+<summary><span class="soft">Organization</span> <strong>${organization}</strong></summary>
+<ul>
+${others.map((name) => html`<li><a href="${dashboardPath(name)}">${name}</a></li>`)}
+<li><a href="/organizations">All organizations</a></li>
+</ul>
+</details>`;
+}
+
+function sideNavigation({ organization, section, closed }: DashboardFrame): Html {
+  const entries = sections.filter((entry) => !closed.includes(entry.section));
+  const home = dashboardPath(organization);
+  return html`<nav class="side" aria-label="${organization}">
+<ul>
+${entries.map(
+  (entry) =>
+    html`<li><a href="${home + entry.path}"${entry.section === section && html` aria-current="true"`}>${entry.text}</a></li>`,
+)}
+</ul>
+</nav>`;
+}
+
+function breadcrumb({ organization, crumbs }: DashboardFrame): Html | undefined {
+  if (crumbs.length === 0) return undefined;
+  const steps = [{ text: organization, href: dashboardPath(organization) }, ...crumbs];
+  return html`<nav class="crumbs" aria-label="Breadcrumb">
+<ol>
+${steps.map(({ text, href }, index) => {
+  const name = displayName(text, 40);
+  if (href === undefined || index === steps.length - 1) {
+    return html`<li><span aria-current="page" dir="auto">${name}</span></li>`;
+  }
+  return html`<li><a href="${href}" dir="auto">${name}</a></li>`;
+})}
+</ol>
+</nav>`;
+}
+
+/** A word about a state. `tone` colours it but never carries meaning alone. */
+export interface Badge {
+  readonly text: string;
+  readonly tone: 'plain' | 'good' | 'care' | 'bad';
+}
+
+export function badge({ text, tone }: Badge): Html {
+  return html`<span class="badge ${tone}">${text}</span>`;
+}
+
+interface Heading {
+  readonly heading: string;
+  readonly lead?: string;
+  readonly badges?: readonly Badge[];
+  /** The one primary action of the page. */
+  readonly action?: Link | undefined;
+}
+
+export interface Link {
+  readonly text: string;
+  readonly href: string;
+}
+
+/** The heading of a page of the dashboard. */
+export function pageHeading({ heading, lead, badges = [], action }: Heading): Html {
+  return html`<div class="heading">
+<div>
+<h1 dir="auto">${heading}</h1>
+${badges.map((one) => html` ${badge(one)}`)}
+${lead && html`<p class="lead">${lead}</p>`}
+</div>
+${action && html`<a class="button primary" href="${action.href}">${action.text}</a>`}
+</div>`;
+}
+
+/** One of several pages about the same resource. */
+export interface Tab extends Link {
+  readonly isHere: boolean;
+}
+
+/** Pages about the same resource, for `tabNavigation`. */
+export interface Tabs {
+  readonly label: string;
+  readonly entries: readonly Tab[];
+}
+
+export function tabNavigation({ label, entries }: Tabs): Html {
+  return html`<nav aria-label="${label}">
+<ul class="subnav">
+${entries.map(({ text, href, isHere }) => html`<li><a href="${href}"${isHere && html` aria-current="page"`}>${text}</a></li>`)}
+</ul>
+</nav>`;
+}
+
+/** What was done, at the top of the page that follows; nothing if `undefined`. */
+export function statusNotice(text: string | undefined): Html | undefined {
+  return text ? html`<p class="notice" role="status">${text}</p>` : undefined;
+}

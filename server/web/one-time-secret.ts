@@ -1,0 +1,116 @@
+import type { ProxyReference } from '#download/proxy-reference';
+import { hiddenField } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { layout, pageHeading, type Frame } from './layout.ts';
+import {
+  agentStepList,
+  codeBlock,
+  proxySource,
+  type AgentStep,
+  type AssistantConfiguration,
+} from './instructions.ts';
+import { copyButton } from './tables.ts';
+
+/** A secret that is shown once, in the response that creates it. */
+export interface OneTimeSecret {
+  /** Its kind, as `API key`. */
+  readonly label: string;
+  readonly secret: string;
+  /** Related values that are not secret, such as the client id. */
+  readonly beside: readonly { readonly label: string; readonly text: string }[];
+  readonly configurations: readonly AssistantConfiguration[];
+  /** The source of the proxy for configurations and steps. */
+  readonly proxy?: ProxyReference;
+  /** What to do with an agent's key. */
+  readonly steps?: readonly AgentStep[];
+  /** What this server stores of it; default: a fingerprint. */
+  readonly kept?: string;
+  /** What to do if it is lost; default: create a new one. */
+  readonly again?: string;
+  /** Where to store it, in a sentence; default: for an application's secret. */
+  readonly keep?: string;
+  /** Where to go once it is stored; reloading the page leads there too. */
+  readonly done: string;
+}
+
+/** A secret with its purpose, and a check box that it was stored. */
+export function secretPanel(shown: OneTimeSecret): Html {
+  const { label, secret, beside, configurations, proxy, steps, done } = shown;
+  const {
+    kept = 'it keeps only a fingerprint',
+    again = 'make a new one',
+    keep = 'In a password manager or straight in the configuration.',
+  } = shown;
+  const [path = '', query = ''] = done.split('?');
+  return html`<section class="secret" aria-labelledby="secret-heading" data-secret="${done}">
+<h2 id="secret-heading">${label}, shown this once</h2>
+<p>It cannot be shown again, not even by this server: ${kept}. Without it, ${again}.</p>
+<dl class="facts">
+${beside.map(
+  (one) =>
+    html`<div>
+<dt>${one.label}</dt>
+<dd class="copied">
+<code>${one.text}</code>${copyButton(one.text, `the ${one.label}`)}
+</dd>
+</div>`,
+)}
+<div>
+<dt>${label}</dt>
+<dd class="copied">
+<code class="value">${secret}</code>${copyButton(secret, `the ${label}`)}
+</dd>
+</div>
+</dl>
+${configurations.length > 0 && configurationTabs(configurations)}
+${steps && agentStepList(steps)}
+${proxy && proxySource(proxy)}
+<form class="stored" method="get" action="${path}">
+${[...new URLSearchParams(query)].map(([name, value]) => hiddenField(name, value))}
+<div class="option">
+<input type="checkbox" id="stored" required>
+<div>
+<label for="stored">I have stored it</label>
+<p class="help">${keep} There is no way back to this page.</p>
+</div>
+</div>
+<div class="actions"><button class="primary">Done</button></div>
+</form>
+</section>`;
+}
+
+/** The configurations of assistants in tabs. They are radio buttons, so they work by keyboard and without scripts. */
+export function configurationTabs(configurations: readonly AssistantConfiguration[]): Html {
+  return html`<fieldset class="tabs">
+<legend>Ready to paste</legend>
+${configurations.map(
+  ({ id, assistant }, index) =>
+    html`<input type="radio" name="assistant" id="tab-${id}"${index === 0 && html` checked`}><label for="tab-${id}">${assistant}</label> `,
+)}
+${configurations.map(
+  ({ id, assistant, where, text }) =>
+    html`<div class="panel panel-${id}">
+<p class="help">${where}</p>
+${codeBlock({ text, name: `the configuration for ${assistant}`, label: `Configuration for ${assistant}` })}
+</div>`,
+)}
+</fieldset>`;
+}
+
+interface OneTimeSecretPageData {
+  /** What was created, as `The API key “Nightly report” is made`. */
+  readonly heading: string;
+  /** What to do with it, in a sentence. */
+  readonly next: string;
+  readonly secret: OneTimeSecret;
+}
+
+/** Shows a secret once, in the response that creates it. */
+export function oneTimeSecretPage(
+  { heading, next, secret }: OneTimeSecretPageData,
+  frame: Frame,
+): Html {
+  const content = html`${pageHeading({ heading, lead: next })}
+${secretPanel(secret)}`;
+  return layout({ title: `${secret.label}, shown this once`, width: 'text' }, frame, content);
+}

@@ -1,0 +1,207 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { PeopleRefusal } from '#accounts/account-refusal';
+import { isCsrfToken } from '#accounts/sessions';
+import { type Form, parseForm } from '#oauth/forms';
+import { OAuthError } from '#oauth/oauth-error';
+import type { DashboardFrame, Page } from './layout.ts';
+
+/** The cookies of our pages: the session, the browser before sign-in, and the browser known from earlier sign-ins. */
+type CookieName = 'latchkey' | 'latchkey-browser' | 'latchkey-device';
+
+/**
+ * The name of a cookie under this public URL. A `__Host-` cookie cannot be set by a sibling domain or over plain
+ * HTTP. Browsers accept it on https and on http://127.0.0.1, and drop it on other loopback hosts. RFC 6265bis §4.1.3
+ */
+export function cookieName(name: CookieName, base: string): string {
+  return isTrusted(base) ? `__Host-${name}` : name;
+}
+
+/** The value of a cookie; `undefined` if it is absent or present twice, in which case one is not ours. */
+export function readCookie(
+  header: string | undefined,
+  name: CookieName,
+  base: string,
+): string | undefined {
+  const prefix = `${cookieName(name, base)}=`;
+  const [value, ...more] = (header ?? '')
+    .split(';')
+    .map((pair) => pair.trim())
+    .filter((pair) => pair.startsWith(prefix));
+  if (value === undefined || more.length > 0) return undefined;
+  const token = value.slice(prefix.length);
+  return /^[\w-]{32}$/.test(token) ? token : undefined;
+}
+
+/** A `Set-Cookie` header. `maxAgeSeconds` 0 deletes the cookie. */
+export function setCookie(
+  name: CookieName,
+  value: string,
+  { base, maxAgeSeconds }: { base: string; maxAgeSeconds: number },
+): string {
+  const secure = isTrusted(base) ? '; Secure' : '';
+  const age = `; Max-Age=${maxAgeSeconds}`;
+  return `${cookieName(name, base)}=${value}; Path=/; HttpOnly; SameSite=Lax${secure}${age}`;
+}
+
+function isTrusted(base: string): boolean {
+  const { protocol, hostname } = new URL(base);
+  return protocol === 'https:' || hostname === '127.0.0.1';
+}
+
+const usualFormBytes = 16 * 1024;
+
+/** Lets the routes of `app` receive raw bodies, which `readPageForm` parses strictly. */
+export function takeForms(app: FastifyInstance, maxFormBytes = usualFormBytes): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(
+    '*',
+    { parseAs: 'buffer', bodyLimit: maxFormBytes },
+    (_request, body, done) => done(null, body),
+  );
+}
+
+/**
+ * The fields of a form that a page of ours sent to `person` or, without one, to this browser before sign-in. Every
+ * request that changes something goes through here, or through `checkOrigin` and `checkToken`.
+ *
+ * @throws {PeopleRefusal} `forged`
+ * @throws {OAuthError} `invalid_request` if the body is not a form
+ */
+export function readPageForm(
+  request: FastifyRequest,
+  base: string,
+  person: { readonly sessionToken: string } | undefined,
+): Form {
+  checkOrigin(request, base);
+  const form = parseForm(request.headers['content-type'], bodyOf(request));
+  checkToken(request, form.get('csrf_token'), base, person);
+  return form;
+}
+
+/** @throws {PeopleRefusal} `forged` unless the token is that of this person or browser */
+function checkToken(
+  request: FastifyRequest,
+  token: string | undefined,
+  base: string,
+  person: { readonly sessionToken: string } | undefined,
+): void {
+  const mine = person?.sessionToken ?? readCookie(request.headers.cookie, 'latchkey-browser', base);
+  if (mine === undefined) throw new PeopleRefusal('forged', 'no cookie');
+  if (!isCsrfToken(token, mine)) {
+    throw new PeopleRefusal('forged', 'token absent or of another session');
+  }
+}
+
+/** @throws {PeopleRefusal} `forged` if the browser says that another site sent this. Fetch Metadata §2.4 */
+function checkOrigin({ headers }: FastifyRequest, base: string): void {
+  const { origin } = headers;
+  const site = headers['sec-fetch-site'];
+  if (origin !== undefined && origin !== base) throw new PeopleRefusal('forged', 'foreign origin');
+  if (site !== undefined && site !== 'same-origin' && site !== 'none') {
+    throw new PeopleRefusal('forged', 'sent by another site');
+  }
+}
+
+export function bodyOf({ body }: FastifyRequest): Buffer {
+  return Buffer.isBuffer(body) ? body : Buffer.alloc(0);
+}
+
+/**
+ * The members of a JSON body that a script of ours sent, with the CSRF token in `X-CSRF-Token`.
+ *
+ * @throws {PeopleRefusal} `forged`
+ * @throws {OAuthError} `invalid_request`
+ */
+export function readPageJson(
+  request: FastifyRequest,
+  base: string,
+  person: { readonly sessionToken: string } | undefined,
+): Readonly<Record<string, unknown>> {
+  checkOrigin(request, base);
+  const token = request.headers['x-csrf-token'];
+  checkToken(request, typeof token === 'string' ? token : undefined, base, person);
+  try {
+    const value: unknown = JSON.parse(bodyOf(request).toString('utf8'));
+    if (typeof value === 'object' && value !== null) return { ...value };
+  } catch {
+    // Invalid JSON gets the same error as JSON that is no object.
+  }
+  throw new OAuthError('invalid_request', 'the body is not a JSON object');
+}
+
+/** A query parameter that is present exactly once. */
+export function queryText({ query }: FastifyRequest, name: string): string | undefined {
+  if (typeof query !== 'object' || query === null) return undefined;
+  const value: unknown = Reflect.get(query, name);
+  return typeof value === 'string' ? value : undefined;
+}
+
+/**
+ * Redirects to one of our own pages with a GET. Never cached, because it answers what a person just did.
+ *
+ * RFC 9110 §15.4.4
+ */
+export function seeOther(reply: FastifyReply, path: string): FastifyReply {
+  return reply.header('Cache-Control', 'no-store').redirect(path, 303);
+}
+
+/** Options of a response that is a page; all have defaults. */
+export interface PageOptions {
+  /** Default 200. */
+  readonly status?: number;
+  /** The signed-in person, for the header and the CSRF token of the forms. See `current-person.ts`. */
+  readonly person?: { readonly user: { readonly email: string }; readonly csrfToken: string };
+  /** The CSRF token of forms before sign-in. */
+  readonly csrfToken?: string;
+  /** Paths of our ES modules. */
+  readonly scripts?: readonly string[];
+  /**
+   * Where the response to a form may redirect besides this server, as `https://app.example` or `cursor:`. A browser
+   * checks the whole chain of redirects. CSP 3 §6.4.1.1
+   */
+  readonly formAction?: string;
+  /** The page's place in the dashboard. */
+  readonly dashboard?: DashboardFrame | undefined;
+}
+
+/** Sends a page that may load, frame and submit only to this server. Never cached. */
+export function sendPage<Data>(
+  reply: FastifyReply,
+  page: Page<Data>,
+  data: Data,
+  { status = 200, person, csrfToken, scripts = [], formAction, dashboard }: PageOptions = {},
+): FastifyReply {
+  const html = page(data, {
+    requestId: reply.request.id,
+    scripts,
+    csrfToken: person?.csrfToken ?? csrfToken,
+    email: person?.user.email,
+    dashboard,
+  });
+  return reply.code(status).headers(pageHeaders(formAction)).send(html.toString());
+}
+
+function pageHeaders(formAction: string | undefined): Record<string, string> {
+  if (formAction !== undefined && /[\s;,']/.test(formAction)) {
+    throw new TypeError('a form-action source with a separator in it');
+  }
+  const policy = [
+    "default-src 'none'",
+    "style-src 'self'",
+    "img-src 'self' data:",
+    "script-src 'self'",
+    "connect-src 'self'",
+    `form-action 'self'${formAction === undefined ? '' : ` ${formAction}`}`,
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+  ];
+  return {
+    'Content-Type': 'text/html; charset=utf-8',
+    'Content-Security-Policy': policy.join('; '),
+    'X-Frame-Options': 'DENY',
+    // `no-referrer` would make browsers send `Origin: null` with our own forms. Fetch §3.2
+    'Referrer-Policy': 'same-origin',
+    'X-Content-Type-Options': 'nosniff',
+    'Cache-Control': 'no-store',
+  };
+}

@@ -1,0 +1,77 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { csrfToken, randomToken, type Visit } from '#accounts/sessions';
+import type { Clock } from '#clock/clock';
+import { findUser, type User } from '#db/people';
+import { type Session, useSession } from '#db/sessions';
+import type { Db } from '#db/transaction';
+import { hashSecret } from '#oauth/secrets';
+import { readCookie, seeOther, setCookie } from './page-request.ts';
+
+const cookieSeconds = 24 * 60 * 60;
+
+/** The cookie that identifies a browser before sign-in. Sets one if there is none. */
+export function browserToken(request: FastifyRequest, reply: FastifyReply, base: string): string {
+  const known = readCookie(request.headers.cookie, 'latchkey-browser', base);
+  const token = known ?? randomToken();
+  const cookie = setCookie('latchkey-browser', token, { base, maxAgeSeconds: cookieSeconds });
+  if (known === undefined) void reply.header('Set-Cookie', cookie);
+  return token;
+}
+
+/** The CSRF token for the forms of a page before sign-in. */
+export function browserCsrfToken(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  base: string,
+): string {
+  return csrfToken(browserToken(request, reply, base));
+}
+
+export function visitOf({ ip, id, headers }: FastifyRequest): Visit {
+  return { address: ip, requestId: id, userAgent: headers['user-agent'] ?? '' };
+}
+
+/** The person who requests a page. */
+export interface CurrentPerson {
+  readonly user: User;
+  readonly session: Session;
+  /** The value of the session cookie. It leaves the server only in that cookie. */
+  readonly sessionToken: string;
+  /** Goes into the forms of the page; `readPageForm` requires it. */
+  readonly csrfToken: string;
+}
+
+/** The person of a request's session cookie; `undefined` if not signed in. */
+type CurrentPersonOf = (request: FastifyRequest) => Promise<CurrentPerson | undefined>;
+
+export interface CurrentPersonPorts {
+  readonly db: Db;
+  readonly clock: Clock;
+}
+
+/** Looks the session up for every request, so that ending one takes effect immediately. */
+export function currentPersonOf(base: string, { db, clock }: CurrentPersonPorts): CurrentPersonOf {
+  return async ({ headers }) => {
+    const sessionToken = readCookie(headers.cookie, 'latchkey', base);
+    if (sessionToken === undefined) return undefined;
+    const session = await useSession(db, hashSecret(sessionToken), clock.now());
+    const user = session && (await findUser(db, session.userId));
+    return user && { user, session, sessionToken, csrfToken: csrfToken(sessionToken) };
+  };
+}
+
+/**
+ * The signed-in person, for pages that require one. If there is none, returns `undefined` and redirects to the
+ * sign-in page, and from there back to a page that was requested by GET.
+ */
+export async function signedIn(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  currentPerson: CurrentPersonOf,
+): Promise<CurrentPerson | undefined> {
+  const person = await currentPerson(request);
+  if (person) return person;
+  const back = request.method === 'GET' ? request.url : '/account';
+  void seeOther(reply, `/sign-in?next=${encodeURIComponent(back)}`);
+  return undefined;
+}

@@ -1,0 +1,21 @@
+import type { FastifyInstance } from 'fastify';
+import { accountRoutes } from './account-routes.ts';
+import { invitationRoutes, linkRoutes } from './link-routes.ts';
+import { pageErrors } from './page-errors.ts';
+import { takeForms } from './page-request.ts';
+import { providerRoutes } from './provider-routes.ts';
+import { passkeyRoutes, secondFactorRoutes } from './second-factor-routes.ts';
+import { type PeopleRoutesOptions, signInRoutes } from './sign-in-routes.ts';
+
+/** Every page for signing in and for managing one's own account. */
+export function peopleRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
+  takeForms(app);
+  app.setErrorHandler(pageErrors(options.base, options.people));
+  signInRoutes(app, options);
+  linkRoutes(app, options);
+  invitationRoutes(app, options);
+  accountRoutes(app, options);
+  secondFactorRoutes(app, options);
+  passkeyRoutes(app, options);
+  providerRoutes(app, options);
+}

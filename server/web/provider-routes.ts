@@ -1,0 +1,139 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { PeopleRefusal } from '#accounts/account-refusal';
+import { join } from '#accounts/invitations';
+import type { UpstreamIdentity } from '#accounts/openid-provider';
+import { isEmail, newUserId } from '#accounts/people';
+import { checkSecondFactorFirst } from '#accounts/second-factor';
+import { isRecentProof } from '#accounts/sessions';
+import { ownPath } from '#accounts/sign-in';
+import {
+  beginUpstreamSignIn,
+  finishUpstreamSignIn,
+  upstreamPurpose,
+  type UpstreamPurpose,
+} from '#accounts/single-sign-on';
+import { insertAuditEvent } from '#db/audit';
+import { setProviderGroups } from '#db/groups';
+import { findUserIdByIdentity, linkIdentity, unlinkIdentities } from '#db/people';
+import { redirectPage } from './messages.ts';
+import { queryText, readCookie, readPageForm, sendPage } from './page-request.ts';
+import { type CurrentPerson, currentPersonOf, signedIn, visitOf } from './page-session.ts';
+import { type PeopleRoutesOptions, sendOnward, signInBrowser } from './sign-in-routes.ts';
+
+/** The redirect URI at the OpenID provider. */
+export const providerCallbackPath = '/sign-in/provider/callback';
+
+/**
+ * Single sign-on. An account at the provider signs in to an account here only after a signed-in person has linked it.
+ * An equal e-mail address proves nothing, because only the provider vouches for it.
+ */
+export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
+  const { base, people } = options;
+  const { identityProvider: provider, db, clock } = people;
+  if (!provider) return;
+  const ports = { ...people, provider };
+  const currentPerson = currentPersonOf(base, people);
+  const lead = async (
+    reply: FastifyReply,
+    start: { purpose: UpstreamPurpose; next: string; cookieToken: string },
+  ) => {
+    const { href } = await beginUpstreamSignIn(start, ports);
+    return sendPage(reply, redirectPage, { heading: `To ${provider.name}`, path: href });
+  };
+  const note = (
+    request: FastifyRequest,
+    what: { userId: string | undefined; action: string; outcome: 'done' | 'refused' },
+  ) => {
+    const { address, requestId } = visitOf(request);
+    const { userId, action, outcome } = what;
+    const actor = userId === undefined ? 'anonymous' : `user:${userId}`;
+    const where = { organization: undefined, target: provider.issuer, address, requestId };
+    // Anyone can be sent there and come back without an identity, endlessly, so refusals are counted.
+    if (outcome === 'refused') return people.refusals.note({ actor, action, ...where });
+    return insertAuditEvent(db, { at: clock.now(), actor, action, outcome, ...where });
+  };
+
+  /** Accepts the invitation behind `next` with a provider account that is not linked yet. */
+  const joined = async (
+    request: FastifyRequest,
+    { identity, next }: { identity: UpstreamIdentity; next: string },
+  ): Promise<string> => {
+    const { issuer, subject, email } = identity;
+    if (email === undefined || !isEmail(email)) throw new PeopleRefusal('identity_unproven');
+    const linkToken = next.split('/').at(-1) ?? '';
+    const made = { id: newUserId(), email, createdAt: clock.now(), identity: { issuer, subject } };
+    const taken = await join(linkToken, made, visitOf(request), people);
+    // An equal address links nothing: the person has to sign in here first, then link.
+    if (taken !== 'done') throw new PeopleRefusal('identity_unknown', 'the address is taken here');
+    return made.id;
+  };
+
+  const checkChange = async ({ session }: CurrentPerson) => {
+    if (!isRecentProof(session, clock.now())) throw new PeopleRefusal('proof_old');
+    await checkSecondFactorFirst(session, people);
+  };
+
+  app.post('/sign-in/provider', async (request, reply) => {
+    const form = readPageForm(request, base, undefined);
+    const cookieToken = readCookie(request.headers.cookie, 'latchkey-browser', base) ?? '';
+    const next = ownPath(form.get('next'), base);
+    return lead(reply, { purpose: 'sign-in', next, cookieToken });
+  });
+
+  app.post('/account/provider', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    readPageForm(request, base, person);
+    await checkChange(person);
+    const { sessionToken: cookieToken } = person;
+    return lead(reply, { purpose: 'link', next: '/account?done=linked', cookieToken });
+  });
+
+  app.post('/account/provider/unlink', async (request, reply) => {
+    const person = await signedIn(request, reply, currentPerson);
+    if (!person) return reply;
+    readPageForm(request, base, person);
+    await checkChange(person);
+    await unlinkIdentities(db, person.user.id, provider.issuer);
+    await note(request, { userId: person.user.id, action: 'identity.unlink', outcome: 'done' });
+    return sendOnward(reply, '/account?done=unlinked', base);
+  });
+
+  app.get(providerCallbackPath, async (request, reply) => {
+    const callback = new URL(request.url, base);
+    const person = await currentPerson(request);
+    const isLink = upstreamPurpose(queryText(request, 'state')) === 'link';
+    const cookieToken = isLink
+      ? person?.sessionToken
+      : readCookie(request.headers.cookie, 'latchkey-browser', base);
+    try {
+      if (cookieToken === undefined) throw new PeopleRefusal('state_unknown', 'no cookie');
+      const { identity, next } = await finishUpstreamSignIn({ callback, cookieToken }, ports);
+      const { issuer, subject } = identity;
+      if (isLink && person) {
+        const owner = await findUserIdByIdentity(db, issuer, subject);
+        const isMine = owner === person.user.id;
+        if (!isMine && !(await linkIdentity(db, { issuer, subject, userId: person.user.id }))) {
+          throw new PeopleRefusal('identity_taken');
+        }
+        await setProviderGroups(db, identity, identity.groups);
+        await note(request, { userId: person.user.id, action: 'identity.link', outcome: 'done' });
+        return sendOnward(reply, next, base);
+      }
+      const known = await findUserIdByIdentity(db, issuer, subject);
+      const isJoining = upstreamPurpose(queryText(request, 'state')) === 'join';
+      const userId = known ?? (isJoining ? await joined(request, { identity, next }) : undefined);
+      if (userId === undefined) throw new PeopleRefusal('identity_unknown');
+      await setProviderGroups(db, identity, identity.groups);
+      await signInBrowser(request, reply, { userId, factors: 2 }, options);
+      await note(request, { userId, action: 'sign-in', outcome: 'done' });
+      return sendOnward(reply, known === undefined ? '/' : next, base);
+    } catch (error) {
+      const action = isLink ? 'identity.link' : 'sign-in';
+      // An unknown state could be sent endlessly to fill the log, so it is not recorded.
+      const isNoise = error instanceof PeopleRefusal && error.code === 'state_unknown';
+      if (!isNoise) await note(request, { userId: person?.user.id, action, outcome: 'refused' });
+      throw error;
+    }
+  });
+}

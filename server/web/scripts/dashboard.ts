@@ -1,0 +1,91 @@
+/**
+ * The ES module of the dashboard, without which every page works too. It opens questions as dialogs, and refreshes
+ * live parts when the server announces a change. htmx fetches and swaps.
+ */
+export const dashboardScript = `const htmx = window.htmx;
+const say = document.createElement('p');
+say.className = 'unseen';
+say.setAttribute('role', 'status');
+document.body.append(say);
+
+// A secret is not shown again by a reload or by going back.
+const secret = document.querySelector('[data-secret]');
+if (secret) {
+  history.replaceState(null, '', secret.dataset.secret);
+  const stored = document.querySelector('#stored');
+  addEventListener('beforeunload', (event) => { if (!stored.checked) event.preventDefault(); });
+}
+
+for (const menu of document.querySelectorAll('details.switcher')) {
+  document.addEventListener('click', ({ target }) => { if (!menu.contains(target)) menu.open = false; });
+  menu.addEventListener('keydown', ({ key }) => {
+    if (key !== 'Escape' || !menu.open) return;
+    menu.open = false;
+    menu.querySelector('summary').focus();
+  });
+}
+document.querySelector('.side [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
+
+// Shows a confirmation page as a dialog over the current page.
+document.addEventListener('click', async (event) => {
+  const link = event.target.closest?.('a[data-question]');
+  if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  const dialog = document.createElement('dialog');
+  dialog.setAttribute('aria-labelledby', 'question-heading');
+  dialog.addEventListener('close', () => { dialog.remove(); link.focus(); });
+  document.body.append(dialog);
+  await htmx.ajax('GET', link.href, { source: dialog, target: dialog, select: '#question', swap: 'innerHTML' });
+  if (!dialog.querySelector('#question')) return location.assign(link.href);
+  dialog.querySelector('[data-cancel]').addEventListener('click', (click) => { click.preventDefault(); dialog.close(); });
+  dialog.showModal();
+});
+
+// After a session ended, show the sign-in page instead of a fragment of it.
+document.addEventListener('htmx:before:response', (event) => {
+  const { raw } = event.detail.ctx.response;
+  if (!raw.redirected && raw.ok) return;
+  event.preventDefault();
+  location.reload();
+});
+
+const live = document.querySelector('[data-live]');
+let before;
+const rowsOf = (root) => new Map([...root.querySelectorAll('[data-row]')].map((row) => [row.id, row.textContent.replace(/\\s+/g, ' ')]));
+const withoutTimes = (text) => text.replace(/just now|\\d+ \\w+ ago|in \\d+ \\w+/g, '');
+document.addEventListener('htmx:before:swap', ({ detail }) => {
+  if (detail.ctx.sourceElement?.matches?.('[data-renew]')) before = rowsOf(document);
+});
+document.addEventListener('htmx:after:swap', () => {
+  if (!before) return;
+  let changed = 0;
+  for (const [id, text] of rowsOf(document)) {
+    if (before.has(id) && withoutTimes(before.get(id)) === withoutTimes(text)) continue;
+    changed += 1;
+    const row = document.getElementById(id);
+    row.classList.add('fresh');
+    setTimeout(() => row.classList.remove('fresh'), 2000);
+  }
+  before = undefined;
+  if (changed) say.textContent = changed === 1 ? 'One entry changed.' : changed + ' entries changed.';
+});
+
+// Only a visible page keeps a stream: browsers allow six connections to a host.
+if (live) {
+  let stream;
+  const renew = () => document.body.dispatchEvent(new Event('written'));
+  const listen = () => {
+    stream = new EventSource(live.dataset.live);
+    stream.addEventListener('written', renew);
+    stream.addEventListener('over', () => { stream.close(); location.reload(); });
+  };
+  listen();
+  document.addEventListener('visibilitychange', () => {
+    stream.close();
+    if (document.visibilityState !== 'visible') return;
+    renew();
+    listen();
+  });
+  addEventListener('pagehide', () => stream.close());
+}
+`;

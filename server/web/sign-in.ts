@@ -1,0 +1,219 @@
+import {
+  errorOf,
+  errorSummary,
+  hiddenField,
+  newPasswordFields,
+  postForm,
+  textField,
+  type FieldError,
+} from './forms.ts';
+import { html, type Html } from './html.ts';
+import { layout, statusNotice, type Frame } from './layout.ts';
+
+/** The entered values, their errors, and the available ways to sign in. */
+interface SignInPageData {
+  /** What was entered; never the password. */
+  readonly email: string;
+  /** Where to go afterwards, a path of this server. */
+  readonly next: string;
+  readonly errors: readonly FieldError[];
+  readonly notice: string | undefined;
+  /** Whether passkeys work at this address. */
+  readonly passkeys: boolean;
+  /** The name of the identity provider, where there is one. */
+  readonly provider: string | undefined;
+}
+
+/** Signs in by password, passkey or the identity provider. */
+export function signInPage(data: SignInPageData, frame: Frame): Html {
+  const { email, next, errors, passkeys, provider } = data;
+  const title = errors.length > 0 ? 'Not signed in' : 'Sign in';
+  const passwordFields = html`${hiddenField('next', next)}
+${textField({ name: 'email', label: 'E-mail', type: 'email', value: email, autocomplete: 'username webauthn', focus: errors.length === 0 })}
+${textField({ name: 'password', label: 'Password', type: 'password', autocomplete: 'current-password' })}
+<button class="primary">Sign in</button>`;
+  const content = html`<h1>Sign in</h1>
+${statusNotice(data.notice)}
+${errorSummary(errors)}
+${postForm(frame, { action: '/sign-in', novalidate: true }, passwordFields)}
+${
+  (passkeys || provider) &&
+  html`<div class="others"${!provider && html` data-passkeys hidden`}>
+<p class="or">or</p>
+${
+  passkeys &&
+  html`<button type="button" data-passkey="sign-in" hidden>Sign in with a passkey</button>
+<p class="error" data-passkey-error role="alert" hidden></p>`
+}
+${
+  provider &&
+  postForm(
+    frame,
+    { action: '/sign-in/provider' },
+    html`${hiddenField('next', next)} <button>Sign in with ${provider}</button>`,
+  )
+}
+</div>`
+}
+<p class="help">Forgot your password? The operator of this server can create a link to set a new one.</p>`;
+  return layout({ title, width: 'form' }, frame, content);
+}
+
+/** Who is asked for a code, and the error of the previous one. */
+export interface CodePageData {
+  /** Proves that this browser entered the right password. */
+  readonly challenge: string;
+  readonly userId: string;
+  /** Where to go afterwards, a path of this server. */
+  readonly next: string;
+  readonly errors: readonly FieldError[];
+}
+
+/** Asks for the code of the authenticator app, after the password. */
+export function codePage({ challenge, userId, next, errors }: CodePageData, frame: Frame): Html {
+  const title = errors.length > 0 ? 'Not signed in' : 'Your code';
+  const code = textField({
+    name: 'code',
+    label: 'Code from your authenticator app',
+    autocomplete: 'one-time-code',
+    error: errors[0]?.message,
+    focus: errors.length === 0,
+    attributes: html`autocapitalize="none" spellcheck="false"`,
+    help: 'Six digits. Without the app, type one of your recovery codes instead; each works once.',
+  });
+  const fields = html`${hiddenField('challenge', challenge)}
+${hiddenField('user', userId)}
+${hiddenField('next', next)}
+${code} <button class="primary">Sign in</button>`;
+  const content = html`<h1>One more step</h1>
+${errorSummary(errors)}
+${postForm(frame, { action: '/sign-in/code', novalidate: true }, fields)}
+<p class="help">Neither at hand? An administrator of your organization can reset it. <a href="/sign-in">Start again</a></p>`;
+  return layout({ title, width: 'form' }, frame, content);
+}
+
+/** What was entered, and what is wrong with it. */
+interface SetUpPageData {
+  /** The path of this page. */
+  readonly action: string;
+  readonly email: string;
+  readonly organization: string;
+  /** Whether the page asks for the organization's name. */
+  readonly asksOrganization: boolean;
+  readonly errors: readonly FieldError[];
+}
+
+/** Creates the first owner. */
+export function setUpPage(data: SetUpPageData, frame: Frame): Html {
+  const { action, email, organization, asksOrganization, errors } = data;
+  const title = errors.length > 0 ? 'Not set up yet' : 'Set up';
+  const organizationField = textField({
+    name: 'organization',
+    label: 'Organization',
+    value: organization,
+    error: errorOf(errors, 'organization'),
+    autocomplete: 'organization',
+    focus: errors.length === 0,
+    attributes: html`spellcheck="false" autocapitalize="none"`,
+    help: 'A short name for addresses: lower-case letters, digits and hyphens, as acme.',
+  });
+  const emailField = textField({
+    name: 'email',
+    label: 'E-mail',
+    type: 'email',
+    value: email,
+    error: errorOf(errors, 'email'),
+    autocomplete: 'username',
+    focus: !asksOrganization && errors.length === 0,
+  });
+  const fields = html`${asksOrganization && organizationField} ${emailField}
+${newPasswordFields({ error: errorOf(errors, 'password') })}
+<button class="primary">Make the account</button>`;
+  const content = html`<div>
+<h1>Set up Latchkey</h1>
+<p class="lead">You become the first owner${!asksOrganization && html` of the organization <strong>${organization}</strong>`}.</p>
+</div>
+${errorSummary(errors)}
+${postForm(frame, { action, novalidate: true }, fields)}`;
+  return layout({ title, width: 'form' }, frame, content);
+}
+
+/** Whose password it is, and what is wrong with the one that was entered. */
+interface ResetPageData {
+  /** The path of this page. */
+  readonly action: string;
+  readonly email: string;
+  readonly errors: readonly FieldError[];
+}
+
+/** Sets a new password by a one-time link. */
+export function resetPage({ action, email, errors }: ResetPageData, frame: Frame): Html {
+  const title = errors.length > 0 ? 'No new password yet' : 'New password';
+  const fields = html`<input type="hidden" name="email" value="${email}" autocomplete="username">
+${newPasswordFields({ error: errors[0]?.message, focus: errors.length === 0 })}
+<button class="primary">Set the password</button>`;
+  const content = html`<div>
+<h1>New password</h1>
+<p class="lead">For <strong dir="auto">${email}</strong>. Every browser that is signed in as you is signed out.</p>
+</div>
+${errorSummary(errors)}
+${postForm(frame, { action, novalidate: true }, fields)}`;
+  return layout({ title, width: 'form' }, frame, content);
+}
+
+/** What the invitation is for, and how it can be accepted. */
+interface InvitationPageData {
+  /** The path of this page. */
+  readonly action: string;
+  readonly organization: string;
+  readonly role: string;
+  /** The signed-in person, who can join with that account. */
+  readonly signedInAs: string | undefined;
+  readonly email: string;
+  /** The name of the identity provider, where there is one. */
+  readonly provider: string | undefined;
+  readonly errors: readonly FieldError[];
+}
+
+/** Joins an organization by a one-time link: with the account that is signed in, by the identity provider, or with a new account. */
+export function invitationPage(data: InvitationPageData, frame: Frame): Html {
+  const { organization, role, signedInAs, errors } = data;
+  const title = errors.length > 0 ? 'Not joined yet' : `Join ${organization}`;
+  const content = html`<div>
+<h1>Join <span dir="auto">${organization}</span></h1>
+<p class="lead">You are invited as <strong>${role}</strong>.</p>
+</div>
+${errorSummary(errors)}
+${signedInAs === undefined ? joinAsNew(data, frame) : joinSignedIn(data.action, signedInAs, frame)}`;
+  return layout({ title, width: 'form' }, frame, content);
+}
+
+function joinSignedIn(action: string, email: string, frame: Frame): Html {
+  const join = html`<p>You are signed in as <strong dir="auto">${email}</strong>.</p>
+<button class="primary">Join with this account</button>`;
+  const signOut = html`${hiddenField('next', action)} <button>Use another account</button>`;
+  return html`${postForm(frame, { action: `${action}/join` }, join)}
+${postForm(frame, { action: '/sign-out', className: 'others' }, signOut)}`;
+}
+
+function joinAsNew(data: InvitationPageData, frame: Frame): Html {
+  const { action, email, provider, errors } = data;
+  const fields = html`${textField({
+    name: 'email',
+    label: 'E-mail',
+    type: 'email',
+    value: email,
+    error: errorOf(errors, 'email'),
+    autocomplete: 'username',
+    focus: errors.length === 0,
+  })}
+${newPasswordFields({ error: errorOf(errors, 'password') })}
+<button class="primary">Make an account and join</button>`;
+  const byProvider = html`<button>Join with ${provider}</button>`;
+  return html`${postForm(frame, { action: `${action}/account`, novalidate: true }, fields)}
+<div class="others">
+<p class="or">or</p>
+<a class="button" href="/sign-in?next=${action}">Sign in with your account</a>
+${provider && postForm(frame, { action: `${action}/provider` }, byProvider)}
+</div>`;
+}

@@ -1,0 +1,114 @@
+/**
+ * Tables: columns if all of them fit; otherwise a name with its facts on lines below it, so that no column is out of
+ * sight; on a phone one fact per line.
+ */
+export const tableStyle = `
+.scroll { container-type: inline-size; overflow-x: auto; border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); }
+table { width: 100%; border-collapse: collapse; }
+th, td { padding: var(--space-2) var(--space-4); text-align: start; vertical-align: middle; font-weight: 400; }
+thead th { color: var(--ink-soft); font-size: var(--size-1); white-space: nowrap; }
+thead a { color: inherit; text-decoration: none; }
+thead a:hover { color: var(--ink); text-decoration: underline; }
+thead th[aria-sort='ascending'] a::after { content: ' \\2191'; }
+thead th[aria-sort='descending'] a::after { content: ' \\2193'; }
+thead th.cell-actions { text-align: end; }
+tbody tr { border-top: 1px solid var(--line); }
+tbody tr:hover { background: var(--ground); }
+tbody th { min-width: 160px; max-width: 420px; }
+tbody th a, tbody th > span:first-child { font-weight: 600; }
+tbody td { color: var(--ink-soft); }
+td.cell-time, td.cell-id, td.cell-hint { white-space: nowrap; }
+td.cell-text > span { display: inline-block; min-width: 9ch; }
+@media (min-width: 701px) { td.cell-text > .word { white-space: nowrap; } }
+td.cell-actions { text-align: end; }
+@media (min-width: 1100px) { td.cell-actions { white-space: nowrap; } }
+td.cell-actions a { margin: 2px 0; }
+tr.over th a, tr.over th > span:first-child { color: var(--ink-soft); font-weight: 400; text-decoration-line: line-through; }
+@media (max-width: 700px) {
+  .scroll:has(td[data-label]) { overflow: visible; }
+  .scroll table, .scroll tbody, .scroll tr, .scroll th, .scroll td { display: block; }
+  .scroll thead { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden; }
+  .scroll tbody tr { padding: var(--space-3) var(--space-4); }
+  .scroll tbody tr:first-child { border-top: 0; }
+  .scroll tbody th, .scroll tbody td { max-width: none; padding: 2px 0; text-align: start; white-space: normal; }
+  .scroll tbody td[data-label]:not(.cell-actions)::before { content: attr(data-label) ': '; font-size: var(--size-1); }
+  .scroll td.cell-text > span { display: inline; }
+  .scroll td.cell-actions { display: flex; flex-wrap: wrap; gap: var(--space-2); padding-top: var(--space-2); }
+  .scroll td.none, .scroll td.cell-actions:not(:has(a)) { display: none; }
+}
+${rowsInside('max-width: 730px', 'th:nth-child(5)')}
+${rowsInside('max-width: 820px', 'th:nth-child(7)')}
+${rowsInside('max-width: 1020px', 'th:nth-child(6)):has(.cell-id')}
+`;
+
+/** A table that is too wide for its container, as rows of facts below what they can be sorted by; not on a phone. */
+function rowsInside(box: string, column: string): string {
+  const table = `.scroll table:has(${column})`;
+  return `@container (${box}) { @media (min-width: 701px) {
+  ${table}, ${table} tbody, ${table} th, ${table} td { display: block; }
+  ${table} thead:not(:has(a)) { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden; }
+  ${table} thead { display: block; border-bottom: 1px solid var(--line); }
+  ${table} thead tr { display: flex; flex-wrap: wrap; gap: 0 var(--space-4); padding: var(--space-2) var(--space-4); color: var(--ink-soft); font-size: var(--size-1); }
+  ${table} thead tr::before { content: 'Sorted by'; }
+  ${table} thead th { padding: 0; }
+  ${table} thead th:not(:has(a)) { display: none; }
+  ${table} tbody tr { display: flex; flex-wrap: wrap; gap: 2px var(--space-5); align-items: center; padding: var(--space-3) var(--space-4); }
+  ${table} tbody tr:first-child { border-top: 0; }
+  ${table} tbody th { flex: 1 0 100%; max-width: none; padding: 0; }
+  ${table} tbody td { padding: 0; text-align: start; }
+  ${table} td[data-label]:not(.cell-actions)::before { content: attr(data-label) ': '; font-size: var(--size-1); }
+  ${table} td.cell-text > span { display: inline; }
+  ${table} td.none, ${table} td.cell-actions:not(:has(a)) { display: none; }
+} }`;
+}
+
+/** The styles of plots. */
+export const plotStyle = `
+:root {
+  --line-2: oklch(48% 0.16 290);
+  --line-3: oklch(50% 0.11 60);
+  --line-4: oklch(50% 0.17 350);
+  --line-5: oklch(45% 0.02 215);
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --line-2: oklch(77% 0.12 290);
+    --line-3: oklch(82% 0.12 75);
+    --line-4: oklch(78% 0.13 350);
+    --line-5: oklch(76% 0.015 215);
+  }
+}
+.plots { display: grid; grid-template-columns: minmax(0, 1fr); gap: var(--space-6); }
+.plots.beside .plot-labels { width: 64px; }
+@media (min-width: 1100px) { .plots.beside { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
+.plot { margin: 0; min-width: 0; }
+.plot figcaption { margin-bottom: var(--space-2); font-weight: 600; }
+.plot-frame { display: flex; }
+.plot-frame > svg { display: block; overflow: visible; flex: none; }
+.plot-frame > .plot-values { width: 40px; }
+.plot-frame > .plot-area { flex: 1 1 0; width: 0; min-width: 0; margin-inline-start: var(--space-2); }
+.plot-frame > .plot-labels { width: 120px; overflow: hidden; }
+.plot text { fill: var(--ink-soft); font-size: var(--size-1); }
+.plot-grid line { stroke: var(--line); stroke-width: 1; }
+.plot-area path { fill: none; stroke-width: 1.5; stroke-linecap: round; stroke-linejoin: round; vector-effect: non-scaling-stroke; stroke: var(--accent); }
+.plot-area .line-2 { stroke: var(--line-2); stroke-dasharray: 6 4; }
+.plot-area .line-3 { stroke: var(--line-3); stroke-dasharray: 2 4; }
+.plot-area .line-4 { stroke: var(--line-4); stroke-dasharray: 9 3 2 3; }
+.plot-area .line-5 { stroke: var(--line-5); }
+.plot-area .dot { stroke-width: 5; stroke-dasharray: none; }
+.plot-labels .name-1 { fill: var(--accent); }
+.plot-labels .name-2 { fill: var(--line-2); }
+.plot-labels .name-3 { fill: var(--line-3); }
+.plot-labels .name-4 { fill: var(--line-4); }
+.plot-labels .name-5 { fill: var(--line-5); }
+.numbers { overflow-x: auto; max-height: 480px; border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); }
+.numbers th, .numbers td { padding: var(--space-1) var(--space-3); text-align: end; white-space: nowrap; }
+.numbers tbody th { min-width: 0; color: var(--ink-soft); }
+.numbers th:first-child { text-align: start; }
+details > summary { min-height: var(--target); line-height: var(--target); cursor: pointer; }
+.choices { display: flex; flex-wrap: wrap; gap: var(--space-2) var(--space-6); align-items: center; justify-content: space-between; }
+@media (forced-colors: active) {
+  .plot-area path { stroke: CanvasText; }
+  .plot text { fill: CanvasText; }
+}
+`;

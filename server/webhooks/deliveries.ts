@@ -1,0 +1,302 @@
+import type { Sealing } from '#accounts/sealing';
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { insertAuditEvent } from '#db/audit';
+import { type Db, transaction } from '#db/transaction';
+import {
+  type DisabledBecause,
+  claimPendingEvent,
+  listPendingWebhooks,
+  markDelivered,
+  markUndelivered,
+  type PendingEvent,
+  releasePendingEvent,
+  type Webhook,
+} from '#db/webhooks';
+import { OutboundError } from '#outbound/checked-addresses';
+import type { GuardedFetch } from '#outbound/guarded-fetch';
+import {
+  eventMessage,
+  secretsOf,
+  signedHeaders,
+  webhookUrlProblem,
+  type WebhookMessage,
+} from './webhook-message.ts';
+
+const lookEveryMs = 500;
+const mostAtOnce = 8;
+/** How many events one webhook is sent before others have their turn. */
+const mostATurn = 50;
+const pauseAfterFaultSeconds = 30;
+/** Longer than a receiver is given to answer; after that, the event of a process that died is sent by another one. */
+const claimSeconds = 15;
+
+interface WebhookDeliveriesPorts extends DeliverNextPorts {
+  /** A change token of the database. */
+  readonly written: () => string;
+  readonly failed: (error: unknown) => void;
+}
+
+/**
+ * Sends recorded events to webhooks: to each one event after the other, to a few webhooks concurrently. It looks for
+ * work when any process has written to the database or a retry is due, and holds only the requests in memory.
+ */
+export class WebhookDeliveries {
+  readonly #ports: WebhookDeliveriesPorts;
+  readonly #timer: NodeJS.Timeout;
+  readonly #ending = new AbortController();
+  readonly #running = new Map<string, Promise<void>>();
+  /** When each webhook had its turn last, as a count. */
+  readonly #turns = new Map<string, number>();
+  #turn = 0;
+  /** Until when each webhook pauses after an internal error; '' for all of them. */
+  readonly #rests = new Map<string, EpochSeconds>();
+  #written: string | undefined;
+  #dueAt: EpochSeconds = 0;
+  #looking: Promise<void> | undefined;
+
+  constructor(ports: WebhookDeliveriesPorts) {
+    this.#ports = ports;
+    this.#timer = setInterval(() => void this.look(), lookEveryMs).unref();
+  }
+
+  /** Looks once and starts what is due; never rejects. */
+  look(): Promise<void> {
+    this.#looking ??= this.#look()
+      .catch((error: unknown) => this.#rest('', error))
+      .finally(() => {
+        this.#looking = undefined;
+      });
+    return this.#looking;
+  }
+
+  /** Aborts the requests in progress; the next process sends them again. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#ending.abort();
+    await this.#looking;
+    await Promise.all(this.#running.values());
+  }
+
+  async #look(): Promise<void> {
+    const { db, written, clock } = this.#ports;
+    const now = clock.now();
+    if (this.#ending.signal.aborted || now < (this.#rests.get('') ?? 0)) return;
+    const asOf = written();
+    if (asOf === this.#written && now < this.#dueAt) return;
+    // Set before the query, so that a delivery that ends meanwhile causes another one.
+    this.#written = asOf;
+    const waiting = (await listPendingWebhooks(db)).map(({ id, nextAttemptAt }) => {
+      const dueAt = Math.max(nextAttemptAt, this.#rests.get(id) ?? 0);
+      return { id, dueAt, turn: this.#turns.get(id) ?? 0 };
+    });
+    this.#dueAt = Math.min(...waiting.map(({ dueAt }) => dueAt).filter((at) => at > now));
+    const due = waiting
+      .filter(({ id, dueAt }) => dueAt <= now && !this.#running.has(id))
+      .sort((one, other) => one.turn - other.turn);
+    for (const { id } of due.slice(0, Math.max(0, mostAtOnce - this.#running.size))) {
+      this.#begin(id);
+    }
+  }
+
+  #begin(id: string): void {
+    if (this.#ending.signal.aborted) return;
+    this.#turn += 1;
+    this.#turns.set(id, this.#turn);
+    const run = this.#run(id)
+      .catch((error: unknown) => this.#rest(id, error))
+      .finally(() => {
+        this.#running.delete(id);
+        if (this.#running.size === 0 && this.#turns.size > 10_000) this.#turns.clear();
+        // Look again: for the remaining events, for new ones, and for webhooks that waited for a slot.
+        this.#written = undefined;
+        void this.look();
+      });
+    this.#running.set(id, run);
+  }
+
+  async #run(id: string): Promise<void> {
+    const { signal } = this.#ending;
+    for (let count = 0; count < mostATurn && !signal.aborted; count += 1) {
+      const now = this.#ports.clock.now();
+      const until = now + claimSeconds;
+      const pending = await claimPendingEvent(this.#ports.db, id, { now, until });
+      if (!pending || !(await deliverNext(pending, this.#ports, signal))) return;
+    }
+  }
+
+  /** A read or decryption that failed will fail again half a second later. */
+  #rest(id: string, error: unknown): void {
+    this.#ports.failed(error);
+    this.#rests.set(id, this.#ports.clock.now() + pauseAfterFaultSeconds);
+    this.#written = undefined;
+  }
+}
+
+const giveUpSeconds = 3 * 86_400;
+
+interface DeliverNextPorts extends SendMessagePorts {
+  readonly db: Db;
+  readonly sealing: Pick<Sealing, 'open'>;
+  readonly clock: Clock;
+  readonly random: () => number;
+  /** Called with what was not delivered. */
+  readonly undelivered: (webhookId: string, words: string) => void;
+}
+
+/**
+ * Sends a webhook the next event of its organization, and notes what came of it. What ended before that was noted is
+ * sent again, under the same id. `true` when the one behind it may follow at once.
+ */
+export async function deliverNext(
+  pending: PendingEvent,
+  ports: DeliverNextPorts,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { webhook, place, event, next } = pending;
+  const { db, sealing, clock } = ports;
+  const secrets = secretsOf(webhook, sealing, clock.now());
+  const to = { url: webhook.url, secrets, now: clock.now() };
+  const outcome = await sendMessage(eventMessage(event), to, ports, { signal });
+  if (outcome.isDelivered) return markDelivered(db, place, next, clock.now());
+  // This process aborted the request, which does not count as a failure.
+  if (signal.aborted) {
+    await releasePendingEvent(db, place);
+    return false;
+  }
+  ports.undelivered(webhook.id, outcome.words);
+  await noteFailure(pending, outcome, ports);
+  return false;
+}
+
+async function noteFailure(
+  { webhook, organization, place }: PendingEvent,
+  { status, words: why, retryAfterSeconds }: SendOutcome,
+  { db, clock, random }: DeliverNextPorts,
+): Promise<void> {
+  const at = clock.now();
+  const disabled = disabledBy(webhook, status, at);
+  if (disabled === undefined) {
+    const { attempts } = webhook;
+    const nextAttemptAt = at + retrySeconds({ attempts, retryAfterSeconds }, random);
+    await markUndelivered(db, place, { at, why, follows: { nextAttemptAt } });
+    return;
+  }
+  await transaction(db, async (tx) => {
+    if (!(await markUndelivered(tx, place, { at, why, follows: { disabled } }))) return;
+    await insertAuditEvent(tx, {
+      at,
+      actor: 'system',
+      organization,
+      action: 'webhook.disable',
+      target: `webhook:${webhook.id} ${disabled}`,
+      address: undefined,
+      requestId: undefined,
+      outcome: 'done',
+    });
+  });
+}
+
+function disabledBy(
+  { failingSince }: Webhook,
+  status: number | undefined,
+  now: number,
+): DisabledBecause | undefined {
+  if (status === 410) return 'gone';
+  return failingSince !== undefined && now - failingSince >= giveUpSeconds ? 'failing' : undefined;
+}
+
+/** The result of sending a message, as words that follow "it". */
+export interface SendOutcome {
+  readonly isDelivered: boolean;
+  /** The receiver's status, if it answered. */
+  readonly status: number | undefined;
+  readonly words: string;
+  /** How long the receiver wants no requests. */
+  readonly retryAfterSeconds?: number | undefined;
+}
+
+interface SendMessagePorts {
+  readonly ask: GuardedFetch;
+  readonly allowedHosts: readonly string[];
+}
+
+/**
+ * Sends a message once. A redirect is a failure, because a signed message is meant for its URL only. Never rejects.
+ */
+export async function sendMessage(
+  message: WebhookMessage,
+  to: { readonly url: string; readonly secrets: readonly string[]; readonly now: EpochSeconds },
+  { ask, allowedHosts }: SendMessagePorts,
+  { signal }: { signal?: AbortSignal } = {},
+): Promise<SendOutcome> {
+  const { url, secrets, now } = to;
+  const failed = (words: string) => ({ isDelivered: false, status: undefined, words });
+  // The operator may have removed the host from the allowed ones.
+  const problem = webhookUrlProblem(url, allowedHosts);
+  if (problem !== undefined) return failed(problem);
+  try {
+    const headers = signedHeaders(message, secrets, now);
+    const { body } = message;
+    const { status, headers: answered } = await ask(url, {
+      method: 'POST',
+      headers,
+      body,
+      ...(signal && { signal }),
+    });
+    const isDelivered = status >= 200 && status < 300;
+    const mayWait = status === 429 || status === 503;
+    return {
+      isDelivered,
+      status,
+      words: statusWords(status),
+      retryAfterSeconds: mayWait ? readRetryAfter(answered.get('retry-after'), now) : undefined,
+    };
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error;
+    return failed(outboundWords(error));
+  }
+}
+
+function statusWords(status: number): string {
+  if (status >= 300 && status < 400) return `answered ${status}, and no redirect is followed`;
+  return `answered ${status}`;
+}
+
+/** A network error as words that follow "it". */
+export function outboundWords({ code }: OutboundError): string {
+  switch (code) {
+    case 'forbidden':
+      return 'is not on the public internet';
+    case 'timeout':
+      return 'did not answer in time';
+    case 'unreachable':
+    case 'redirected':
+    case 'refused':
+    case 'too_large':
+      return 'could not be reached';
+  }
+}
+
+const shortestSeconds = 5;
+const longestSeconds = 3600;
+
+/**
+ * How long to wait before the next try: twice as long each time, from five seconds to an hour, and a random part less
+ * so that many do not come back at once. What a receiver asks for is heeded within the same bounds.
+ */
+export function retrySeconds(
+  { attempts, retryAfterSeconds }: { attempts: number; retryAfterSeconds: number | undefined },
+  random: () => number,
+): number {
+  const doubled = Math.min(longestSeconds, shortestSeconds * 2 ** Math.min(attempts, 20));
+  const wanted = retryAfterSeconds ?? Math.round(doubled * (1 - random() / 4));
+  return Math.min(longestSeconds, Math.max(shortestSeconds, wanted));
+}
+
+/** Seconds or a date; `undefined` for anything else. RFC 9110 §10.2.3 */
+export function readRetryAfter(value: string | null, now: EpochSeconds): number | undefined {
+  if (value === null) return undefined;
+  if (/^\d{1,9}$/.test(value.trim())) return Number(value);
+  const at = Date.parse(value);
+  return Number.isNaN(at) ? undefined : Math.max(0, Math.ceil(at / 1000) - now);
+}

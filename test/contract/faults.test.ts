@@ -1,0 +1,95 @@
+import { sql } from 'kysely';
+import { describe, expect, test } from 'vitest';
+import { databaseFault } from '#server/db/faults';
+import { insertOrganization } from '#server/db/organizations';
+import { insertSigningKey } from '#server/db/signing-keys';
+import { isPostgres, transaction } from '#server/db/transaction';
+import { onEachDatabase, postgres } from '#support/databases';
+import { suite } from '#support/suite';
+
+const now = 1_800_000_000;
+const key = { kid: 'a', publicJwk: '{}', encryptedPrivateKey: 'x', createdAt: now };
+
+await onEachDatabase('database faults', ({ open }) => {
+  test('a row that exists already is a conflict, and a reference to nothing is one', async () => {
+    await using database = await open();
+    const { db } = database;
+    await insertSigningKey(db, key);
+    const again = await insertSigningKey(db, key).catch(databaseFault);
+    const dangling = await db
+      .insertInto('membership')
+      .values({ person_id: 'user_x', organization_id: 'org_x', role: 'owner' })
+      .execute()
+      .catch(databaseFault);
+
+    expect([again, dangling]).toEqual(['conflict', 'referenced']);
+  });
+
+  test('a database that refuses writes is read-only, and what a trigger refuses is something else', async () => {
+    await using database = await open();
+    const { db } = database;
+    const refused = transaction(db, async (tx) => {
+      await (isPostgres(tx) ? sql`set transaction read only` : sql`pragma query_only = 1`).execute(
+        tx,
+      );
+      await insertSigningKey(tx, key);
+    }).catch(databaseFault);
+
+    expect(await refused).toBe('readonly');
+    if (!isPostgres(db)) await sql`pragma query_only = 0`.execute(db);
+    expect(await sql`select nothing from nowhere`.execute(db).catch(databaseFault)).toBe('other');
+  });
+
+  test('an error that did not come from the database is no fault of it', async () => {
+    await using database = await open();
+    const failing = transaction(database.db, () => Promise.reject(new Error('ours')));
+
+    expect(databaseFault(await failing.catch((error: unknown) => error))).toBeUndefined();
+    expect(databaseFault('text')).toBeUndefined();
+  });
+});
+
+await suite(['postgres'], 'transactions in PostgreSQL', () => {
+  const organizations = ['org_a', 'org_b'] as const;
+
+  test('two transactions that wait for each other both happen: one is run again', async () => {
+    await using database = await postgres.open();
+    const other = await database.connectAgain();
+    for (const id of organizations)
+      await insertOrganization(database.db, { id, name: id.replace('_', '-'), createdAt: 1 });
+    let runs = 0;
+    const { promise: bothHold, resolve } = Promise.withResolvers<void>();
+    const update = ({ db }: typeof other, order: readonly string[]) =>
+      transaction(db, async (tx) => {
+        runs += 1;
+        for (const id of order) {
+          await tx
+            .updateTable('organization')
+            .set((row) => ({ created_at: row('created_at', '+', 1) }))
+            .where('id', '=', id)
+            .execute();
+          if (runs === 2) resolve();
+          await bothHold;
+        }
+      });
+    await Promise.all([update(database, organizations), update(other, organizations.toReversed())]);
+
+    expect(runs).toBe(3);
+    const rows = await database.db.selectFrom('organization').select('created_at').execute();
+    expect(rows.map((row) => row.created_at)).toEqual([3, 3]);
+  });
+
+  describe('when its connection ends, a transaction', () => {
+    test('is not run again, as nobody knows whether it was committed', async () => {
+      await using database = await postgres.open();
+      let runs = 0;
+      const ended = transaction(database.db, async (tx) => {
+        runs += 1;
+        await sql`select pg_terminate_backend(pg_backend_pid())`.execute(tx);
+      });
+
+      expect(await ended.catch(databaseFault)).toBe('unavailable');
+      expect(runs).toBe(1);
+    });
+  });
+});

@@ -1,0 +1,158 @@
+import { PeopleRefusal, type PeopleRefusalCode } from '#server/accounts/account-refusal';
+import { AdministrationRefusal, type AdministrationRefusalCode } from '#server/admin/refusal';
+import { errorAnswer } from '#server/gateway/errors';
+import { GatewayRefusal, type RefusalCode } from '#server/gateway/gateway-refusal';
+import { adminErrorAnswer, agentErrorAnswer, oauthErrorAnswer } from '#server/http/error-answers';
+import { OAuthError, type OAuthErrorCode } from '#server/oauth/oauth-error';
+import { TunnelRefusal, type TunnelRefusalCode } from '#server/upstreams/tunnel/agent-admission';
+import { pageErrorAnswer } from '#server/web/page-errors';
+import { layOutJson } from './normalize.ts';
+
+/** Every code of a closed list: the type fails where one is missing or too many. */
+type All<Code extends string> = Record<Code, true>;
+
+const gatewayCodes = {
+  no_credential: true,
+  bad_credential: true,
+  two_credentials: true,
+  insufficient_scope: true,
+  foreign_origin: true,
+  method_not_allowed: true,
+  unsupported_media_type: true,
+  not_acceptable: true,
+  too_large: true,
+  not_json: true,
+  not_a_message: true,
+  header_mismatch: true,
+  unsupported_version: true,
+  unknown_method: true,
+  unknown_tool: true,
+  bad_params: true,
+  bad_meta: true,
+  not_theirs: true,
+  unknown_session: true,
+  unknown_event: true,
+  unexpected_response: true,
+  cancelled: true,
+  too_many_requests: true,
+  too_slow: true,
+  upstream_unreachable: true,
+  upstream_failed: true,
+  upstream_busy: true,
+  unreadable_tools: true,
+  agent_offline: true,
+  not_connected: true,
+  no_person: true,
+  upstream_scope: true,
+  upstream_token: true,
+  unavailable: true,
+  fault: true,
+} as const satisfies All<RefusalCode>;
+
+const oauthCodes = {
+  invalid_request: true,
+  invalid_client: true,
+  invalid_grant: true,
+  unauthorized_client: true,
+  unsupported_grant_type: true,
+  unsupported_response_type: true,
+  access_denied: true,
+  invalid_scope: true,
+  invalid_target: true,
+  invalid_redirect_uri: true,
+  invalid_client_metadata: true,
+  slow_down: true,
+} as const satisfies All<OAuthErrorCode>;
+
+const administrationCodes = {
+  not_found: true,
+  forbidden: true,
+  invalid: true,
+  conflict: true,
+  proof_old: true,
+} as const satisfies All<AdministrationRefusalCode>;
+
+const tunnelCodes = {
+  no_upgrade: true,
+  browser: true,
+  bad_subprotocol: true,
+  full: true,
+} as const satisfies All<TunnelRefusalCode>;
+
+const peopleCodes = {
+  busy: true,
+  link_over: true,
+  set_up_over: true,
+  forged: true,
+  proof_old: true,
+  enrolled: true,
+  second_factor: true,
+  passkey_first: true,
+  provider_first: true,
+  sign_in_late: true,
+  not_yours: true,
+  passkey_unproven: true,
+  identity_unproven: true,
+  state_unknown: true,
+  identity_taken: true,
+  provider_unreachable: true,
+  identity_unknown: true,
+} as const satisfies All<PeopleRefusalCode>;
+
+/** Each code of each closed list with what is answered: file name to text. */
+export function errorWords(): Map<string, string> {
+  const reason = 'the reason';
+  return new Map([
+    ['errors/gateway.txt', sections(gatewayCodes, gatewayWords)],
+    [
+      'errors/oauth.txt',
+      sections(oauthCodes, (code) => oauthErrorAnswer(new OAuthError(code, reason))),
+    ],
+    [
+      'errors/admin-api.txt',
+      sections(administrationCodes, (code) => {
+        const fields = code === 'invalid' ? [{ field: 'redirectUris', problem: 'is empty' }] : [];
+        return adminErrorAnswer(new AdministrationRefusal(code, reason, { fields }));
+      }),
+    ],
+    [
+      'errors/agents.txt',
+      sections(tunnelCodes, (code) => agentErrorAnswer(new TunnelRefusal(code))),
+    ],
+    [
+      'errors/sign-in-pages.txt',
+      sections(peopleCodes, (code) => pageErrorAnswer(new PeopleRefusal(code))),
+    ],
+    [
+      'errors/dashboard-pages.txt',
+      sections(administrationCodes, (code) =>
+        pageErrorAnswer(new AdministrationRefusal(code, reason)),
+      ),
+    ],
+  ]);
+}
+
+/** In both eras, as some statuses differ. */
+function gatewayWords(code: RefusalCode): object {
+  const refusal = new GatewayRefusal(code, {
+    detail: 'the detail',
+    scopes: ['mcp:tools:read', 'mcp:tools:execute'],
+    requested: '2099-01-01',
+    page: 'https://latchkey.example.com/dashboard/acme/servers/crm/account',
+    showsUrls: false,
+  });
+  const request = {
+    base: 'https://latchkey.example.com',
+    serverPath: 'acme/library',
+    id: '1',
+  };
+  const legacy = errorAnswer(refusal, { ...request, era: 'legacy' });
+  const modern = errorAnswer(refusal, { ...request, era: 'modern' });
+  return modern.status === legacy.status ? legacy : { ...legacy, modernStatus: modern.status };
+}
+
+function sections<Code extends string>(codes: All<Code>, words: (code: Code) => object): string {
+  const parts: string[] = [];
+  for (const code in codes) parts.push(`# ${code}\n${layOutJson(words(code))}\n`);
+  return parts.join('\n');
+}

@@ -1,0 +1,28 @@
+import type { Terminal } from './terminal.ts';
+
+/** The commands of the proxy that need no browser; `key` opens the endpoint of `acme/library`. */
+export async function useProxy(
+  { run }: Terminal,
+  { base, key }: { readonly base: string; readonly key: string },
+): Promise<void> {
+  const url = `${base}/mcp/acme/library`;
+  await run('status');
+  await run(`add work ${url} --api-key`, `${key}\n`);
+  await run(`add work ${url} --api-key`, `${key}\n`);
+  await run(`add wrong ${base}/mcp/globex/none --api-key`, `mcp_${'0'.repeat(36)}\n`);
+  await run('add bare https://latchkey.example.com/mcp/acme/library --no-check');
+  await run('status');
+  await run('status work');
+  await run('tools work');
+  await run('install claude-code work --config ./assistant.json');
+  await run('install claude-code work --config ./assistant.json');
+  await run('uninstall claude-code work --config ./assistant.json');
+  await run('import ./assistant.json --no-check --dry-run');
+  await run('remove work');
+  await run('remove work');
+  await run('status nothing');
+  await run('status --all');
+}
+
+/** The page of the help; those of single commands are `docs/cli-latchkey.md` in other words. */
+export const proxyHelpPages = ['--help', 'status --help', '--version'];

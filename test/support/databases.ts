@@ -1,0 +1,218 @@
+import { join } from 'node:path';
+
+import { sql, type Kysely } from 'kysely';
+import { inject } from 'vitest';
+
+import { migrate } from '#server/db/migrate';
+import { openPostgres } from '#server/db/postgres';
+import type { Schema } from '#server/db/schema';
+import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
+import { openSqlite } from '#server/db/sqlite/open-sqlite';
+import type { Db } from '#server/db/transaction';
+import type { AdmissionStore } from '#server/gateway/admission';
+import { openStores } from '#server/stores';
+import { postgresAdmissions } from './postgres-admissions.ts';
+import type { RequirementName } from './requirements.ts';
+import { suite } from './suite.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+/** One connection to a database, or one pool of connections, as a process has it. */
+export interface Connection {
+  readonly db: Db;
+  readonly admissions: Omit<AdmissionStore, 'written'>;
+}
+
+/** A database of its own, at the newest schema, that goes with its `await using` scope. */
+export type TestDatabase = Connection &
+  AsyncDisposable & {
+    /** Another connection to the same database, as another process has one. */
+    connectAgain(): Promise<Connection>;
+  };
+
+/** A database of its own that holds no table yet. */
+export interface EmptyDatabase extends AsyncDisposable {
+  connect(): Kysely<Schema>;
+}
+
+export interface TestedDatabase {
+  readonly name: string;
+  readonly needs: readonly RequirementName[];
+  readonly open: () => Promise<TestDatabase>;
+  readonly openEmpty: () => Promise<EmptyDatabase>;
+}
+
+/**
+ * Defines the same suite for each kind of database, and once more for each with every transaction run twice, the first time rolled
+ * back: what must not run again, or leaves something behind outside the database, does not pass.
+ */
+export async function onEachDatabase(
+  title: string,
+  define: (database: TestedDatabase) => void,
+): Promise<void> {
+  for (const database of [sqlite, postgres, runTwice(sqlite), runTwice(postgres)]) {
+    await suite(database.needs, `${title} in ${database.name}`, () => define(database));
+  }
+}
+
+const sqlite: TestedDatabase = {
+  name: 'SQLite',
+  needs: [],
+  open: openSqliteDatabase,
+  openEmpty: openEmptySqlite,
+};
+
+/** For what only connections do that do not block each other's process; in a `suite('postgres', …)`. */
+export const postgres: TestedDatabase = {
+  name: 'PostgreSQL',
+  needs: ['postgres'],
+  open: openPostgresDatabase,
+  openEmpty: openEmptyPostgres,
+};
+
+/** The same kind of database, with every transaction of its connections run twice. */
+function runTwice(database: TestedDatabase): TestedDatabase {
+  return {
+    ...database,
+    name: `${database.name} with every transaction run twice`,
+    async open() {
+      const opened = await database.open();
+      const twice = (one: Connection) => ({ ...one, db: withTransactionsTwice(one.db) });
+      return {
+        ...twice(opened),
+        connectAgain: async () => twice(await opened.connectAgain()),
+        [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
+      };
+    },
+  };
+}
+
+/** Runs all of a transaction, takes it back, and runs it again. One that rejects is run once. */
+function withTransactionsTwice(db: Db): Db {
+  return new Proxy(db, {
+    get(target, name) {
+      if (name === 'transaction') return () => ({ execute: twice });
+      if (name === 'connection') {
+        return () => ({
+          execute: <Result>(work: (one: Db) => Promise<Result>) =>
+            target.connection().execute((one) => work(withTransactionsTwice(one))),
+        });
+      }
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+
+  async function twice<Result>(work: (tx: Db) => Promise<Result>): Promise<Result> {
+    const takenBack = new Error('taken back');
+    const first = db.transaction().execute(async (tx) => {
+      await work(tx);
+      throw takenBack;
+    });
+    await first.catch((error: unknown) => {
+      if (error !== takenBack) throw error;
+    });
+    return db.transaction().execute(work);
+  }
+}
+
+async function openSqliteDatabase(): Promise<TestDatabase> {
+  const folder = await temporaryFolder();
+  const closing: (() => Promise<void>)[] = [];
+  const connectAgain = async () => {
+    const { db, connection, close } = await openStores(folder.path);
+    closing.push(close);
+    return { db, admissions: sqliteAdmissions(connection) };
+  };
+  return {
+    ...(await connectAgain()),
+    connectAgain,
+    async [Symbol.asyncDispose]() {
+      for (const close of closing) await close();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function openEmptySqlite(): Promise<EmptyDatabase> {
+  const folder = await temporaryFolder();
+  const opened: Kysely<Schema>[] = [];
+  return {
+    connect() {
+      const { db } = openSqlite(join(folder.path, 'latchkey.db'));
+      opened.push(db);
+      return db;
+    },
+    async [Symbol.asyncDispose]() {
+      for (const db of opened) await db.destroy();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}
+
+// Tables are slow to make on PostgreSQL: a schema that a test is done with is emptied and given to the next one.
+const freeSchemas: string[] = [];
+let schemaCount = 0;
+
+async function openPostgresDatabase(): Promise<TestDatabase> {
+  const schema = freeSchemas.pop() ?? (await createSchema());
+  const opened: Kysely<Schema>[] = [];
+  const connectAgain = () => {
+    const db = connectTo(schema);
+    opened.push(db);
+    return Promise.resolve({ db, admissions: postgresAdmissions(db) });
+  };
+  const first = await connectAgain();
+  await migrate(first.db);
+  return {
+    ...first,
+    connectAgain,
+    async [Symbol.asyncDispose]() {
+      await removeRows(first.db);
+      for (const db of opened) await db.destroy();
+      freeSchemas.push(schema);
+    },
+  };
+}
+
+async function openEmptyPostgres(): Promise<EmptyDatabase> {
+  const schema = await createSchema();
+  const opened: Kysely<Schema>[] = [];
+  return {
+    connect() {
+      const db = connectTo(schema);
+      opened.push(db);
+      return db;
+    },
+    async [Symbol.asyncDispose]() {
+      for (const db of opened) await db.destroy();
+    },
+  };
+}
+
+async function createSchema(): Promise<string> {
+  const schema = `test_${process.pid}_${(schemaCount += 1)}`;
+  const db = connectTo('public');
+  await sql`create schema ${sql.id(schema)}`.execute(db);
+  await db.destroy();
+  return schema;
+}
+
+function connectTo(schema: string): Kysely<Schema> {
+  return openPostgres({
+    connectionString: inject('postgresUrl'),
+    options: `-c search_path=${schema} -c synchronous_commit=off`,
+  });
+}
+
+/** Removes every row, tables with references before those that they refer to. */
+async function removeRows(db: Kysely<Schema>): Promise<void> {
+  const { rows } = await sql<{ name: string }>`select relname as name from pg_class
+    where relnamespace = current_schema()::regnamespace and relkind = 'r' and relname not like 'kysely%'
+    order by oid desc`.execute(db);
+  const statements = [
+    'alter table audit_event disable trigger user',
+    ...rows.map(({ name }) => `delete from ${name}`),
+    'alter table audit_event enable trigger user',
+  ];
+  await sql.raw(`begin; ${statements.join('; ')}; commit`).execute(db);
+}

@@ -1,0 +1,64 @@
+import { describe, expect, test } from 'vitest';
+import { strictJson, strictRules, wanted, type JsonRules } from '#mcp/json';
+
+const shape = wanted(
+  {
+    method: { place: 'method' },
+    params: { place: 'params', inside: wanted({ name: { place: 'name' } }) },
+  },
+  { closed: true },
+);
+const outermost: JsonRules = { maxDepth: 512, maxBytes: 1000, strictness: 'top-level' };
+
+function read(text: string | Buffer, rules?: JsonRules): string {
+  const json = strictJson(Buffer.from(text), shape, rules);
+  return json.outcome === 'json' ? 'json' : `${json.why}: ${json.reason}`;
+}
+const nested = (depth: number) => `{"params":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
+
+describe('rules of strictness `top-level`', () => {
+  test.each([
+    ['a member named twice below the outermost object', '{"params":{"name":1,"name":2}}'],
+    ['a member named twice in an object nobody asks for', '{"params":{"a":{"b":1,"b":2}}}'],
+    ['a lone surrogate', '{"method":"\\ud800"}'],
+    ['a member named __proto__', '{"params":{"__proto__":1}}'],
+    ['a member that differs from a wanted one in case only', '{"Method":"a","method":"b"}'],
+    ['a member that a closed object has no place for', '{"other":1}'],
+  ])('pass %s, which the strictest refuse', (_, text) => {
+    expect(read(text, outermost)).toBe('json');
+    expect(read(text)).not.toBe('json');
+  });
+
+  test.each([
+    ['a member named twice', '{"method":1,"method":2}', 'not allowed: a member is there twice'],
+    ['the same, escaped', '{"method":1,"m\\u0065thod":2}', 'not allowed: a member is there twice'],
+    ['invalid UTF-8', Buffer.from([0x22, 0xff, 0x22]), 'not JSON: invalid UTF-8'],
+    ['data after the text', '{} x', 'not JSON: data after the JSON text'],
+    ['an unknown escape', '"\\x"', 'not JSON: not JSON at byte 0'],
+  ])('refuse %s', (_, text, reason) => {
+    expect(read(text, outermost)).toBe(reason);
+  });
+
+  test('find members of wanted objects', () => {
+    const json = strictJson(Buffer.from('{"params":{"name":"x"}}'), shape, outermost);
+
+    expect(json).toMatchObject({ outcome: 'json', found: { name: { start: 18, end: 21 } } });
+  });
+});
+
+test.each([
+  [64, strictRules],
+  [512, outermost],
+] as const)('a text may be nested %i levels deep, and no deeper', (maxDepth, rules) => {
+  const whole = { ...rules, maxBytes: Infinity };
+
+  expect(read(nested(maxDepth), whole)).toBe('json');
+  expect(read(nested(maxDepth + 1), whole)).toBe(
+    `not allowed: nested deeper than ${maxDepth} levels`,
+  );
+});
+
+test('a text of more bytes than the rules allow is refused', () => {
+  expect(read(`"${'x'.repeat(998)}"`, outermost)).toBe('json');
+  expect(read(`"${'x'.repeat(999)}"`, outermost)).toBe('not allowed: larger than 1000 bytes');
+});

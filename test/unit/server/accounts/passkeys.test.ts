@@ -1,0 +1,123 @@
+import { randomBytes } from 'node:crypto';
+
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { insertOrganization } from '#server/db/organizations';
+import { passkeyDomain, passkeys, type Passkeys } from '#server/accounts/passkeys';
+import { masterKey } from '#server/oauth/master-key';
+import type { OpenStores } from '#server/stores';
+import { openDatabase } from '#support/open-database';
+import { softAuthenticator, type Deviation } from '#support/soft-authenticator';
+import { turnedClock } from '#support/turned-clock';
+import { insertUser } from '#server/db/people';
+
+const base = 'https://latchkey.example.com';
+const cookie = 'c'.repeat(32);
+const clock = turnedClock();
+const user = { id: 'user_dana', email: 'dana@example.com', createdAt: clock.now() };
+let stores: OpenStores & AsyncDisposable;
+let ours: Passkeys;
+
+beforeAll(async () => {
+  stores = await openDatabase();
+  await insertOrganization(stores.db, { id: 'org_1', name: 'acme', createdAt: clock.now() });
+  await insertUser(stores.db, user, { organizationId: 'org_1', role: 'owner' });
+  ours = passkeys(base, { ...stores, sealing: masterKey(randomBytes(32)), clock });
+});
+afterAll(() => stores[Symbol.asyncDispose]());
+
+const challengeOf = (options: object) => ({
+  challenge: 'challenge' in options ? String(options.challenge) : '',
+});
+const registered = async (wrong: Deviation = {}) => {
+  const authenticator = softAuthenticator(base);
+  const options = challengeOf(await ours.registrationOptions(user, cookie));
+  const answer = authenticator.register(options, wrong);
+  const ok = await ours.register({ user, name: 'Laptop', answer }, cookie);
+  return { ok, authenticator };
+};
+const signedIn = async (answer: unknown, cookieToken = cookie) => {
+  const { userId, isProven } = await ours.signIn(answer, cookieToken);
+  return isProven ? userId : undefined;
+};
+const signInBy = async (
+  authenticator: ReturnType<typeof softAuthenticator>,
+  wrong: Deviation = {},
+) => {
+  const options = challengeOf(await ours.signInOptions(cookie));
+  return signedIn(authenticator.signIn(options, wrong));
+};
+
+test('83 a passkey that was registered signs in, again and again', async () => {
+  const { ok, authenticator } = await registered();
+
+  expect(ok).toBe(true);
+  expect(await signInBy(authenticator)).toBe(user.id);
+  expect(await signInBy(authenticator, { userHandle: user.id })).toBe(user.id);
+});
+
+test.each<[string, Deviation]>([
+  ['another origin', { origin: 'https://evil.example' }],
+  ['another rpId', { rpId: 'evil.example' }],
+  ['no user verification', { isUserVerified: false }],
+  ['a challenge that we never gave', { challenge: Buffer.alloc(38).toString('base64url') }],
+])('83 a passkey with %s is refused, at registration and at sign-in', async (_, wrong) => {
+  const { authenticator } = await registered();
+
+  expect((await registered(wrong)).ok).toBe(false);
+  expect(await signInBy(authenticator, wrong)).toBeUndefined();
+});
+
+test('83 a counter that does not rise is a clone, and refused', async () => {
+  const { authenticator } = await registered();
+  await signInBy(authenticator, { counter: 10 });
+
+  expect(await signInBy(authenticator, { counter: 10 })).toBeUndefined();
+  expect(await signInBy(authenticator, { counter: 9 })).toBeUndefined();
+  expect(await signInBy(authenticator, { counter: 11 })).toBe(user.id);
+});
+
+test('83 an answer counts once, in the browser that asked, within five minutes', async () => {
+  const { authenticator } = await registered();
+  const options = challengeOf(await ours.signInOptions(cookie));
+  const answer = authenticator.signIn(options);
+  const late = authenticator.signIn(challengeOf(await ours.signInOptions(cookie)));
+
+  expect(await signedIn(answer, 'd'.repeat(32))).toBeUndefined();
+  expect(await signedIn(answer)).toBe(user.id);
+  expect(await signedIn(answer)).toBeUndefined();
+  clock.advance(301);
+  expect(await signedIn(late)).toBeUndefined();
+});
+
+test('83 one use of a passkey at the same moment as another counts once', async () => {
+  const { authenticator } = await registered();
+  const answers = await Promise.all(
+    [1, 2, 3].map(async () => {
+      const options = challengeOf(await ours.signInOptions(cookie));
+      return authenticator.signIn(options, { counter: 50 });
+    }),
+  );
+
+  const results = await Promise.all(answers.map((answer) => signedIn(answer)));
+
+  expect(results.filter(Boolean)).toEqual([user.id]);
+});
+
+test('83 a challenge for adding a passkey does not sign in, nor one for somebody else', async () => {
+  const { authenticator } = await registered();
+  const add = challengeOf(await ours.registrationOptions(user, cookie));
+  const other = { ...user, id: 'user_eve' };
+  const theirs = challengeOf(await ours.registrationOptions(other, cookie));
+
+  expect(await signedIn(authenticator.signIn(add))).toBeUndefined();
+  const answer = softAuthenticator(base).register(theirs);
+  expect(await ours.register({ user, name: 'x', answer }, cookie)).toBe(false);
+  expect(await signInBy(authenticator, { userHandle: 'user_eve' })).toBeUndefined();
+});
+
+test('there are no passkeys under an IP address', () => {
+  expect(passkeyDomain('http://127.0.0.1:8787')).toBeUndefined();
+  expect(passkeyDomain('http://[::1]:8787')).toBeUndefined();
+  expect(passkeyDomain('http://localhost:8787')).toBe('localhost');
+});

@@ -1,0 +1,88 @@
+import { createHmac, randomBytes } from 'node:crypto';
+
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import type { SignInChecks } from '#server/accounts/openid-provider';
+import { randomToken } from '#server/accounts/sessions';
+import { beginUpstreamSignIn, finishUpstreamSignIn } from '#server/accounts/single-sign-on';
+import { masterKey } from '#server/oauth/master-key';
+import type { OpenStores } from '#server/stores';
+import { openDatabase } from '#support/open-database';
+import { turnedClock } from '#support/turned-clock';
+
+const clock = turnedClock();
+const sealing = masterKey(randomBytes(32));
+const cookieToken = randomToken();
+const identity = {
+  issuer: 'https://id.example',
+  subject: 'dana',
+  email: 'dana@example.com',
+  isEmailVerified: true,
+  groups: [],
+};
+const seen: SignInChecks[] = [];
+const provider = {
+  name: 'Acme ID',
+  issuer: identity.issuer,
+  begin: async ({ state }: SignInChecks) => new URL(`https://id.example/authorize?state=${state}`),
+  async finish(_callback: URL, checks: SignInChecks) {
+    seen.push(checks);
+    return identity;
+  },
+};
+let stores: OpenStores & AsyncDisposable;
+beforeAll(async () => {
+  stores = await openDatabase();
+});
+afterAll(() => stores[Symbol.asyncDispose]());
+
+const ports = () => ({ ...stores, provider, sealing, clock });
+const begin = async (next = '/account') => {
+  const there = await beginUpstreamSignIn({ purpose: 'sign-in', next, cookieToken }, ports());
+  return there.searchParams.get('state') ?? '';
+};
+const comeBack = (state: string, token = cookieToken) => {
+  const callback = new URL(`https://latchkey.example/callback?code=x&state=${state}`);
+  return finishUpstreamSignIn({ callback, cookieToken: token }, ports());
+};
+const unknown = { code: 'state_unknown' };
+
+test('84: a state is good once, in its browser, for its purpose and its destination', async () => {
+  const state = await begin();
+  const [, challenge = '', tail = ''] = state.split('.');
+  const elsewhere = Buffer.from('/dashboard').toString('base64url');
+
+  await expect(comeBack(state, randomToken())).rejects.toMatchObject(unknown);
+  await expect(comeBack(`link.${challenge}.${tail}`)).rejects.toMatchObject(unknown);
+  await expect(comeBack(`sign-in.${challenge}.${elsewhere}`)).rejects.toMatchObject(unknown);
+  expect(await comeBack(state)).toEqual({ identity, next: '/account' });
+  await expect(comeBack(state)).rejects.toMatchObject(unknown);
+});
+
+test('91: a state made under the key of the cookie is refused', async () => {
+  const tail = Buffer.from('/account').toString('base64url');
+  const head = Buffer.alloc(22);
+  head.writeUIntBE(clock.now() + 200, 0, 6);
+  const mac = createHmac('sha256', cookieToken).update(`challenge provider sign-in ${tail}\0`);
+  const forged = Buffer.concat([head, mac.update(head).digest().subarray(0, 16)]);
+
+  await expect(comeBack(`sign-in.${forged.toString('base64url')}.${tail}`)).rejects.toMatchObject(
+    unknown,
+  );
+});
+
+test('91: nonce and code verifier cannot be worked out from state and cookie', async () => {
+  const state = await begin();
+  await comeBack(state);
+  const checks = seen.at(-1);
+  const guess = (what: string) =>
+    createHmac('sha256', cookieToken).update(`provider ${what}\0${state}`).digest('base64url');
+
+  expect(checks?.state).toBe(state);
+  expect(checks?.codeVerifier).toHaveLength(43);
+  expect(checks?.nonce).not.toBe(checks?.codeVerifier);
+  expect([checks?.nonce, checks?.codeVerifier]).not.toEqual([
+    guess('nonce'),
+    guess('code verifier'),
+  ]);
+});

@@ -1,0 +1,96 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { z } from 'zod';
+import { serverDisable, serverEnable, serverRead, serverUpdate } from '#server/admin/servers';
+import type { Operation } from '#server/admin/operation';
+import { adminApi, type AdminApi } from '#support/admin-api';
+
+const answered = z.looseObject({
+  revision: z.int().optional(),
+  title: z.string().optional(),
+  limits: z.record(z.string(), z.int().nullable()).optional(),
+  error: z.string().optional(),
+  error_description: z.string().optional(),
+});
+
+let api: AdminApi;
+let token: string;
+beforeAll(async () => {
+  api = await adminApi();
+  ({ token } = await api.person('admin'));
+});
+afterAll(() => api[Symbol.asyncDispose]());
+
+/** A new server of acme, and how to ask for it. */
+async function made() {
+  const { server } = await api.things();
+  return async (operation: Operation, fields: object = {}) => {
+    const given = { organization: 'acme', server, ...fields };
+    const { status, text } = await api.ask(operation, given, { authorization: `Bearer ${token}` });
+    return { status, ...answered.parse(JSON.parse(text)) };
+  };
+}
+
+test('a server is at another revision after each change, and at the same one after none', async () => {
+  const ask = await made();
+  const first = await ask(serverRead);
+  const again = await ask(serverRead);
+  const later = [
+    await ask(serverUpdate, { title: 'Sales' }),
+    await ask(serverUpdate, { limits: { callsPerMinute: 9 } }),
+    await ask(serverDisable),
+    await ask(serverEnable),
+  ].map(({ revision }) => revision);
+
+  expect(again.revision).toBe(first.revision);
+  expect(new Set([first.revision, ...later]).size).toBe(5);
+  expect((await ask(serverRead)).revision).toBe(later.at(-1));
+});
+
+test('a change that names the revision that was read counts, and answers with the next one', async () => {
+  const ask = await made();
+  const { revision } = await ask(serverRead);
+  const changed = await ask(serverUpdate, { revision, limits: { callSeconds: 20 } });
+
+  expect(changed).toMatchObject({ status: 200, limits: { call_seconds: 20 } });
+  expect(changed.revision).not.toBe(revision);
+});
+
+test('a change that names an older revision is a conflict, and changes nothing', async () => {
+  const ask = await made();
+  const { revision } = await ask(serverRead);
+  await ask(serverUpdate, { title: 'The first', limits: { callsPerMinute: 9 } });
+  const before = await ask(serverRead);
+  const late = await ask(serverUpdate, {
+    revision,
+    title: 'The second',
+    limits: { callsPerMinute: 1 },
+  });
+
+  expect(late).toEqual({
+    status: 409,
+    error: 'conflict',
+    error_description: 'the server was changed meanwhile: read it again, then change it',
+  });
+  expect(await ask(serverRead)).toEqual(before);
+});
+
+test('a change without a revision counts whatever happened before it', async () => {
+  const ask = await made();
+  await ask(serverUpdate, { title: 'The first' });
+  const changed = await ask(serverUpdate, { limits: { callsPerMinute: 1 } });
+
+  expect(changed).toMatchObject({ status: 200, title: 'The first' });
+});
+
+test('a revision that is no whole number is refused by its name', async () => {
+  const ask = await made();
+  const answers = [
+    await ask(serverUpdate, { revision: 'newest' }),
+    await ask(serverUpdate, { revision: 1.5 }),
+  ];
+
+  expect(answers).toMatchObject([
+    { status: 422, error: 'invalid', error_description: 'revision must be a number' },
+    { status: 422, error: 'invalid', error_description: 'revision must be a whole number' },
+  ]);
+});

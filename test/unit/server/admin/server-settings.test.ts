@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest';
+import { deleteServer, findServer } from '#server/db/servers';
+import { changeServerSettings, serverSettings } from '#server/admin/server-settings';
+import { administered } from '#support/administered';
+import { newestEvents } from '#support/newest-events';
+
+const by = { name: 'client:client_a', address: undefined, requestId: undefined };
+
+test('a change of settings that were read before somebody else changed them is refused', async () => {
+  await using at = await administered();
+  const read = async () => {
+    const server = await findServer(at.stores.db, 'acme', 'web');
+    if (!server) throw new Error('not made');
+    return server;
+  };
+  const old = await read();
+  const only = (expected: string) => (version: string) => version === expected;
+  const isOld = only(serverSettings(old).version);
+  const change = (given: object, isExpected: (version: string) => boolean) =>
+    changeServerSettings(old, given, isExpected, by, at.ports);
+  await change({ hiddenTools: ['drop'] }, isOld);
+  const late = await change({ title: 'Late' }, isOld);
+  const between = await read();
+  const changed = await change({ title: 'Now' }, only(serverSettings(between).version));
+
+  expect(late).toBeUndefined();
+  expect(between).not.toHaveProperty('title');
+  expect(changed).toMatchObject({ title: 'Now', hiddenTools: ['drop'] });
+  const events = await newestEvents(at.stores.db, 9);
+  expect(events.filter(({ actor }) => actor === by.name)).toHaveLength(2);
+});
+
+test('settings of a server that was removed meanwhile are not found', async () => {
+  await using at = await administered();
+  const server = await findServer(at.stores.db, 'acme', 'web');
+  if (!server) throw new Error('not made');
+  await deleteServer(at.stores.db, server.id);
+  const change = changeServerSettings(server, { title: 'Late' }, () => true, by, at.ports);
+
+  await expect(change).rejects.toMatchObject({ code: 'not_found' });
+});
+
+test('settings whose change cannot be written down stay as they were', async () => {
+  await using at = await administered();
+  const read = () => findServer(at.stores.db, 'acme', 'web');
+  const server = await read();
+  if (!server) throw new Error('not made');
+  at.stores.connection.exec(`create trigger full before insert on audit_event
+    begin select raise(abort, 'the disk is full'); end`);
+  const change = changeServerSettings(server, { hiddenTools: ['drop'] }, () => true, by, at.ports);
+
+  await expect(change).rejects.toThrow('the disk is full');
+  expect(await read()).toEqual(server);
+});

@@ -1,0 +1,106 @@
+import { expect, test } from 'vitest';
+import { cachedReads, sqliteWritten } from '#server/db/sqlite/cached-reads';
+import { twoConnections } from '#support/two-connections';
+
+/** A table with one number, how often it was read, and a second connection. */
+async function numbered() {
+  const [connection, other] = await twoConnections();
+  connection.exec('create table kept (number integer)');
+  connection.exec('insert into kept values (1)');
+  const cached = cachedReads(connection);
+  let reads = 0;
+  const statement = connection.prepare('select number from kept where number > 0');
+  const ask = async () => {
+    const row = await cached('number', () => {
+      reads += 1;
+      return statement.get();
+    });
+    return row?.['number'];
+  };
+  return { connection, other, ask, reads: () => reads };
+}
+
+test('what was read is not read again while nobody writes', async () => {
+  const { ask, reads } = await numbered();
+
+  expect([await ask(), await ask(), await ask()]).toEqual([1, 1, 1]);
+  expect(reads()).toBe(1);
+});
+
+test('whoever asks after a write, of this connection or another, hears of it', async () => {
+  const { connection, other, ask } = await numbered();
+  await ask();
+
+  other.exec('update kept set number = 2');
+  expect(await ask()).toBe(2);
+
+  connection.exec('update kept set number = 3');
+  expect(await ask()).toBe(3);
+
+  other.exec('delete from kept');
+  expect(await ask()).toBeUndefined();
+});
+
+test('a write in the turn of the question, behind it, is heard of too', async () => {
+  const { other, ask } = await numbered();
+  await ask();
+  const [early, late] = [ask(), ask()];
+
+  other.exec('update kept set number = 2');
+
+  expect([await early, await late]).toEqual([2, 2]);
+});
+
+test('nothing of a transaction is remembered that was taken back', async () => {
+  const { connection, ask } = await numbered();
+  await ask();
+  connection.exec('begin immediate');
+  connection.exec('update kept set number = 2');
+  await ask();
+
+  connection.exec('rollback');
+
+  expect(await ask()).toBe(1);
+});
+
+test('what is not there is looked for each time', async () => {
+  const { connection, ask, reads } = await numbered();
+  connection.exec('delete from kept');
+
+  expect([await ask(), await ask()]).toEqual([undefined, undefined]);
+  expect(reads()).toBe(2);
+});
+
+test('a connection that is closed is an error for everybody who asks', async () => {
+  const { connection, ask } = await numbered();
+  await ask();
+  const asked = Promise.allSettled([ask(), ask()]);
+
+  connection.close();
+
+  expect(await asked).toMatchObject([{ status: 'rejected' }, { status: 'rejected' }]);
+});
+
+test('whoever has looked in this turn gets what is remembered, or read, immediately', async () => {
+  const [connection, other] = await twoConnections();
+  connection.exec('create table kept (number integer)');
+  connection.exec('insert into kept values (1)');
+  const cached = cachedReads(connection);
+  const written = sqliteWritten(connection);
+  const statement = connection.prepare('select number from kept');
+  let reads = 0;
+  const read = () => {
+    reads += 1;
+    return statement.get();
+  };
+
+  expect([cached('number', read, written()), cached('number', read, written())]).toMatchObject([
+    { number: 1 },
+    { number: 1 },
+  ]);
+  expect(reads).toBe(1);
+
+  other.exec('update kept set number = 2');
+
+  expect(cached('number', read, written())).toMatchObject({ number: 2 });
+});

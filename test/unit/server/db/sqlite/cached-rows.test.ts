@@ -1,0 +1,116 @@
+import { expect, test } from 'vitest';
+import { cachedRows } from '#server/db/sqlite/cached-reads';
+import { nodeSqlite } from '#server/db/sqlite/open-sqlite';
+import { twoConnections } from '#support/two-connections';
+
+/** A table with one row, how often it was read, and a second connection. */
+async function kept(word = 'one') {
+  const [connection, other] = await twoConnections();
+  connection.exec('create table kept (id integer, word text)');
+  connection.prepare('insert into kept values (1, ?)').run(word);
+  const cached = cachedRows(connection);
+  const question = 'select word from kept where id = ?';
+  const statement = connection.prepare(question);
+  let reads = 0;
+  const ask = (id: number = 1) =>
+    cached(question, [id], () => {
+      reads += 1;
+      return statement.all(id);
+    });
+  return { connection, other, ask, reads: () => reads };
+}
+
+const rows = (word: string) => [expect.objectContaining({ word })];
+
+test('rows are not read again while nobody writes', async () => {
+  const { ask, reads } = await kept();
+
+  expect([ask(), ask(), ask()]).toEqual([rows('one'), rows('one'), rows('one')]);
+  expect(reads()).toBe(1);
+});
+
+test('that there are no rows is not looked up again either, and of each value apart', async () => {
+  const { ask, reads } = await kept();
+
+  expect([ask(2), ask(1), ask(2)]).toEqual([[], rows('one'), []]);
+  expect(reads()).toBe(2);
+});
+
+test('the next question hears of a write, of this connection or another', async () => {
+  const { connection, other, ask } = await kept();
+  ask();
+
+  other.exec("update kept set word = 'two'");
+  expect(ask()).toEqual(rows('two'));
+
+  connection.exec("update kept set word = 'three'");
+  expect(ask()).toEqual(rows('three'));
+
+  other.exec('delete from kept');
+  expect(ask()).toEqual([]);
+});
+
+test('a transaction sees its own writes, and nothing of it is remembered that was taken back', async () => {
+  const { connection, ask } = await kept();
+  ask();
+  connection.exec('begin immediate');
+  connection.exec("update kept set word = 'two'");
+  const within = ask();
+
+  connection.exec('rollback');
+
+  expect([within, ask()]).toEqual([rows('two'), rows('one')]);
+});
+
+test('rows that several share are nobody’s to change', async () => {
+  const { ask } = await kept();
+  const found = ask();
+
+  expect(() => found.pop()).toThrow(TypeError);
+  expect(() => Object.assign(Object(found[0]), { word: 'two' })).toThrow(TypeError);
+});
+
+test('an answer that takes much memory is not kept', async () => {
+  const { ask, reads } = await kept('long '.repeat(200_000));
+  ask();
+  ask();
+
+  expect(reads()).toBe(2);
+});
+
+test('of many answers only so many are kept as memory has room for', async () => {
+  const { connection, ask, reads } = await kept();
+  const ids = Array.from({ length: 40 }, (_, place) => place + 2);
+  const add = connection.prepare('insert into kept values (?, ?)');
+  for (const id of ids) add.run(id, 'long '.repeat(80_000));
+  ask(1);
+  for (const id of ids) ask(id);
+  const before = reads();
+
+  ask(1);
+
+  expect(reads()).toBe(before + 1);
+});
+
+test('a value that JSON does not tell from others is asked anew', async () => {
+  const { connection } = await kept();
+  const cached = cachedRows(connection);
+  const read = (found: string) => () => [{ found }];
+
+  expect(cached('select ?', [null], read('nothing'))).toEqual([{ found: 'nothing' }]);
+  expect(cached('select ?', [Infinity], read('much'))).toEqual([{ found: 'much' }]);
+  expect(cached('select ?', [1n], read('large'))).toEqual([{ found: 'large' }]);
+});
+
+test('what writes and answers with rows is done each time', async () => {
+  const { connection, other } = await kept();
+  const database = nodeSqlite(connection);
+  const grow = database.prepare("update kept set word = word || '!' where id = ? returning word");
+  const copy = database.prepare(
+    'with known as (select * from kept) insert into kept select * from known returning id',
+  );
+
+  expect([grow.all([1]), grow.all([1])]).toEqual([rows('one!'), rows('one!!')]);
+  expect([copy.all([]), copy.all([])].map(({ length }) => length)).toEqual([1, 2]);
+  expect(other.prepare('select count(*) as rows from kept').get()).toEqual({ rows: 4 });
+});

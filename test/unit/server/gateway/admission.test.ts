@@ -1,0 +1,233 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+
+import { hashSecret, mintSecret } from '#server/oauth/secrets';
+import {
+  type AdmissionStore,
+  type AdmittedClient,
+  type AdmittedKey,
+  admit,
+  presentedCredential,
+} from '#server/gateway/admission';
+import { type AccessTokens, accessTokens } from '#server/oauth/access-tokens';
+import { freshSigningKeys } from '#support/fresh-signing-keys';
+import { someServer } from '#support/some-admission';
+import { type StillClock, stillClock } from '#support/still-clock';
+
+describe('admit', () => {
+  const base = 'https://latchkey.example.com';
+  const place = { organization: 'acme', server: 'sales' };
+  const server = someServer();
+  const byKey = vi.fn<AdmissionStore['byKey']>();
+  const byClient = vi.fn<AdmissionStore['byClient']>();
+  const admittedKey: AdmittedKey = { server, keyId: 'key_a', scopes: ['mcp:tools:read'] };
+  const admittedClient: AdmittedClient = {
+    server,
+    scopes: ['mcp:tools:read', 'mcp:tools:execute'],
+  };
+  const refused = (code: string) => expect.objectContaining({ name: 'GatewayRefusal', code });
+  let clock: StillClock;
+  let tokens: AccessTokens;
+
+  beforeEach(async () => {
+    clock = stillClock();
+    tokens = accessTokens(base, { keys: await freshSigningKeys(clock), clock });
+    byKey.mockReset().mockResolvedValue(admittedKey);
+    byClient.mockReset().mockResolvedValue(admittedClient);
+  });
+
+  const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
+  const ports = () => ({
+    admissions: { byKey, byClient, byPerson: async () => undefined, written: () => '' },
+    tokens,
+    clock,
+    endpointUrl,
+  });
+  const withKey = async (key: string) => admit({ type: 'key', key }, place, ports());
+  const withToken = async (token: string) => admit({ type: 'token', token }, place, ports());
+
+  function tokenFor({ audience = `${base}/mcp/acme/sales` } = {}) {
+    return tokens.issue({
+      id: 'jti-1',
+      subject: 'person_a',
+      clientId: 'client_a',
+      audience,
+      scopes: ['mcp:tools:read', 'mcp:resources:read'],
+      issuedAt: clock.now(),
+      expiresAt: clock.now() + 3600,
+    });
+  }
+
+  describe('a key', () => {
+    test('is looked up by its hash, for this server, now', async () => {
+      const key = mintSecret('mcp_');
+      const admission = await withKey(key);
+
+      expect(byKey).toHaveBeenCalledExactlyOnceWith({
+        ...place,
+        keyHash: hashSecret(key),
+        now: clock.now(),
+      });
+      expect(admission).toMatchObject({
+        principal: 'key:key_a',
+        credential: { type: 'key', id: 'key_a' },
+        scopes: ['mcp:tools:read'],
+        server,
+        reference: 'key_a',
+      });
+    });
+
+    test('with a wrong checksum is refused without asking the store', async () => {
+      await expect(withKey('mcp_wrong')).rejects.toEqual(refused('bad_credential'));
+      expect(byKey).not.toHaveBeenCalled();
+    });
+
+    test('of an agent opens no MCP server', async () => {
+      await expect(withKey(mintSecret('pk_live_'))).rejects.toEqual(refused('bad_credential'));
+      expect(byKey).not.toHaveBeenCalled();
+    });
+
+    test('that opens nothing is refused', async () => {
+      byKey.mockResolvedValue(undefined);
+
+      await expect(withKey(mintSecret('mcp_'))).rejects.toEqual(refused('bad_credential'));
+    });
+
+    test('is asked about again at the time of asking', async () => {
+      const { scopesNow } = await withKey(mintSecret('mcp_'));
+      clock.advance(60);
+
+      expect(await scopesNow()).toEqual(['mcp:tools:read']);
+      expect(byKey).toHaveBeenLastCalledWith(expect.objectContaining({ now: clock.now() }));
+
+      byKey.mockResolvedValue(undefined);
+
+      expect(await scopesNow()).toBeUndefined();
+    });
+  });
+
+  describe('a token', () => {
+    test('is looked up by its client and its own id', async () => {
+      const admission = await withToken(await tokenFor());
+
+      expect(byClient).toHaveBeenCalledExactlyOnceWith({
+        ...place,
+        clientId: 'client_a',
+        tokenId: 'jti-1',
+      });
+      expect(admission).toMatchObject({
+        principal: 'client:client_a:person_a',
+        credential: { type: 'client', id: 'client_a' },
+        server,
+        reference: 'jti-1',
+      });
+    });
+
+    test('has the scopes that it and its client have now, and no others', async () => {
+      expect((await withToken(await tokenFor())).scopes).toEqual(['mcp:tools:read']);
+    });
+
+    test.each([
+      ['another server', `${base}/mcp/acme/other`],
+      ['the whole organization', `${base}/mcp/acme`],
+      ['the same path elsewhere', 'https://evil.example.com/mcp/acme/sales'],
+    ])('for %s is refused without asking the store', async (_, audience) => {
+      await expect(withToken(await tokenFor({ audience }))).rejects.toEqual(
+        refused('bad_credential'),
+      );
+      expect(byClient).not.toHaveBeenCalled();
+    });
+
+    test('that nobody signed is refused without asking the store', async () => {
+      await expect(withToken('e.y.J')).rejects.toEqual(refused('bad_credential'));
+      expect(byClient).not.toHaveBeenCalled();
+    });
+
+    test('that was revoked is refused', async () => {
+      byClient.mockResolvedValue(undefined);
+
+      await expect(withToken(await tokenFor())).rejects.toEqual(refused('bad_credential'));
+    });
+
+    test('is valid until it expires or is revoked', async () => {
+      const { scopesNow } = await withToken(await tokenFor());
+      clock.advance(3599);
+
+      expect(await scopesNow()).toEqual(['mcp:tools:read']);
+
+      clock.advance(1);
+
+      expect(await scopesNow()).toBeUndefined();
+    });
+
+    test('may expire or be revoked while its client comes back with another', async () => {
+      const { access, scopesNow } = await withToken(await tokenFor());
+      clock.advance(3600);
+      byClient.mockImplementation(async ({ tokenId }) =>
+        tokenId === undefined ? admittedClient : undefined,
+      );
+
+      expect(access.name).toBe('client client_a ');
+      expect([await scopesNow(), await access.isActive()]).toEqual([undefined, true]);
+
+      byClient.mockResolvedValue(undefined);
+
+      expect(await access.isActive()).toBe(false);
+    });
+
+    test('is no longer valid once its client is gone', async () => {
+      const { scopesNow } = await withToken(await tokenFor());
+      byClient.mockResolvedValue(undefined);
+
+      expect(await scopesNow()).toBeUndefined();
+    });
+  });
+
+  test('a store that cannot be asked is unavailable, never a yes', async () => {
+    byKey.mockRejectedValue(new Error('disk full'));
+    byClient.mockRejectedValue(new Error('disk full'));
+
+    await expect(withKey(mintSecret('mcp_'))).rejects.toEqual(refused('unavailable'));
+    await expect(withToken(await tokenFor())).rejects.toEqual(refused('unavailable'));
+  });
+});
+
+describe('the presented credential', () => {
+  const key = 'mcp_00000000000000000000000000000039wKZM';
+
+  describe('a request presents', () => {
+    test.each([
+      ['a key in X-API-Key', ['X-API-Key', key], { type: 'key', key }],
+      ['a key in a header of any case', ['x-api-KEY', key], { type: 'key', key }],
+      ['a key as a bearer', ['Authorization', `Bearer ${key}`], { type: 'key', key }],
+      ['a token', ['Authorization', 'Bearer e.y.J'], { type: 'token', token: 'e.y.J' }],
+      ['a token after more blanks', ['authorization', 'bearer   t'], { type: 'token', token: 't' }],
+      [
+        'a token among other headers',
+        ['Cookie', 'a', 'Authorization', 'Bearer t'],
+        { type: 'token', token: 't' },
+      ],
+      ['an empty key, for the store to refuse', ['X-API-Key', ''], { type: 'key', key: '' }],
+    ])('%s', (_, rawHeaders, credential) => {
+      expect(presentedCredential(rawHeaders)).toEqual(credential);
+    });
+  });
+
+  describe('a request is refused as', () => {
+    test.each([
+      ['no_credential', 'nothing', []],
+      ['no_credential', 'a cookie alone', ['Cookie', `session=${key}`]],
+      ['no_credential', 'a header whose value is called X-API-Key', ['Cookie', 'X-API-Key']],
+      ['two_credentials', 'a key and a token', ['X-API-Key', key, 'Authorization', 'Bearer t']],
+      ['two_credentials', 'the same key twice', ['X-API-Key', key, 'x-api-key', key]],
+      ['two_credentials', 'two tokens', ['Authorization', 'Bearer a', 'Authorization', 'Bearer b']],
+      ['two_credentials', 'a key and an empty header', ['X-API-Key', key, 'Authorization', '']],
+      ['bad_credential', 'HTTP Basic', ['Authorization', 'Basic dXNlcjpwYXNz']],
+      ['bad_credential', 'a bearer without a token', ['Authorization', 'Bearer ']],
+      ['bad_credential', 'a bearer with two words', ['Authorization', 'Bearer a b']],
+      ['bad_credential', 'a token without its scheme', ['Authorization', 'e.y.J']],
+      ['bad_credential', 'an empty header', ['Authorization', '']],
+    ])('%s for %s', (code, _, rawHeaders) => {
+      expect(() => presentedCredential(rawHeaders)).toThrow(expect.objectContaining({ code }));
+    });
+  });
+});

@@ -1,0 +1,232 @@
+import { describe, expect, test } from 'vitest';
+
+import { type Scope, allScopes } from '#server/oauth/scopes';
+import { authorize, methodScope } from '#server/gateway/authorization';
+import { type ScannedMessage, scannedMessage, scannedRequest } from '#support/scanned-message';
+import { someAdmission, someServer } from '#support/some-admission';
+
+describe('authorize', () => {
+  const allow = ({ envelope, body }: ScannedMessage, scopes: Scope[], hiddenTools: string[] = []) =>
+    authorize(envelope, body, someAdmission({ scopes, server: someServer({ hiddenTools }) }));
+
+  test('a credential without any scope may still say hello', () => {
+    expect(() => allow(scannedRequest('initialize'), [])).not.toThrow();
+    expect(() => allow(scannedRequest('ping'), [])).not.toThrow();
+  });
+
+  describe('a method is refused without its scope, and allowed with it alone', () => {
+    test.each<[string, Scope]>([
+      ['tools/list', 'mcp:tools:read'],
+      ['tools/call', 'mcp:tools:execute'],
+      ['tasks/get', 'mcp:tools:execute'],
+      ['resources/read', 'mcp:resources:read'],
+      ['prompts/get', 'mcp:resources:read'],
+    ])('%s: %s', (method, scope) => {
+      const asked = scannedRequest(method, { name: 'a', uri: 'file:///a', taskId: 'a' });
+
+      expect(() => allow(asked, [])).toThrow(
+        expect.objectContaining({
+          code: 'insufficient_scope',
+          details: { scopes: [scope], detail: scope },
+        }),
+      );
+      expect(() => allow(asked, [scope])).not.toThrow();
+    });
+  });
+
+  test('a refusal names what was granted and what is needed together, in order', () => {
+    expect(() =>
+      allow(scannedRequest('tools/call'), ['mcp:resources:read', 'mcp:tools:read']),
+    ).toThrow(
+      expect.objectContaining({
+        code: 'insufficient_scope',
+        details: {
+          scopes: ['mcp:tools:read', 'mcp:tools:execute', 'mcp:resources:read'],
+          detail: 'mcp:tools:execute',
+        },
+      }),
+    );
+  });
+
+  test('a notification needs what its method needs, like a request', () => {
+    const message = scannedMessage({ jsonrpc: '2.0', method: 'tools/call' });
+
+    expect(() => allow(message, [])).toThrow(
+      expect.objectContaining({ code: 'insufficient_scope' }),
+    );
+  });
+
+  test('a request without an id is refused with every scope there is, and a notification is not', () => {
+    const of = (method: string) => scannedMessage({ jsonrpc: '2.0', method });
+
+    for (const method of ['tools/call', 'tools/list', 'initialize', 'tasks/cancel', 'ping']) {
+      expect(() => allow(of(method), [...allScopes])).toThrow(
+        expect.objectContaining({ code: 'not_a_message' }),
+      );
+    }
+    expect(() => allow(of('notifications/cancelled'), [])).not.toThrow();
+  });
+
+  describe('what an upstream could read as something else than was checked is refused', () => {
+    test.each([
+      ['params that are a list', 'tools/call', '["drop"]', 'params must be an object'],
+      ['params that are a string', 'ping', '"drop"', 'params must be an object'],
+      ['params that are null', 'ping', 'null', 'params must be an object'],
+      ['a name that is a list', 'tools/call', '{"name":["drop"]}', 'params.name must be a string'],
+      [
+        'a name that is an object',
+        'tools/call',
+        '{"name":{"toString":"drop"}}',
+        'params.name must be a string',
+      ],
+      ['a URI that is a number', 'resources/read', '{"uri":1}', 'params.uri must be a string'],
+      ['a task id that is null', 'tasks/get', '{"taskId":null}', 'params.taskId must be a string'],
+      [
+        'a state that is a list',
+        'tools/call',
+        '{"name":"a","requestState":[]}',
+        'params.requestState must be a string',
+      ],
+      ['a cursor that is true', 'tools/list', '{"cursor":true}', 'params.cursor must be a string'],
+      ['a call of no tool', 'tools/call', '{}', 'params.name is missing'],
+      ['a task id of no task', 'tasks/cancel', '{}', 'params.taskId is missing'],
+    ])('%s', (_, method, params, detail) => {
+      const text = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`;
+
+      expect(() => allow(scannedMessage(text), [...allScopes], ['drop'])).toThrow(
+        expect.objectContaining({ code: 'bad_params', details: { detail } }),
+      );
+    });
+  });
+
+  test('a method that nobody knows is refused with every scope there is', () => {
+    expect(() =>
+      allow(scannedRequest('server/manage'), ['mcp:server:manage', 'mcp:server:read']),
+    ).toThrow(expect.objectContaining({ code: 'unknown_method' }));
+  });
+
+  describe('a hidden tool', () => {
+    const scopes: Scope[] = ['mcp:tools:execute'];
+    test('is unknown to who calls it, however its name is escaped', () => {
+      const escaped =
+        '{"jsonrpc":"2.0","id":1,"method":"tools\\/call","params":{"name":"dr\\u006fp"}}';
+      const unknown = expect.objectContaining({ code: 'unknown_tool' });
+
+      expect(() => allow(scannedRequest('tools/call', { name: 'drop' }), scopes, ['drop'])).toThrow(
+        unknown,
+      );
+      expect(() => allow(scannedMessage(escaped), scopes, ['drop'])).toThrow(unknown);
+    });
+
+    test('hides no other, and no prompt of its name', () => {
+      expect(() =>
+        allow(scannedRequest('tools/call', { name: 'Drop' }), scopes, ['drop']),
+      ).not.toThrow();
+      expect(() =>
+        allow(scannedRequest('prompts/get', { name: 'drop' }), ['mcp:resources:read'], ['drop']),
+      ).not.toThrow();
+    });
+  });
+
+  describe('a subscription needs the scope of every kind it listens to', () => {
+    const listen = (notifications: unknown) =>
+      scannedRequest('subscriptions/listen', { notifications });
+    test.each<[string, Scope]>([
+      ['toolsListChanged', 'mcp:tools:read'],
+      ['promptsListChanged', 'mcp:resources:read'],
+      ['resourcesListChanged', 'mcp:resources:read'],
+      ['resourceSubscriptions', 'mcp:resources:read'],
+    ])('%s: %s', (kind, scope) => {
+      expect(() => allow(listen({ [kind]: true }), ['mcp:tools:execute'])).toThrow(
+        expect.objectContaining({ code: 'insufficient_scope' }),
+      );
+      expect(() => allow(listen({ [kind]: true }), [scope])).not.toThrow();
+    });
+
+    test('two kinds need both', () => {
+      expect(() =>
+        allow(listen({ toolsListChanged: true, promptsListChanged: true }), ['mcp:tools:read']),
+      ).toThrow(expect.objectContaining({ code: 'insufficient_scope' }));
+    });
+
+    test('none needs none', () => {
+      expect(() => allow(listen({}), [])).not.toThrow();
+      expect(() => allow(scannedRequest('subscriptions/listen'), [])).not.toThrow();
+    });
+
+    test.each([
+      ['an unknown kind', { everything: true }],
+      ['a kind that objects have by birth', { constructor: true }],
+      ['a list of kinds', ['toolsListChanged']],
+      ['a word', 'toolsListChanged'],
+      ['null', null],
+    ])('%s is refused', (_, notifications) => {
+      expect(() => allow(listen(notifications), ['mcp:tools:read', 'mcp:resources:read'])).toThrow(
+        expect.objectContaining({ code: 'bad_params' }),
+      );
+    });
+
+    test('params that are a list are refused', () => {
+      const message = '{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":[]}';
+
+      expect(() => allow(scannedMessage(message), ['mcp:tools:read'])).toThrow(
+        expect.objectContaining({ code: 'bad_params' }),
+      );
+    });
+  });
+});
+
+describe('the scope of a method', () => {
+  describe('a method needs', () => {
+    test.each([
+      ['any', 'initialize'],
+      ['any', 'ping'],
+      ['any', 'server/discover'],
+      ['any', 'notifications/initialized'],
+      ['any', 'notifications/cancelled'],
+      ['any', 'logging/setLevel'],
+      ['any', 'subscriptions/listen'],
+      ['mcp:tools:read', 'tools/list'],
+      ['mcp:tools:execute', 'tools/call'],
+      ['mcp:tools:execute', 'tasks/get'],
+      ['mcp:tools:execute', 'tasks/cancel'],
+      ['mcp:resources:read', 'resources/list'],
+      ['mcp:resources:read', 'resources/templates/list'],
+      ['mcp:resources:read', 'resources/read'],
+      ['mcp:resources:read', 'resources/subscribe'],
+      ['mcp:resources:read', 'prompts/list'],
+      ['mcp:resources:read', 'prompts/get'],
+      ['mcp:resources:read', 'completion/complete'],
+      ['mcp:resources:read', 'skills/list'],
+    ])('%s: %s', (scope, method) => {
+      expect(methodScope(method)).toBe(scope);
+    });
+  });
+
+  describe('a method is unknown, and never forwarded', () => {
+    test.each([
+      '',
+      'tools',
+      'tools/',
+      'tools/delete',
+      'tasks/list',
+      'Tools/list',
+      'tools/list ',
+      'server/manage',
+      'logging/other',
+      'completion/other',
+      'subscriptions/other',
+      'resources',
+      'xresources/read',
+      'sampling/createMessage',
+      'elicitation/create',
+      'roots/list',
+      'rpc.discover',
+      'constructor',
+      '__proto__',
+      'toString',
+    ])('%j', (method) => {
+      expect(methodScope(method)).toBeUndefined();
+    });
+  });
+});

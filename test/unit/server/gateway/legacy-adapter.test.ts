@@ -1,0 +1,254 @@
+import { describe, expect, test } from 'vitest';
+
+import { EraAdapters } from '#server/gateway/era-adapters';
+import { type SaidMessage, eraCaller, lastOf, messagesOf } from '#support/era-caller';
+import { type ScriptedAnswer, eventStream, fakeUpstream } from '#support/fake-upstream';
+import { stillClock } from '#support/still-clock';
+
+const discovered = {
+  supportedVersions: ['2026-07-28'],
+  capabilities: { tools: { listChanged: true }, resources: { subscribe: true, listChanged: true } },
+};
+
+/** A server of the modern era alone: `answer` says the rest. */
+function modernOnly(
+  answer: (asked: SaidMessage, signal: AbortSignal) => ScriptedAnswer = () => ({}),
+) {
+  return fakeUpstream(({ text, signal, method }) => {
+    if (method !== 'POST') return { status: 405 };
+    const asked: SaidMessage = JSON.parse(text);
+    if (asked.method === 'initialize') return refusal(asked, -32022);
+    if (asked.method === 'server/discover') return result(asked, discovered);
+    return answer(asked, signal);
+  });
+}
+const result = ({ id }: SaidMessage, value: object): ScriptedAnswer => ({
+  text: JSON.stringify({ jsonrpc: '2.0', id, result: value }),
+});
+const refusal = ({ id }: SaidMessage, code: number): ScriptedAnswer => ({
+  status: 400,
+  text: JSON.stringify({ jsonrpc: '2.0', id, error: { code, message: 'no' } }),
+});
+
+const initialize = {
+  id: 1,
+  method: 'initialize',
+  params: {
+    protocolVersion: '2025-06-18',
+    capabilities: { sampling: {} },
+    clientInfo: { name: 'c', version: '1' },
+  },
+};
+
+async function inSession(upstream: ReturnType<typeof fakeUpstream>, options = {}) {
+  const caller = eraCaller(upstream, options);
+  const opened = await caller.legacy(initialize);
+  const headers = { 'mcp-session-id': opened.sessionId ?? '' };
+  return {
+    ...caller,
+    opened,
+    headers,
+    ask: (message: object) => caller.legacy(message, { headers }),
+  };
+}
+
+test('initialize is answered by what the upstream says of itself, with a session', async () => {
+  const { opened } = await inSession(modernOnly());
+
+  expect(opened.sessionId).toMatch(/^[\w-]{32}$/);
+  expect(await lastOf(opened)).toMatchObject({
+    id: 1,
+    result: { protocolVersion: '2025-06-18', capabilities: discovered.capabilities },
+  });
+});
+
+test('the next handshake is not tried in the older era first', async () => {
+  const upstream = modernOnly();
+  const { legacy } = await inSession(upstream);
+  const before = upstream.sent.length;
+
+  await legacy(initialize);
+
+  expect(upstream.sent.slice(before).map(({ headers }) => headers['mcp-method'])).toEqual([
+    'server/discover',
+  ]);
+});
+
+test('an upstream that refuses both eras says so itself', async () => {
+  const upstream = fakeUpstream(({ text }) => refusal(JSON.parse(text), -32000));
+  const answer = await eraCaller(upstream).legacy(initialize);
+
+  expect([answer.status, answer.sessionId]).toEqual([400, undefined]);
+  expect(await lastOf(answer)).toMatchObject({ id: 1, error: { code: -32000 } });
+});
+
+test('a request goes out with who asks, and its answer comes back without what came later', async () => {
+  const upstream = modernOnly((asked) => result(asked, { resultType: 'complete', tools: [] }));
+  const { ask } = await inSession(upstream);
+
+  const answer = await ask({ id: 'a', method: 'tools/list' });
+
+  expect(await lastOf(answer)).toEqual({ jsonrpc: '2.0', id: 'a', result: { tools: [] } });
+  const { headers, text } = upstream.sent.at(-1) ?? { headers: {}, text: '{}' };
+  expect(headers).toMatchObject({
+    'mcp-method': 'tools/list',
+    'mcp-protocol-version': '2026-07-28',
+  });
+  expect(headers).not.toHaveProperty('mcp-session-id');
+  expect(JSON.parse(text)).toMatchObject({
+    params: { _meta: { 'io.modelcontextprotocol/clientCapabilities': { sampling: {} } } },
+  });
+});
+
+test('a session opens for its owner only, and not any more once it is deleted', async () => {
+  const eras = new EraAdapters(stillClock());
+  const upstream = modernOnly((asked) => result(asked, {}));
+  const mine = await inSession(upstream, { eras });
+  const stranger = eraCaller(upstream, { eras, owner: 'key:b srv' });
+  const { headers } = mine;
+  const list = { id: 2, method: 'tools/list' };
+
+  expect((await stranger.legacy(list, { headers })).status).toBe(404);
+  expect((await stranger.within('GET', { headers })).status).toBe(404);
+  expect((await stranger.within('DELETE', { headers })).status).toBe(404);
+  expect((await mine.ask(list)).status).toBe(200);
+  expect((await mine.within('DELETE', { headers })).status).toBe(204);
+  // Nobody here knows it any more: it is the upstream's to refuse.
+  expect(await lastOf(await mine.ask(list))).toMatchObject({ id: 2 });
+  expect(upstream.sent.at(-1)?.headers).toHaveProperty('mcp-session-id');
+});
+
+describe('what the upstream needs', () => {
+  const needs = { resultType: 'input_required', requestState: 'kept' };
+  const sampling = { method: 'sampling/createMessage', params: { maxTokens: 1 } };
+  const asking = modernOnly((asked) =>
+    asked.params?.['inputResponses']
+      ? result(asked, { resultType: 'complete', given: asked.params })
+      : result(asked, { ...needs, inputRequests: { k: sampling } }),
+  );
+
+  test('is asked of the caller, and the request sent again with the response', async () => {
+    const { ask } = await inSession(asking);
+    const answer = messagesOf(await ask({ id: 5, method: 'tools/call', params: { name: 't' } }));
+    const { value: question } = await answer.next();
+    await ask({ id: question?.id, result: { model: 'm' } });
+    const { value: last } = await answer.next();
+
+    expect(question).toMatchObject(sampling);
+    expect(last).toMatchObject({
+      id: 5,
+      result: { given: { name: 't', inputResponses: { k: { model: 'm' } }, requestState: 'kept' } },
+    });
+  });
+
+  test('is refused for a caller who cannot give it, and when the caller gives an error', async () => {
+    const roots = modernOnly((asked) =>
+      result(asked, { ...needs, inputRequests: { k: { method: 'roots/list' } } }),
+    );
+    const unable = await inSession(roots);
+    const { ask } = await inSession(asking);
+    const answer = messagesOf(await ask({ id: 6, method: 'tools/call', params: { name: 't' } }));
+    const { value: question } = await answer.next();
+    await ask({ id: question?.id, error: { code: -1, message: 'the person said no' } });
+
+    expect(await lastOf(await unable.ask({ id: 5, method: 'tools/call' }))).toMatchObject({
+      id: 5,
+      error: { message: 'the MCP server needs roots/list of you' },
+    });
+    expect((await answer.next()).value).toMatchObject({
+      id: 6,
+      error: { message: expect.stringContaining('the person said no') },
+    });
+  });
+});
+
+test('progress passes, and a cancelled request ends at the upstream without an answer', async () => {
+  const { promise: never } = Promise.withResolvers<void>();
+  const upstream = modernOnly((asked, signal) => ({
+    mediaType: 'text/event-stream',
+    text: (async function* () {
+      yield Buffer.from(
+        eventStream('{"jsonrpc":"2.0","method":"notifications/progress","params":{}}'),
+      );
+      const ended = new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason));
+      });
+      await Promise.race([never, ended]);
+      yield Buffer.from(eventStream(JSON.stringify({ jsonrpc: '2.0', id: asked.id, result: {} })));
+    })(),
+  }));
+  const { ask } = await inSession(upstream);
+  const answer = messagesOf(await ask({ id: 8, method: 'tools/call', params: { name: 't' } }));
+  const first = await answer.next();
+
+  const params = { requestId: 8 };
+  expect((await ask({ method: 'notifications/cancelled', params })).status).toBe(202);
+
+  expect(first.value).toMatchObject({ method: 'notifications/progress' });
+  expect(await answer.next()).toEqual({ done: true, value: undefined });
+  expect(upstream.sent.at(-1)?.signal.aborted).toBe(true);
+});
+
+test.each([
+  ['ping', {}, {}],
+  ['logging/setLevel', { level: 'info' }, {}],
+  ['resources/subscribe', { uri: 'a:b' }, {}],
+  ['resources/unsubscribe', { uri: 'a:b' }, {}],
+])('%s needs no upstream', async (method, params, expected) => {
+  const upstream = modernOnly();
+  const { ask } = await inSession(upstream);
+  const before = upstream.sent.length;
+
+  expect((await lastOf(await ask({ id: 3, method, params }))).result).toEqual(expected);
+  expect(upstream.sent.length).toBe(before);
+});
+
+test('a level for the log is said with every request that follows, and must be one', async () => {
+  const upstream = modernOnly((asked) => result(asked, {}));
+  const { ask } = await inSession(upstream);
+  const level = (name: string) =>
+    ask({ id: 3, method: 'logging/setLevel', params: { level: name } });
+
+  expect(await lastOf(await level('loud'))).toMatchObject({ error: { code: -32602 } });
+  await level('error');
+  await ask({ id: 4, method: 'tools/list' });
+
+  expect(upstream.sent.at(-1)?.text).toContain('"io.modelcontextprotocol/logLevel":"error"');
+});
+
+test('the stream of what is told unasked is a subscription, to what the caller may hear of', async () => {
+  const acknowledged = {
+    method: 'notifications/subscriptions/acknowledged',
+    params: { notifications: { resourcesListChanged: true, resourceSubscriptions: ['a:b'] } },
+  };
+  const _meta = { 'io.modelcontextprotocol/subscriptionId': 'listens-1' };
+  const updated = { method: 'notifications/resources/updated', params: { uri: 'a:b', _meta } };
+  const upstream = modernOnly(() => ({
+    mediaType: 'text/event-stream',
+    text: (async function* () {
+      const messages = [acknowledged, updated].map((one) =>
+        JSON.stringify({ jsonrpc: '2.0', ...one }),
+      );
+      yield Buffer.from(eventStream(...messages));
+      await new Promise(() => undefined);
+    })(),
+  }));
+  const { ask, within, headers } = await inSession(upstream, { scopes: ['mcp:resources:read'] });
+  await ask({ id: 3, method: 'resources/subscribe', params: { uri: 'a:b' } });
+  const gone = new AbortController();
+  const stream = messagesOf(await within('GET', { headers, signal: gone.signal }));
+
+  expect((await stream.next()).value).toEqual({
+    jsonrpc: '2.0',
+    method: 'notifications/resources/updated',
+    params: { uri: 'a:b' },
+  });
+  expect(JSON.parse(upstream.sent.at(-1)?.text ?? '')).toMatchObject({
+    method: 'subscriptions/listen',
+    params: { notifications: { resourcesListChanged: true, resourceSubscriptions: ['a:b'] } },
+  });
+  expect(upstream.sent.at(-1)?.text).not.toContain('toolsListChanged');
+  gone.abort();
+  expect(await stream.next()).toEqual({ done: true, value: undefined });
+  expect(upstream.sent.at(-1)?.signal.aborted).toBe(true);
+});

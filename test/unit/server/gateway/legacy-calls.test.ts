@@ -1,0 +1,57 @@
+import { expect, test } from 'vitest';
+
+import { Cancellations } from '#server/gateway/legacy-calls';
+
+test('a request ends when its owner cancels its id', () => {
+  const cancellations = new Cancellations();
+  const controller = new AbortController();
+  cancellations.expect('key:a srv_1', '7', controller);
+  cancellations.cancel('key:a srv_1', '7');
+
+  expect(controller.signal.aborted).toBe(true);
+});
+
+test.each([
+  ['another owner', 'key:b srv_1', '7'],
+  ['another server', 'key:a srv_2', '7'],
+  ['another id', 'key:a srv_1', '8'],
+  ['the same id as a string', 'key:a srv_1', '"7"'],
+  ['no id', 'key:a srv_1', undefined],
+])('a request goes on when %s is cancelled', (_, owner, id) => {
+  const cancellations = new Cancellations();
+  const controller = new AbortController();
+  cancellations.expect('key:a srv_1', '7', controller);
+  cancellations.cancel(owner, id);
+
+  expect(controller.signal.aborted).toBe(false);
+});
+
+test('a request that is over is not cancelled any more', () => {
+  const cancellations = new Cancellations();
+  const controller = new AbortController();
+  cancellations.expect('key:a srv_1', '7', controller)();
+  cancellations.cancel('key:a srv_1', '7');
+
+  expect(controller.signal.aborted).toBe(false);
+});
+
+test('of two requests with one id the end of the first leaves the second to be cancelled', () => {
+  const cancellations = new Cancellations();
+  const second = new AbortController();
+  const over = cancellations.expect('key:a srv_1', '7', new AbortController());
+  cancellations.expect('key:a srv_1', '7', second);
+  over();
+  cancellations.cancel('key:a srv_1', '7');
+
+  expect(second.signal.aborted).toBe(true);
+});
+
+test('a notification has no id and cannot be cancelled', () => {
+  const cancellations = new Cancellations();
+  const controller = new AbortController();
+  cancellations.expect('key:a srv_1', undefined, controller)();
+  cancellations.cancel('key:a srv_1', undefined);
+  cancellations.cancel('key:a srv_1', 'undefined');
+
+  expect(controller.signal.aborted).toBe(false);
+});

@@ -1,0 +1,234 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+
+import { scanMessage } from '#mcp/message';
+import { CallLimits, CallerRate } from '#server/gateway/limits';
+import type { ServerLimits } from '#server/organizations/server-limits';
+import { someAdmission, someServer } from '#support/some-admission';
+import { stillClock } from '#support/still-clock';
+
+describe('limits of calls', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  const list = '{"jsonrpc":"2.0","id":7,"method":"tools/list"}';
+  const someone = someAdmission();
+  const another = someAdmission({
+    credential: { type: 'key', id: 'key_b' },
+    principal: 'key:key_b',
+  });
+
+  function limiter() {
+    const clock = stillClock();
+    const callLimits = new CallLimits(clock);
+    const begin = (
+      limits: ServerLimits,
+      { admission = someone, text = list, ending = new AbortController() } = {},
+    ) => {
+      const scan = scanMessage(Buffer.from(text));
+      if (scan.outcome === 'refused') throw new Error(scan.reason);
+      return callLimits.begin({ admission, ending }, scan.envelope, Buffer.from(text), limits);
+    };
+    return { clock, begin };
+  }
+
+  test('who calls too often is told when to come back, and nobody else is', () => {
+    const { begin, clock } = limiter();
+    const limits = { callsPerMinute: 2 };
+    begin(limits);
+    clock.advance(10);
+    begin(limits);
+    const other = someAdmission({ server: someServer({ id: 'srv_web' }) });
+
+    expect(() => begin(limits)).toThrow(
+      expect.objectContaining({
+        code: 'too_many_requests',
+        message: 'this server takes 2 calls a minute from one caller',
+        details: expect.objectContaining({ retryAfterSeconds: 50 }),
+      }),
+    );
+    begin(limits, { admission: another });
+    begin(limits, { admission: other });
+    clock.advance(50);
+    begin(limits);
+  });
+
+  test('what only notifies counts apart from calls', () => {
+    const { begin } = limiter();
+    const limits = { callsPerMinute: 1 };
+    const notice = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}';
+    const call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}';
+    begin(limits, { text: notice });
+    begin(limits, { text: call });
+    begin(limits, { text: notice });
+
+    expect(() => begin(limits, { text: call })).toThrow('takes 1 calls a minute');
+  });
+
+  test('so many calls of one caller are under way, and each that is over makes room', () => {
+    const { begin } = limiter();
+    const limits = { concurrentCalls: 2 };
+    const first = begin(limits);
+    begin(limits);
+
+    expect(() => begin(limits)).toThrow(
+      '2 calls of yours are under way, as many as this server takes at once',
+    );
+    begin(limits, { admission: another });
+    first.over();
+    begin(limits);
+    expect(() => begin(limits)).toThrow('under way');
+  });
+
+  test('a refused call takes nothing of what is left', () => {
+    const { begin, clock } = limiter();
+    const limits = { concurrentCalls: 1, callsPerMinute: 3 };
+    const first = begin(limits);
+    for (let tries = 0; tries < 10; tries++) expect(() => begin(limits)).toThrow('under way');
+    first.over();
+    begin(limits).over();
+    begin(limits).over();
+
+    expect(() => begin(limits)).toThrow('3 calls a minute');
+    clock.advance(60);
+    begin(limits).over();
+  });
+
+  const notice = '{"jsonrpc":"2.0","method":"notifications/cancelled"}';
+  const listening = '{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen"}';
+  const response = '{"jsonrpc":"2.0","id":1,"result":{}}';
+
+  test.each([
+    ['a notification', notice, 2],
+    ['a response', response, 5],
+    ['listening', listening, 2],
+  ])('%s has all the time there is', (_, text, many) => {
+    const { begin } = limiter();
+    const ending = new AbortController();
+    const limits = { callsPerMinute: 1, concurrentCalls: 1, callSeconds: 1 };
+    for (let times = 0; times < many; times++) begin(limits, { text, ending });
+    vi.advanceTimersByTime(60_000);
+
+    expect(ending.signal.aborted).toBe(false);
+  });
+
+  test.each([
+    ['notifications', notice],
+    ['streams', listening],
+  ])('of %s twice as many a minute are taken as of calls, whatever is called', (kind, text) => {
+    const { begin, clock } = limiter();
+    const limits = { callsPerMinute: 2 };
+    for (let times = 0; times < 2; times++) begin(limits);
+    for (let times = 0; times < 4; times++) begin(limits, { text }).over();
+    const refused = {
+      code: 'too_many_requests',
+      message: `this server takes 4 ${kind} a minute from one caller`,
+      details: expect.objectContaining({ retryAfterSeconds: 60 }),
+    };
+
+    expect(() => begin(limits, { text })).toThrow(expect.objectContaining(refused));
+    begin(limits, { text, admission: another });
+    clock.advance(60);
+    begin(limits, { text });
+  });
+
+  test('four streams of a caller are open for each call at once, and calls go on beside them', () => {
+    const { begin } = limiter();
+    const limits = { concurrentCalls: 1 };
+    const [first] = Array.from({ length: 4 }, () => begin(limits, { text: listening }));
+
+    expect(() => begin(limits, { text: listening })).toThrow(
+      '4 streams of yours are under way, as many as this server takes at once',
+    );
+    begin(limits).over();
+    begin(limits, { text: notice });
+    begin(limits, { text: listening, admission: another });
+    first?.over();
+    begin(limits, { text: listening });
+  });
+
+  test('a body that is a byte too long is refused, of whatever kind', () => {
+    const { begin } = limiter();
+    begin({ requestBytes: list.length });
+
+    expect(() => begin({ requestBytes: list.length - 1 })).toThrow(
+      expect.objectContaining({ code: 'too_large' }),
+    );
+  });
+
+  test('a call is ended when its time is over, and not when it was over before', () => {
+    const { begin } = limiter();
+    const slow = new AbortController();
+    const quick = new AbortController();
+    begin({ callSeconds: 5 }, { ending: slow });
+    begin({ callSeconds: 5 }, { ending: quick }).over();
+    vi.advanceTimersByTime(4999);
+    const early = slow.signal.aborted;
+    vi.advanceTimersByTime(1);
+
+    expect([early, slow.signal.aborted, quick.signal.aborted]).toEqual([false, true, false]);
+    expect(slow.signal.reason).toMatchObject({
+      code: 'too_slow',
+      message: 'it took longer than the 5 seconds that this server allows',
+    });
+  });
+});
+
+describe('the rate of a caller', () => {
+  test('as many are let through as allowed, then none until the first of them is a minute old', () => {
+    const rate = new CallerRate(1000);
+    const burst = [rate.take(2, 1000), rate.take(2, 1010), rate.take(2, 1020)];
+    const waits = [rate.take(2, 1059), rate.take(2, 1060), rate.take(2, 1061)];
+
+    expect(burst).toEqual([0, 0, 40]);
+    expect(waits).toEqual([1, 0, 9]);
+  });
+
+  test('in no sixty seconds are more let through than allowed, and who waits as told gets through', () => {
+    const most = 7;
+    const rate = new CallerRate(0);
+    const passed: number[] = [];
+    const again: [number, number][] = [];
+    for (let now = 0; now < 1000; now += 1 + ((now * 7) % 5)) {
+      for (let tries = 0; tries < (now % 4) + 1; tries++) {
+        const wait = rate.take(most, now);
+        if (wait === 0) passed.push(now);
+        else again.push([wait, rate.take(most, now)]);
+      }
+    }
+
+    expect(again.every(([wait, then]) => wait === then)).toBe(true);
+    expect(passed.length).toBeGreaterThan(100);
+    for (const at of passed) {
+      expect(passed.filter((other) => other >= at && other < at + 60).length).toBeLessThanOrEqual(
+        most,
+      );
+    }
+  });
+
+  test('the wait that is told is the shortest that helps', () => {
+    const rate = new CallerRate(100);
+    for (const at of [100, 130, 131]) rate.take(3, at);
+    const wait = rate.take(3, 140);
+
+    expect(rate.take(3, 140 + wait - 1)).toBeGreaterThan(0);
+    expect(rate.take(3, 140 + wait)).toBe(0);
+  });
+
+  test('a clock that was set back lets nobody through sooner', () => {
+    const rate = new CallerRate(5000);
+    rate.take(1, 5000);
+
+    expect(rate.take(1, 4000)).toBeGreaterThan(0);
+    expect(rate.take(1, 5060)).toBe(0);
+  });
+
+  test('a caller is forgotten once its minute is over and nothing of it is under way', () => {
+    const rate = new CallerRate(100);
+    rate.take(5, 100);
+    rate.open = 1;
+    const busy = rate.isIdle(1000);
+    rate.open = 0;
+
+    expect([busy, rate.isIdle(159), rate.isIdle(160)]).toEqual([false, false, true]);
+  });
+});

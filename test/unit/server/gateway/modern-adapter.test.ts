@@ -1,0 +1,463 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+
+import { messageOf } from '#mcp/message';
+import { EraAdapters } from '#server/gateway/era-adapters';
+import { LegacyCall, LegacyLink } from '#server/gateway/legacy-link';
+import { InterruptedCalls } from '#server/gateway/modern-adapter';
+import { type SaidMessage, allOf, eraCaller, lastOf, messagesOf } from '#support/era-caller';
+import { type ScriptedAnswer, eventStream, fakeUpstream } from '#support/fake-upstream';
+import { mapSteps } from '#support/map-steps';
+import { stillClock } from '#support/still-clock';
+
+describe('an upstream of the older era for modern callers', () => {
+  const capabilities = {
+    tools: { listChanged: true },
+    resources: { subscribe: true },
+    logging: {},
+  };
+  const sampling = {
+    meta: { 'io.modelcontextprotocol/clientCapabilities': { sampling: {} } },
+  };
+
+  /** A server of the older era, with sessions, whose streams are written by hand. */
+  function legacyServer() {
+    let opened = 0;
+    const known = new Set<string>();
+    const streams: Written[] = [];
+    const heard: SaidMessage[] = [];
+    const upstream = fakeUpstream(({ method, headers, text, signal }): ScriptedAnswer => {
+      const session = headers['mcp-session-id'] ?? '';
+      if (method === 'DELETE') return { status: known.delete(session) ? 204 : 404 };
+      if (method === 'GET') {
+        const unasked = written(signal);
+        streams.push(unasked);
+        return { mediaType: 'text/event-stream', text: unasked.text };
+      }
+      const asked: SaidMessage = JSON.parse(text);
+      const answer = (value: object) => ({
+        text: JSON.stringify({ jsonrpc: '2.0', id: asked.id, ...value }),
+      });
+      if (asked.method === 'server/discover')
+        return answer({ error: { code: -32601, message: 'no' } });
+      if (asked.method === 'initialize') {
+        opened += 1;
+        const sessionId = `session-${opened}`;
+        known.add(sessionId);
+        const serverInfo = { name: 'older', version: '1' };
+        const result = { protocolVersion: '2025-06-18', capabilities, serverInfo };
+        return { ...answer({ result }), sessionId };
+      }
+      if (!known.has(session)) return { status: 404 };
+      heard.push(asked);
+      if (asked.id === undefined || asked.method === undefined) return { status: 202 };
+      if (asked.method !== 'tools/call') return answer({ result: { of: asked.method } });
+      const own = written(signal);
+      calls.push({ ...own, asked });
+      return { mediaType: 'text/event-stream', text: own.text };
+    });
+    const calls: (Written & { asked: SaidMessage })[] = [];
+    return { ...upstream, upstream, known, streams, calls, heard };
+  }
+
+  interface Written {
+    readonly text: AsyncIterable<Uint8Array>;
+    readonly say: (message: object) => void;
+  }
+
+  function written(signal: AbortSignal): Written {
+    const waiting: string[] = [];
+    let news = Promise.withResolvers<void>();
+    signal.addEventListener('abort', () => news.resolve());
+    const text = (async function* () {
+      while (!signal.aborted) {
+        const next = waiting.shift();
+        if (next !== undefined) yield Buffer.from(eventStream(next));
+        else {
+          news = Promise.withResolvers();
+          await news.promise;
+        }
+      }
+      throw signal.reason;
+    })();
+    return {
+      text,
+      say(message) {
+        waiting.push(JSON.stringify({ jsonrpc: '2.0', ...message }));
+        news.resolve();
+      },
+    };
+  }
+
+  let server: ReturnType<typeof legacyServer>;
+  let clock: ReturnType<typeof stillClock>;
+  let eras: EraAdapters;
+  const as = (owner: string) => eraCaller(server.upstream, { eras, clock, owner });
+
+  beforeEach(() => {
+    server = legacyServer();
+    clock = stillClock();
+    eras = new EraAdapters(clock);
+    return () => eras.close();
+  });
+
+  const call = { name: 't', arguments: {} };
+
+  /** A call that has come to the upstream's question. */
+  async function askedBack(owner = 'a') {
+    const caller = as(owner);
+    const answering = caller.modern('tools/call', call, sampling);
+    await vi.waitFor(() => expect(server.calls).toHaveLength(1));
+    const [own] = server.calls;
+    own?.say({ id: 'q', method: 'sampling/createMessage', params: { maxTokens: 1 } });
+    const { result } = await lastOf(await answering);
+    const requestState = result?.requestState ?? '';
+    const retry = (more: object = { inputResponses: { input: { model: 'm' } } }) =>
+      caller.modern('tools/call', { ...call, requestState, ...more }, sampling);
+    return { result, requestState, retry, own };
+  }
+
+  test('server/discover is answered by what the upstream said in its handshake', async () => {
+    const { result } = await lastOf(await as('a').modern('server/discover'));
+
+    expect(result).toMatchObject({ supportedVersions: ['2026-07-28'], capabilities });
+  });
+
+  test('a request goes out in a session, in the older era’s words, and its answer comes back in the modern ones', async () => {
+    const answer = await lastOf(await as('a').modern('prompts/list'));
+
+    expect(answer).toMatchObject({
+      id: 1,
+      result: { of: 'prompts/list', resultType: 'complete', ttlMs: 0, cacheScope: 'private' },
+    });
+    const { headers, text } = server.sent.at(-1) ?? { headers: {}, text: '' };
+    expect(headers).toMatchObject({
+      'mcp-session-id': 'session-1',
+      'mcp-protocol-version': '2025-06-18',
+    });
+    expect(headers).not.toHaveProperty('mcp-method');
+    expect(text).not.toContain('io.modelcontextprotocol');
+  });
+
+  test('one handshake serves an owner’s client, another client or owner has another', async () => {
+    await as('a').modern('prompts/list');
+    await as('a').modern('prompts/list');
+    await as('a').modern('prompts/list', {}, sampling);
+    await as('b').modern('prompts/list');
+
+    const sessions = server.sent
+      .filter(({ text }) => text.includes('prompts/list'))
+      .map(({ headers }) => headers['mcp-session-id']);
+    expect(sessions).toEqual(['session-1', 'session-1', 'session-2', 'session-3']);
+  });
+
+  test('a session that the upstream forgot is opened again, and the request sent once more', async () => {
+    await as('a').modern('prompts/list');
+    server.known.clear();
+
+    const answer = await lastOf(await as('a').modern('prompts/list'));
+
+    expect(answer.result).toMatchObject({ of: 'prompts/list' });
+  });
+
+  test('a session that nobody used for five minutes is ended at the upstream', async () => {
+    vi.useFakeTimers();
+    try {
+      eras = new EraAdapters(clock);
+      await as('a').modern('prompts/list');
+      clock.advance(301);
+      await vi.advanceTimersByTimeAsync(30_000);
+
+      expect(server.known).toEqual(new Set());
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test('all sessions are ended when the gateway closes', async () => {
+    await as('a').modern('prompts/list');
+    await as('b').modern('prompts/list');
+
+    await eras.close();
+
+    expect(server.known).toEqual(new Set());
+  });
+
+  test.each(['ping', 'logging/setLevel', 'resources/subscribe', 'tasks/get'])(
+    '%s is no method of the modern era',
+    async (method) => {
+      const answer = await as('a').modern(method);
+
+      expect(answer.status).toBe(404);
+      expect(await lastOf(answer)).toMatchObject({ error: { code: -32601 } });
+    },
+  );
+
+  test('a method that the upstream does not know is a 404', async () => {
+    const unknowing = fakeUpstream(({ text }) => {
+      const { id, method }: SaidMessage = JSON.parse(text);
+      const isHandshake = method === 'initialize';
+      const rest = isHandshake
+        ? { result: { protocolVersion: '2025-06-18', capabilities: {} } }
+        : { error: { code: -32601, message: 'no' } };
+      return { text: JSON.stringify({ jsonrpc: '2.0', id, ...rest }) };
+    });
+
+    expect((await eraCaller(unknowing).modern('prompts/list')).status).toBe(404);
+  });
+
+  describe('progress and log', () => {
+    test('progress comes under the caller’s own token, the log only for who asked for it', async () => {
+      const said = async (meta: object) => {
+        const answering = as('a').modern('tools/call', call, { meta });
+        await vi.waitFor(() => expect(server.calls.length).toBeGreaterThan(0));
+        const { asked, say } = server.calls.pop() ?? { asked: {}, say: () => undefined };
+        say({ method: 'notifications/message', params: { level: 'info', data: 'd' } });
+        say({ method: 'notifications/progress', params: { progressToken: asked.id, progress: 1 } });
+        say({ id: asked.id, result: {} });
+        return allOf(await answering);
+      };
+      const level = { 'io.modelcontextprotocol/logLevel': 'info' };
+
+      const [first, second, third] = await said({ progressToken: 'mine', ...level });
+      const without = await said({});
+
+      expect(first).toMatchObject({ method: 'notifications/message' });
+      expect(second?.params).toEqual({ progressToken: 'mine', progress: 1 });
+      expect(third).toMatchObject({ id: 1, result: { resultType: 'complete' } });
+      expect(without).toHaveLength(1);
+      expect(server.heard).toContainEqual(
+        expect.objectContaining({ method: 'logging/setLevel', params: { level: 'info' } }),
+      );
+    });
+  });
+
+  test('closing the answer cancels the call at the upstream', async () => {
+    const gone = new AbortController();
+    const answering = as('a').modern('tools/call', call, { signal: gone.signal });
+    const failed = answering.then(() => 'answered', String);
+    await vi.waitFor(() => expect(server.calls).toHaveLength(1));
+    const { asked } = server.calls[0] ?? {};
+
+    gone.abort();
+
+    expect(await failed).toContain('the call was ended');
+    await vi.waitFor(() =>
+      expect(server.heard).toContainEqual(
+        expect.objectContaining({
+          method: 'notifications/cancelled',
+          params: expect.objectContaining({ requestId: asked?.id }),
+        }),
+      ),
+    );
+  });
+
+  describe('what the upstream asks', () => {
+    test('is a result that needs input, and the retry’s response goes on with the same call', async () => {
+      const { result, retry, own } = await askedBack();
+      const answering = retry();
+      await vi.waitFor(() => expect(server.heard.some(({ id }) => id === 'q')).toBe(true));
+      own?.say({ id: own.asked.id, result: { content: [] } });
+
+      expect(result).toMatchObject({
+        resultType: 'input_required',
+        inputRequests: { input: { method: 'sampling/createMessage', params: { maxTokens: 1 } } },
+      });
+      expect(await lastOf(await answering)).toMatchObject({
+        id: 1,
+        result: { content: [], resultType: 'complete' },
+      });
+      expect(server.heard.find(({ id }) => id === 'q')?.result).toEqual({ model: 'm' });
+      expect(server.calls).toHaveLength(1);
+    });
+
+    test('is asked again of a retry without the response', async () => {
+      const { retry, requestState } = await askedBack();
+
+      const { result } = await lastOf(await retry({}));
+
+      expect(result).toMatchObject({ resultType: 'input_required' });
+      expect(result?.requestState).not.toBe(requestState);
+    });
+
+    test('goes on once, and for its owner only', async () => {
+      const { retry, requestState, own } = await askedBack('a');
+      const stolen = as('b').modern('tools/call', { ...call, requestState }, sampling);
+      await expect(stolen).rejects.toMatchObject({ code: 'not_theirs' });
+      const answering = retry();
+      own?.say({ id: own.asked.id, result: {} });
+      await answering;
+
+      await expect(retry()).rejects.toMatchObject({ code: 'not_theirs' });
+    });
+
+    test('is answered for the caller where the caller cannot be asked, and a ping always', async () => {
+      const answering = as('a').modern('tools/call', call);
+      await vi.waitFor(() => expect(server.calls).toHaveLength(1));
+      const [own] = server.calls;
+      own?.say({ id: 'p', method: 'ping' });
+      own?.say({ id: 'q', method: 'sampling/createMessage', params: {} });
+      await vi.waitFor(() => expect(server.heard.some(({ id }) => id === 'q')).toBe(true));
+      own?.say({ id: own.asked.id, result: {} });
+      await answering;
+
+      expect(server.heard.find(({ id }) => id === 'p')?.result).toEqual({});
+      expect(server.heard.find(({ id }) => id === 'q')?.error).toMatchObject({ code: -32601 });
+    });
+
+    test('over the stream that belongs to no call is put to the latest', async () => {
+      const answering = as('a').modern('tools/call', call, sampling);
+      await vi.waitFor(() => expect([server.calls.length, server.streams.length]).toEqual([1, 1]));
+
+      server.streams[0]?.say({ id: 'q', method: 'sampling/createMessage', params: {} });
+
+      expect((await lastOf(await answering)).result).toMatchObject({
+        resultType: 'input_required',
+      });
+    });
+
+    test('and nobody answers for ten minutes is cancelled at the upstream', async () => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      try {
+        const { retry } = await askedBack();
+        await vi.advanceTimersByTimeAsync(600_000);
+
+        await expect(retry()).rejects.toMatchObject({ code: 'not_theirs' });
+        expect(server.heard.map(({ method }) => method)).toContain('notifications/cancelled');
+      } finally {
+        vi.useRealTimers();
+      }
+    });
+  });
+
+  describe('a subscription', () => {
+    const notifications = { toolsListChanged: true, resourceSubscriptions: ['a:b'] };
+    const listen = (owner: string, but: object = notifications) => {
+      const gone = new AbortController();
+      const listening = as(owner).modern(
+        'subscriptions/listen',
+        { notifications: but },
+        { signal: gone.signal },
+      );
+      return { gone, messages: listening.then(messagesOf) };
+    };
+
+    test('is acknowledged as far as the upstream tells, and told under its own id', async () => {
+      const stream = await listen('a', { ...notifications, promptsListChanged: true }).messages;
+      const { value: acknowledged } = await stream.next();
+      server.streams[0]?.say({ method: 'notifications/prompts/list_changed' });
+      server.streams[0]?.say({ method: 'notifications/resources/updated', params: { uri: 'c:d' } });
+      server.streams[0]?.say({ method: 'notifications/tools/list_changed' });
+      server.streams[0]?.say({ method: 'notifications/resources/updated', params: { uri: 'a:b' } });
+
+      const _meta = { 'io.modelcontextprotocol/subscriptionId': 1 };
+      expect(acknowledged).toMatchObject({
+        method: 'notifications/subscriptions/acknowledged',
+        params: { notifications, _meta },
+      });
+      expect((await stream.next()).value).toMatchObject({
+        method: 'notifications/tools/list_changed',
+        params: { _meta },
+      });
+      expect((await stream.next()).value).toMatchObject({
+        method: 'notifications/resources/updated',
+        params: { uri: 'a:b', _meta },
+      });
+      expect(server.heard).toContainEqual(
+        expect.objectContaining({ method: 'resources/subscribe' }),
+      );
+    });
+
+    test('hears nothing of what is told to another owner', async () => {
+      const mine = await listen('a').messages;
+      const theirs = await listen('b').messages;
+      await mine.next();
+      await theirs.next();
+      server.streams[0]?.say({ method: 'notifications/resources/updated', params: { uri: 'a:b' } });
+      server.streams[1]?.say({ method: 'notifications/tools/list_changed' });
+
+      expect((await mine.next()).value?.method).toBe('notifications/resources/updated');
+      expect((await theirs.next()).value?.method).toBe('notifications/tools/list_changed');
+    });
+
+    test('that is closed ends what only it wanted to hear of', async () => {
+      const first = listen('a');
+      const second = listen('a');
+      await (await first.messages).next();
+      await (await second.messages).next();
+      const unsubscribed = () =>
+        server.heard.filter(({ method }) => method === 'resources/unsubscribe').length;
+
+      first.gone.abort();
+      expect((await (await first.messages).next()).done).toBe(true);
+      expect(unsubscribed()).toBe(0);
+      second.gone.abort();
+      expect((await (await second.messages).next()).done).toBe(true);
+
+      await vi.waitFor(() => expect(unsubscribed()).toBe(1));
+    });
+
+    test('at an upstream that has no such stream ends at once, with nothing honoured', async () => {
+      const silent = fakeUpstream(({ method, text }) => {
+        if (method !== 'POST') return { status: 405 };
+        const { id, method: asked }: SaidMessage = JSON.parse(text);
+        const result = { protocolVersion: '2025-06-18', capabilities };
+        if (asked === 'initialize') return { text: JSON.stringify({ jsonrpc: '2.0', id, result }) };
+        return id === undefined ? { status: 202 } : { status: 404 };
+      });
+      const answer = await eraCaller(silent).modern('subscriptions/listen', { notifications });
+
+      expect(await allOf(answer)).toMatchObject([
+        { params: { notifications: {} } },
+        { id: 1, result: { resultType: 'complete' } },
+      ]);
+    });
+  });
+});
+
+describe('calls that wait for their caller', () => {
+  const link = new LegacyLink({
+    upstream: fakeUpstream(() => ({ status: 202 })),
+    client: { capabilities: '{}', clientInfo: undefined, logLevel: undefined },
+    initialized: messageOf('{"jsonrpc":"2.0","id":0,"result":{}}'),
+    sessionId: undefined,
+  });
+  const question = messageOf('{"jsonrpc":"2.0","id":1,"method":"elicitation/create"}');
+  const made: LegacyCall[] = [];
+
+  afterEach(() => {
+    for (const call of made.splice(0)) call.over();
+  });
+
+  function interrupted(owner: string) {
+    const call = new LegacyCall('1', () => {});
+    made.push(call);
+    return { owner, link, call, question };
+  }
+
+  test('the hundred and first call of an owner that waits ends its oldest, and nobody else’s', () => {
+    const calls = new InterruptedCalls();
+    const other = interrupted('b');
+    const theirs = calls.keep(other);
+    const first = interrupted('a');
+    const states = [first, ...Array.from({ length: 100 }, () => interrupted('a'))].map((call) =>
+      calls.keep(call),
+    );
+
+    expect(calls.size).toBe(101);
+    expect(first.call.ended.aborted).toBe(true);
+    expect(calls.take(states[0] ?? '', 'a')).toBeUndefined();
+    expect(calls.take(states[1] ?? '', 'b')).toBeUndefined();
+    expect(calls.take(states[1] ?? '', 'a')).toBeDefined();
+    expect(calls.take(theirs, 'b')).toMatchObject(other);
+  });
+
+  test('what is kept for one owner does not grow with the calls of all others', () => {
+    const calls = new InterruptedCalls();
+    for (let index = 0; index < 2000; index += 1) calls.keep(interrupted(`other ${index}`));
+    for (let index = 0; index < 100; index += 1) calls.keep(interrupted('mine'));
+    const one = interrupted('mine');
+
+    expect(mapSteps(() => calls.keep(one))).toBeLessThan(20);
+    expect(calls.size).toBe(2100);
+  });
+});

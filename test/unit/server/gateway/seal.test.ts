@@ -1,0 +1,280 @@
+import { describe, expect, test } from 'vitest';
+
+import { scanMessage } from '#mcp/message';
+import { principalSeal, sealed, unsealMessage } from '#server/gateway/seal';
+import { fakeMac } from '#support/fake-mac';
+import type { ScriptedAnswer } from '#support/fake-upstream';
+import { bodyText } from '#support/gateway-answer';
+import { replied } from '#support/replied';
+
+describe('a seal', () => {
+  const ann = principalSeal('key:ann srv_1', fakeMac);
+
+  test('what was sealed for an owner opens for this owner, and is sealed alike each time', () => {
+    const id = ann.seal('task', 'täsk.1');
+
+    expect(id).toMatch(/^[\w-]{22}\.täsk\.1$/);
+    expect(ann.seal('task', 'täsk.1')).toBe(id);
+    expect(ann.open('task', id)).toBe('täsk.1');
+  });
+
+  test('it opens for no other principal, at no other server, and as nothing else', () => {
+    const id = ann.seal('task', '1');
+
+    expect(principalSeal('key:bob srv_1', fakeMac).open('task', id)).toBeUndefined();
+    expect(principalSeal('key:ann srv_2', fakeMac).open('task', id)).toBeUndefined();
+    expect(ann.open('state', id)).toBeUndefined();
+  });
+
+  test.each(['', '.', '1', 'a.1', `${'a'.repeat(22)}.1`, `${'ä'.repeat(22)}.1`])(
+    'what nobody sealed does not open: %j',
+    (value) => {
+      expect(ann.open('task', value)).toBeUndefined();
+    },
+  );
+
+  test('a change anywhere is noticed', () => {
+    const id = ann.seal('state', 'abc');
+
+    expect(ann.open('state', `${id}d`)).toBeUndefined();
+    expect(ann.open('state', id.replace('.', ','))).toBeUndefined();
+  });
+});
+
+describe('a message of the caller', () => {
+  const ann = principalSeal('key:ann srv_1', fakeMac);
+  const bob = principalSeal('key:bob srv_1', fakeMac);
+
+  function unsealed(text: string) {
+    const body = Buffer.from(text);
+    const scan = scanMessage(body);
+    if (scan.outcome === 'refused') throw new Error(scan.reason);
+    return unsealMessage({ body, envelope: scan.envelope }, ann).body.toString();
+  }
+
+  const message = (method: string, params: string) =>
+    `{"jsonrpc":"2.0", "id":1,"method":"${method}","params":{${params}}}`;
+  const related = (id: string) =>
+    `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"${id}"}}`;
+  const places: [string, 'task' | 'state', (value: string) => string][] = [
+    ['the task that is asked for', 'task', (id) => message('tasks/get', `"taskId":"${id}"`)],
+    ['it under an escaped name', 'task', (id) => message('tasks/get', `"t\\u0061skId":"${id}"`)],
+    ['the task that a request is about', 'task', (id) => message('ping', related(id))],
+    ['the state of a call', 'state', (value) => message('tools/call', `"requestState":"${value}"`)],
+    [
+      'it under an escaped name ',
+      'state',
+      (value) => message('tools/call', `"request\\u0053tate":"${value}"`),
+    ],
+  ];
+
+  describe('the upstream gets its own words for', () => {
+    test.each(places)('%s', (_, kind, place) => {
+      expect(unsealed(place(ann.seal(kind, 'x')))).toBe(place('x'));
+    });
+  });
+
+  describe('not found is, when somebody else or nobody was given it,', () => {
+    test.each(places)('%s', (_, kind, place) => {
+      for (const value of [bob.seal(kind, 'x'), 'x', '']) {
+        expect(() => unsealed(place(value))).toThrow(
+          expect.objectContaining({ code: 'not_theirs' }),
+        );
+      }
+    });
+
+    test('a state that is no string', () => {
+      expect(() => unsealed(message('tools/call', '"requestState":{"a":1}'))).toThrow(
+        expect.objectContaining({ code: 'not_theirs' }),
+      );
+    });
+  });
+
+  test('untouched is what a tool calls a task of its own', () => {
+    const text = message('tools/call', '"arguments":{"taskId":"x"}');
+
+    expect(unsealed(text)).toBe(text);
+  });
+
+  const told = (method: string, params: string) =>
+    `{"jsonrpc":"2.0","method":"${method}","params":{${params}}}`;
+  const answered = (result: string) => `{"jsonrpc":"2.0","id":1,"result":{${result}}}`;
+
+  describe('the id of a task that the caller may keep itself is none of the upstream’s', () => {
+    const owned: [string, (id: string) => string][] = [
+      ['in its response', (id) => answered(`"task":{"taskId":"${id}"}`)],
+      ['as what it tells of it', (id) => answered(`"taskId":"${id}","status":"working"`)],
+      ['where a response mentions it', (id) => answered(related(id))],
+      ['in its status', (id) => told('notifications/tasks/status', `"taskId":"${id}"`)],
+      ['where a notification mentions it', (id) => told('notifications/progress', related(id))],
+      ['where no notification has one', (id) => told('notifications/x', `"taskId":"${id}"`)],
+    ];
+
+    test.each(owned)('%s', (_, place) => {
+      const own = unsealed(place('x'));
+
+      expect(own).toBe(place(ann.seal('ownTask', 'x')));
+      // Not even what was sealed for somebody else is turned into it.
+      expect(unsealed(place(bob.seal('task', 'x')))).toBe(
+        place(ann.seal('ownTask', bob.seal('task', 'x'))),
+      );
+    });
+
+    test('and its own word for one of the upstream’s is', () => {
+      const id = ann.seal('task', 'x');
+
+      expect(unsealed(told('notifications/progress', related(id)))).toBe(
+        told('notifications/progress', related('x')),
+      );
+    });
+  });
+
+  test('a state in a notification is refused like one in a request', () => {
+    const place = (value: string) => told('notifications/x', `"requestState":"${value}"`);
+
+    expect(unsealed(place(ann.seal('state', 'x')))).toBe(place('x'));
+    for (const value of ['x', bob.seal('state', 'x')]) {
+      expect(() => unsealed(place(value))).toThrow(expect.objectContaining({ code: 'not_theirs' }));
+    }
+  });
+
+  const relatedName = '"io.modelcontextprotocol/related-task"';
+
+  test.each([
+    ...['["x"]', '7', 'null', '{"toString":"x"}'].map((id) => `{"taskId":${id}}`),
+    '["x"]',
+    '[{"taskId":"x"}]',
+    '7',
+  ])('a task that is mentioned by no string is refused: %s', (about) => {
+    const params = `"_meta":{${relatedName}:${about}}`;
+    for (const text of [message('ping', params), told('notifications/progress', params)]) {
+      expect(() => unsealed(text)).toThrow(expect.objectContaining({ code: 'bad_params' }));
+    }
+  });
+
+  test('a task that is mentioned by a name that differs in case only is no message', () => {
+    const text = message('ping', `"_meta":{${relatedName}:{"taskID":"x"}}`);
+
+    expect(() => unsealed(text)).toThrow('case only');
+  });
+});
+
+describe('an answer of the upstream', () => {
+  const seal = principalSeal('key:ann srv_1', fakeMac);
+  const task = seal.seal('task', 't-1');
+  const state = seal.seal('state', 's"1');
+  const related = (id: string) =>
+    `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"${id}"}}`;
+  const result = (members: string) =>
+    `{"jsonrpc":"2.0", "id":12345678901234567890,"result":{${members}}}`;
+
+  const json = (text: NonNullable<ScriptedAnswer['text']>): ScriptedAnswer => ({ text });
+  const events = (...chunks: string[]): ScriptedAnswer => ({
+    mediaType: 'text/event-stream',
+    text: chunks,
+  });
+  async function* inChunks(chunks: readonly string[]) {
+    for (const chunk of chunks) yield Buffer.from(chunk);
+  }
+  const filters = [sealed(seal)];
+  const sealedText = async (answer: ScriptedAnswer) => bodyText(await replied(answer, { filters }));
+
+  describe('the caller’s own name of a task that it keeps comes back', () => {
+    const own = seal.seal('ownTask', 'mine');
+    const asked = (method: string, params: string) =>
+      `{"jsonrpc":"2.0","id":1,"method":"${method}","params":{${params}}}`;
+
+    test.each<[string, (id: string) => string]>([
+      ['where the upstream asks for it', (id) => asked('tasks/get', `"taskId":"${id}"`)],
+      ['where it mentions it', (id) => asked('elicitation/create', related(id))],
+    ])('%s', async (_, place) => {
+      expect(await sealedText(json(inChunks([place(own)])))).toBe(place('mine'));
+    });
+
+    test('and an id that nobody sealed stays where the upstream asks for it', async () => {
+      const text = asked('tasks/get', '"taskId":"mine"');
+
+      expect(await sealedText(json(inChunks([text])))).toBe(text);
+    });
+  });
+
+  describe('sealed for its caller, with every other byte as it came, is', () => {
+    test.each([
+      [
+        'a request state',
+        result(`"requestState":"s\\"1"`),
+        result(`"requestState":"${state.replace('"', '\\"')}"`),
+      ],
+      [
+        'the id of a new task',
+        result('"task":{"taskId":"t-1","n":1.0}'),
+        result(`"task":{"taskId":"${task}","n":1.0}`),
+      ],
+      ['the id of a task that is told', result('"taskId":"t-1"'), result(`"taskId":"${task}"`)],
+      [
+        'an id under an escaped name',
+        result('"taskId":1,"task":{"\\u0074askId":"t-1"}'),
+        result(`"taskId":1,"task":{"\\u0074askId":"${task}"}`),
+      ],
+      ['the task that a result is of', result(related('t-1')), result(related(task))],
+      [
+        'the task that a notification is about',
+        '{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"t-1"}}',
+        `{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"${task}"}}`,
+      ],
+      [
+        'the task for which the upstream asks',
+        `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{${related('t-1')}}}`,
+        `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{${related(task)}}}`,
+      ],
+    ])('%s', async (_, came, goes) => {
+      expect(await sealedText(json(Buffer.from(came)))).toBe(goes);
+      expect(await sealedText(json(inChunks([came.slice(0, 40), came.slice(40)])))).toBe(goes);
+    });
+  });
+
+  describe('left alone is', () => {
+    test.each([
+      [
+        'what a tool calls a task of its own',
+        result('"structuredContent":{"taskId":"t-1","requestState":"s"}'),
+      ],
+      [
+        'text that speaks of one',
+        result('"content":[{"type":"text","text":"{\\"taskId\\":\\"t-1\\"}"}]'),
+      ],
+      [
+        'a task that the caller keeps',
+        '{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"mine"}}',
+      ],
+      ['what is no message', '{"taskId":"t-1"}'],
+    ])('%s', async (_, body) => {
+      expect(await sealedText(json(Buffer.from(body)))).toBe(body);
+    });
+  });
+
+  test('in a stream events are sealed as they come, wherever they are cut, with their ids', async () => {
+    const stream = `: hi\n\nid: 7\nevent: message\ndata: ${result('"requestState":"s"')}\n\ndata: {}\n\n`;
+    const goes = stream.replace(
+      '"requestState":"s"',
+      `"requestState":"${seal.seal('state', 's')}"`,
+    );
+
+    expect(await sealedText(events(...stream.split('')))).toBe(goes);
+    expect(await sealedText(events(stream))).toBe(goes);
+  });
+
+  test('an answer of several megabytes goes on in its own chunks', async () => {
+    const chunk = 'x'.repeat(300_000);
+    const { body } = await replied(
+      json(inChunks([`{"a":"${chunk}`, chunk, chunk, chunk, chunk, '"}'])),
+      { filters },
+    );
+    const lengths: number[] = [];
+    if (typeof body === 'object' && !(body instanceof Uint8Array)) {
+      for await (const { length } of body) lengths.push(length);
+    }
+
+    expect(lengths).toEqual([300_006, 300_000, 300_000, 300_000, 300_000, 2]);
+  });
+});

@@ -1,0 +1,44 @@
+import { describe, expect, test } from 'vitest';
+import { isAllowedOrigin, ownHost } from '#server/http/guards';
+
+const base = 'https://latchkey.example.com:8443';
+
+test('a port that the scheme implies may be spelt out', () => {
+  expect(ownHost('https://latchkey.example.com')('latchkey.example.com:443')).toBe(true);
+  expect(ownHost('https://latchkey.example.com')('latchkey.example.com:80')).toBe(false);
+  expect(ownHost('http://127.0.0.1')('127.0.0.1:80')).toBe(true);
+});
+
+describe('a Host header', () => {
+  test.each([
+    [true, 'latchkey.example.com:8443'],
+    [true, 'LATCHKEY.example.com:8443'],
+    [false, 'latchkey.example.com'],
+    [false, 'latchkey.example.com:8444'],
+    [false, 'evil.example.com:8443'],
+    [false, 'latchkey.example.com:8443.evil.example'],
+    [false, 'latchkey.example.com.:8443'],
+    [false, 'localhost:8443'],
+    [false, ''],
+    [false, undefined],
+  ])('is ours (%s): %j', (own, host) => {
+    expect(ownHost(base)(host)).toBe(own);
+  });
+});
+
+describe('an origin', () => {
+  const allowed = ['https://inspector.example.com'];
+  test.each([
+    [true, undefined],
+    [true, base],
+    [true, 'https://inspector.example.com'],
+    [false, 'https://evil.example.com'],
+    [false, 'http://inspector.example.com'],
+    [false, 'https://inspector.example.com:444'],
+    [false, 'https://inspector.example.com.evil.example'],
+    [false, 'null'],
+    [false, ''],
+  ])('may call (%s): %j', (may, origin) => {
+    expect(isAllowedOrigin(origin, base, allowed)).toBe(may);
+  });
+});

@@ -1,0 +1,78 @@
+import { decodeJwt, decodeProtectedHeader } from 'jose';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
+
+import {
+  accessTokens,
+  type AccessTokenClaims,
+  type AccessTokens,
+} from '#server/oauth/access-tokens';
+import type { SigningKeys } from '#server/oauth/signing-keys';
+import { freshSigningKeys } from '#support/fresh-signing-keys';
+import { stillClock, type StillClock } from '#support/still-clock';
+
+const issuer = 'https://latchkey.example.com';
+let keys: SigningKeys;
+let clock: StillClock;
+let tokens: AccessTokens;
+
+beforeAll(async () => {
+  keys = await freshSigningKeys(stillClock());
+});
+
+beforeEach(() => {
+  clock = stillClock();
+  tokens = accessTokens(issuer, { keys, clock });
+});
+
+const claims = (): AccessTokenClaims => ({
+  id: 'jti-1',
+  subject: 'client_a',
+  clientId: 'client_a',
+  audience: `${issuer}/mcp/acme/sales`,
+  scopes: ['mcp:tools:read', 'mcp:tools:execute'],
+  issuedAt: clock.now(),
+  expiresAt: clock.now() + 3600,
+});
+
+test('an access token has the header and the claims of RFC 9068', async () => {
+  const token = await tokens.issue(claims());
+
+  expect(decodeProtectedHeader(token)).toEqual({
+    typ: 'at+jwt',
+    alg: 'EdDSA',
+    kid: keys.current.kid,
+  });
+  expect(decodeJwt(token)).toEqual({
+    iss: issuer,
+    sub: 'client_a',
+    aud: `${issuer}/mcp/acme/sales`,
+    client_id: 'client_a',
+    scope: 'mcp:tools:read mcp:tools:execute',
+    iat: clock.now(),
+    exp: clock.now() + 3600,
+    jti: 'jti-1',
+  });
+});
+
+test('a token of ours is valid, the first time and from memory', async () => {
+  const token = await tokens.issue(claims());
+  const valid = { outcome: 'valid', claims: claims() };
+
+  expect(await tokens.verify(token)).toEqual(valid);
+  expect(await tokens.verify(token)).toEqual(valid);
+});
+
+test('a token ends in the second that it expires, whether it was seen before or not', async () => {
+  const token = await tokens.issue(claims());
+  clock.advance(3599);
+
+  expect(await tokens.verify(token)).toMatchObject({ outcome: 'valid' });
+
+  clock.advance(1);
+
+  expect(await tokens.verify(token)).toMatchObject({ outcome: 'invalid' });
+  expect(await tokens.verify(token)).toMatchObject({ outcome: 'invalid' });
+  expect(await accessTokens(issuer, { keys, clock }).verify(token)).toMatchObject({
+    outcome: 'invalid',
+  });
+});

@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { insertClient } from '#server/db/clients';
+import {
+  insertGroup,
+  insertGroupMember,
+  removeGroupMember,
+  setGroupsOfServer,
+} from '#server/db/groups';
+import { changeRole } from '#server/db/people';
+import { updateSettings } from '#server/db/settings';
+import { clientResolver } from '#server/oauth/client-documents';
+import { consentTerms } from '#server/oauth/consent';
+import {
+  authorizationServer,
+  refusal,
+  type AuthorizationServer,
+} from '#support/authorization-server';
+
+let server: AuthorizationServer;
+beforeAll(async () => {
+  server = await authorizationServer();
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+const disable = (table: 'organization' | 'mcp_server', at: number | null) =>
+  server.stores.db.updateTable(table).set({ disabled_at: at }).execute();
+const asked = (factors: 1 | 2 = 1, clientId = server.client.id) => {
+  const { base, clock, stores, redirectUri } = server;
+  const fetchDocument = async () => '{}';
+  const request = {
+    clientId,
+    clientName: 'Claude',
+    isSelfRegistered: false,
+    serverPath: 'acme/sales',
+    scopes: ['mcp:tools:read'] as const,
+    redirectUri,
+    state: undefined,
+    codeChallenge: 'x'.repeat(43),
+  };
+  const ports = {
+    ...stores,
+    resolveClient: clientResolver({ ...stores, base, clock, fetchDocument }),
+  };
+  return consentTerms(request, { userId: 'user_dana', factors }, ports);
+};
+
+test.each(['organization', 'mcp_server'] as const)(
+  '48: what is disabled (%s) is granted to nobody, and no code for it is redeemed',
+  async (table) => {
+    const before = await asked();
+    const code = await server.code();
+    await disable(table, server.clock.now());
+    const after = await asked();
+    const redeemed = server.redeem(code);
+
+    expect(before.outcome).toBe('terms');
+    expect(after.outcome).toBe('stranger');
+    await expect(redeemed).rejects.toMatchObject(refusal('invalid_grant'));
+    await disable(table, null);
+  },
+);
+
+test('48: who is in no group that may use a server loses it at once, and has it back with the group', async () => {
+  const { stores, clock } = server;
+  const made = { organizationId: 'org_acme', name: 'sales', createdAt: clock.now() };
+  await insertGroup(stores.db, { ...made, id: 'group_sales' });
+  const { accessToken, refreshToken } = await server.signIn();
+  const code = await server.code();
+
+  await setGroupsOfServer(stores.db, 'srv_sales', ['group_sales']);
+  const outside = [(await asked()).outcome, await server.admitted(accessToken)];
+  const refused = [server.refresh(refreshToken), server.redeem(code)];
+
+  expect(outside).toEqual(['stranger', undefined]);
+  for (const refusing of refused) {
+    await expect(refusing).rejects.toMatchObject(refusal('invalid_grant'));
+  }
+  await insertGroupMember(stores.db, 'org_acme', 'group_sales', 'user_dana');
+  expect((await asked()).outcome).toBe('terms');
+  expect(await server.admitted(accessToken)).toBeDefined();
+  await removeGroupMember(stores.db, 'org_acme', 'group_sales', 'user_dana');
+  expect(await server.admitted(accessToken)).toBeUndefined();
+  await setGroupsOfServer(stores.db, 'srv_sales', []);
+});
+
+test('48: a lower role caps what its tokens may do at once', async () => {
+  const { db } = server.stores;
+  const raise = { from: 'member', to: 'admin' } as const;
+  await changeRole(db, 'org_acme', 'user_dana', raise);
+  const scopes = ['mcp:tools:read', 'mcp:server:manage'] as const;
+  const { accessToken } = await server.signIn({ scopes });
+  const before = await server.admitted(accessToken);
+
+  await changeRole(db, 'org_acme', 'user_dana', { from: 'admin', to: 'member' });
+
+  expect(before).toContain('mcp:server:manage');
+  expect(await server.admitted(accessToken)).not.toContain('mcp:server:manage');
+  expect(await server.admitted(accessToken)).toContain('mcp:tools:read');
+});
+
+test('an organization that asks for a second factor hears nobody without one', async () => {
+  const { db } = server.stores;
+  await updateSettings(db, 'org_acme', { secondFactorRequired: true });
+
+  const outcomes = [(await asked(1)).outcome, (await asked(2)).outcome];
+
+  expect(outcomes).toEqual(['second-factor', 'terms']);
+  await updateSettings(db, 'org_acme', { secondFactorRequired: false });
+});
+
+test('a closed organization hears only applications that its administrators made', async () => {
+  const { db } = server.stores;
+  const made = { name: 'Anybody', serverId: undefined, jwks: undefined };
+  const redirectUris = [server.redirectUri];
+  const id = 'client_anybody';
+  const times = { createdAt: server.clock.now(), secretHash: undefined, secretHint: undefined };
+  await insertClient(db, { ...made, id, scopes: ['mcp:tools:read'], redirectUris, ...times });
+  const before = (await asked(1, id)).outcome;
+
+  await updateSettings(db, 'org_acme', { openClientsAllowed: false });
+
+  expect(before).toBe('terms');
+  expect([(await asked(1, id)).outcome, (await asked()).outcome]).toEqual(['closed', 'terms']);
+  await updateSettings(db, 'org_acme', { openClientsAllowed: true });
+});

@@ -1,0 +1,74 @@
+import { describe, expect, test } from 'vitest';
+
+import { parseForm } from '#server/oauth/forms';
+
+const formType = 'application/x-www-form-urlencoded';
+const parse = (body: string | Uint8Array, type: string | undefined = formType) =>
+  Object.fromEntries(parseForm(type, Buffer.from(body)));
+
+describe('a form is read into its parameters', () => {
+  test.each<[string, string, Record<string, string>]>([
+    ['in their encoding', 'a=1&b=%C3%A9+x%2By', { a: '1', b: 'é x+y' }],
+    ['with names that are encoded too', 'cl%69ent_id=x', { client_id: 'x' }],
+    ['of which an empty one is absent', 'a=&b&c=1', { c: '1' }],
+    ['with an equals sign in a value', 'a=b=c', { a: 'b=c' }],
+    ['past empty pairs', '&&a=1&', { a: '1' }],
+    ['of which there may be none', '', {}],
+    ['with __proto__ as a name like any other', '__proto__=1&a=2', { ['__proto__']: '1', a: '2' }],
+  ])('%s', (_, body, parameters) => {
+    expect(parse(body)).toEqual(parameters);
+  });
+});
+
+test('a media type is compared without its parameters and its case', () => {
+  expect(parse('a=1', 'Application/X-WWW-Form-URLEncoded ; charset=UTF-8')).toEqual({ a: '1' });
+});
+
+describe('a form is refused as invalid_request when', () => {
+  const many = Array.from({ length: 65 }, (_, at) => `p${at}=1`).join('&');
+  test.each<[string, string | Uint8Array, string]>([
+    ['a parameter is repeated', 'scope=a&scope=b', "'scope' is repeated"],
+    ['a parameter is repeated without a value', 'scope=a&scope=', "'scope' is repeated"],
+    ['a parameter is repeated, at first without a value', 'scope=&scope=a', "'scope' is repeated"],
+    ['a parameter is repeated in another encoding', 'scope=a&%73cope=b', "'scope' is repeated"],
+    ['it is not UTF-8', Buffer.from([0x61, 0x3d, 0xff]), 'not UTF-8'],
+    ['a value decodes to no UTF-8', 'a=%ff', 'not percent-encoded UTF-8'],
+    ['a value is cut inside its encoding', 'a=%4', 'not percent-encoded UTF-8'],
+    ['a value holds NUL', 'a=x%00', 'contains NUL'],
+    ['a name holds NUL', 'a%00=x', 'contains NUL'],
+    ['it has 65 parameters', many, 'too many parameters'],
+  ])('%s', (_, body, description) => {
+    expect(() => parse(body)).toThrow(
+      expect.objectContaining({
+        code: 'invalid_request',
+        message: expect.stringContaining(description),
+      }),
+    );
+  });
+
+  test.each([
+    ['application/json', 'application/json'],
+    ['multipart/form-data', 'multipart/form-data; boundary=x'],
+    ['text/plain', 'text/plain'],
+    ['nothing', ''],
+  ])('its media type is %s', (_, type) => {
+    expect(() => parse('a=1', type)).toThrow('must be application/x-www-form-urlencoded');
+  });
+});
+
+test('a body without a Content-Type is refused', () => {
+  expect(() => parseForm(undefined, Buffer.from('a=1'))).toThrow('see the Content-Type header');
+});
+
+test('64 parameters are taken', () => {
+  const body = Array.from({ length: 64 }, (_, at) => `p${at}=1`).join('&');
+
+  expect(Object.keys(parse(body))).toHaveLength(64);
+});
+
+test('a repeated name is quoted short and without what an error may not hold', () => {
+  const name = `"\\é${'x'.repeat(60)}`;
+  const body = `${encodeURIComponent(name)}=1&${encodeURIComponent(name)}=2`;
+
+  expect(() => parse(body)).toThrow(`'???${'x'.repeat(37)}' is repeated`);
+});

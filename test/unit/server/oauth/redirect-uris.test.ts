@@ -1,0 +1,57 @@
+import { describe, expect, test } from 'vitest';
+
+import { checkRedirectUri } from '#server/oauth/redirect-uris';
+
+describe('a redirect URI may be registered', () => {
+  test.each([
+    'https://app.example.com/callback',
+    'https://app.example.com/callback?tenant=1',
+    'http://127.0.0.1/callback',
+    'http://127.0.0.1:49152/callback',
+    'http://[::1]:8080/callback',
+    'http://localhost:3000/',
+    'cursor://anysphere.cursor-retrieval/oauth/callback',
+    'com.example.app:/callback',
+    'https://xn--exmple-cua.com:8443/cb',
+    'https://EXAMPLE.com/cb',
+    'https://10.0.0.1/cb',
+    'https://[2001:db8::1]/cb',
+    'https://app.example.com/a,b;c?d=e,f',
+  ])('%s', (uri) => {
+    expect(checkRedirectUri(uri)).toBeUndefined();
+  });
+});
+
+describe('a redirect URI is refused', () => {
+  test.each([
+    ['javascript:alert(1)', 'may not use javascript:'],
+    ['JavaScript:alert(1)', 'may not use javascript:'],
+    ['data:text/html,x', 'may not use data:'],
+    ['file:///etc/passwd', 'may not use file:'],
+    ['vbscript:x', 'may not use vbscript:'],
+    ['blob:https://example.com/x', 'may not use blob:'],
+    ['about:blank', 'may not use about:'],
+    ['java\tscript:alert(1)', 'holds blanks'],
+    [' https://example.com/', 'holds blanks'],
+    ['https://exämple.com/', 'holds blanks or characters beyond ASCII'],
+    ['https://example.com/\u0000', 'holds blanks'],
+    ['', 'holds blanks'],
+    ['/callback', 'is not an absolute URI'],
+    ['//example.com/callback', 'is not an absolute URI'],
+    ['https://example.com/#done', 'fragment'],
+    ['https://example.com/#', 'fragment'],
+    ['https://user@example.com/', 'a user or a password'],
+    ['https://:word@example.com/', 'a user or a password'],
+    ['http://example.com/', 'is http'],
+    ['http://127.0.0.1.example.com/', 'is http'],
+    ['http://localhost.example.com/', 'is http'],
+    ['http://127.0.0.2/', 'is http'],
+    ...['!', '$', '&', "'", '(', ')', '+', ',', ';', '=', '_', '~', '%2C', '%3B', '%27'].map(
+      (character): [string, string] => [`https://e.test${character}evil/cb`, 'has a host'],
+    ),
+    ['https://e.test./cb', 'has a host'],
+    ['https://e..test/cb', 'has a host'],
+  ])('%j: it %s', (uri, problem) => {
+    expect(checkRedirectUri(uri)).toContain(problem);
+  });
+});

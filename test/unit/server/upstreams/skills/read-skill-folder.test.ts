@@ -1,0 +1,138 @@
+import { execFile } from 'node:child_process';
+import { mkdir, rename, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+import { SkillsExtension } from '@modelcontextprotocol/server/ext/skills';
+import { expect, test } from 'vitest';
+
+import {
+  readSkillFolder,
+  skillFolderLimits,
+  fingerprintSkillFolder,
+  type SkillFolderLimits,
+} from '#server/upstreams/skills/read-skill-folder';
+import { skillText, writeFiles } from '#support/skill-text';
+import { temporaryFolder } from '#support/temporary-folder';
+
+/** What of a folder would be served: the URIs of all files. */
+async function served(root: string, limits: Partial<SkillFolderLimits> = {}) {
+  const { files } = await readSkillFolder(root, { ...skillFolderLimits, ...limits });
+  const { entries } = await SkillsExtension.load(files, { onWarning: () => undefined });
+  return entries.flatMap(({ resources }) =>
+    resources === 'dynamic' ? [] : resources.map(({ uri }) => uri),
+  );
+}
+
+const good = { 'good/SKILL.md': skillText('good'), 'good/notes/a.txt': 'a' };
+
+test('skills are served with all their files, and what is hidden or lies beside them is not', async () => {
+  await using folder = await temporaryFolder();
+  await writeFiles(folder.path, {
+    ...good,
+    'team/deep/SKILL.md': skillText('deep'),
+    'good/.env': 'SECRET=1',
+    '.git/config': 'x',
+    'README.md': 'no skill',
+  });
+
+  expect((await served(folder.path)).toSorted()).toEqual([
+    'skill://good/SKILL.md',
+    'skill://good/notes/a.txt',
+    'skill://team/deep/SKILL.md',
+  ]);
+});
+
+test.each([
+  ['a link to a file outside', (root: string) => symlink('/etc/passwd', join(root, 'bad/x.txt'))],
+  ['a link to a folder outside', (root: string) => symlink('/etc', join(root, 'bad/etc'))],
+  ['a link to a file inside', (root: string) => symlink('SKILL.md', join(root, 'bad/again.md'))],
+  ['a link to a device', (root: string) => symlink('/dev/zero', join(root, 'bad/zero'))],
+  ['a pipe', (root: string) => promisify(execFile)('mkfifo', [join(root, 'bad/pipe')])],
+])('79: a skill that holds %s is not served, the others are', async (_, make) => {
+  await using folder = await temporaryFolder();
+  await writeFiles(folder.path, { ...good, 'bad/SKILL.md': skillText('bad') });
+  await make(folder.path);
+
+  expect(await served(folder.path)).toEqual(['skill://good/SKILL.md', 'skill://good/notes/a.txt']);
+});
+
+test('79: a skill whose SKILL.md or folder is itself a link is not served', async () => {
+  await using folder = await temporaryFolder();
+  await using outside = await temporaryFolder();
+  await writeFiles(outside.path, {
+    'stolen/SKILL.md': skillText('stolen'),
+    'a.md': skillText('a'),
+  });
+  await writeFiles(folder.path, good);
+  await symlink(join(outside.path, 'stolen'), join(folder.path, 'stolen'));
+  await mkdir(join(folder.path, 'a'));
+  await symlink(join(outside.path, 'a.md'), join(folder.path, 'a/SKILL.md'));
+
+  expect(await served(folder.path)).toEqual(['skill://good/SKILL.md', 'skill://good/notes/a.txt']);
+});
+
+test('the folder itself may be a link, as a release that is switched over', async () => {
+  await using folder = await temporaryFolder();
+  await writeFiles(folder.path, { 'one/good/SKILL.md': skillText('good') });
+  await symlink(join(folder.path, 'one'), join(folder.path, 'now'));
+
+  expect(await served(join(folder.path, 'now'))).toEqual(['skill://good/SKILL.md']);
+});
+
+test('a file that is too large takes its skill along, and is not read', async () => {
+  await using folder = await temporaryFolder();
+  await writeFiles(folder.path, {
+    ...good,
+    'big/SKILL.md': skillText('big'),
+    'big/data.bin': new Uint8Array(5000),
+  });
+  const { problems } = await readSkillFolder(folder.path, {
+    ...skillFolderLimits,
+    maxFileBytes: 4096,
+  });
+
+  expect(problems).toEqual([{ path: 'big/data.bin', message: 'is larger than 4096 bytes' }]);
+  expect(await served(folder.path, { maxFileBytes: 4096 })).not.toContain('skill://big/SKILL.md');
+});
+
+test.each([
+  ['bytes', { maxBytes: 20 }, 'holds more than 20 bytes'],
+  ['files', { maxEntries: 2 }, 'holds more than 2 files and folders'],
+  ['depth', { maxDepth: 1 }, 'lies deeper than 1 folders'],
+])('a folder beyond the limit of %s is not read at all', async (_, limits, words) => {
+  await using folder = await temporaryFolder();
+  await writeFiles(folder.path, good);
+
+  await expect(readSkillFolder(folder.path, { ...skillFolderLimits, ...limits })).rejects.toThrow(
+    words,
+  );
+});
+
+test('a folder that is not there is an error that names it', async () => {
+  await using folder = await temporaryFolder();
+
+  await expect(readSkillFolder(join(folder.path, 'none'))).rejects.toThrow('is not there');
+  await expect(fingerprintSkillFolder(join(folder.path, 'none'))).rejects.toThrow('is not there');
+});
+
+test('whatever changes in a folder, its print does', async () => {
+  await using folder = await temporaryFolder();
+  await writeFiles(folder.path, good);
+  const prints = [
+    await fingerprintSkillFolder(folder.path),
+    await fingerprintSkillFolder(folder.path),
+  ];
+  const after = async (change: () => Promise<unknown>) => {
+    await change();
+    prints.push(await fingerprintSkillFolder(folder.path));
+  };
+  await after(() => writeFile(join(folder.path, 'good/notes/a.txt'), 'b'));
+  await after(() =>
+    rename(join(folder.path, 'good/notes/a.txt'), join(folder.path, 'good/notes/b.txt')),
+  );
+  await after(() => mkdir(join(folder.path, 'good/empty')));
+
+  expect(prints[0]).toBe(prints[1]);
+  expect(new Set(prints).size).toBe(4);
+});

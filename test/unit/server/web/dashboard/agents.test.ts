@@ -1,0 +1,130 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { operator, perform } from '#server/admin/operation';
+import { agentCreate } from '#server/admin/agents';
+import { serverCreate } from '#server/admin/servers';
+import { everyRefusal } from '#server/audit/counted-refusals';
+import { offlineAgent } from '#server/upstreams/tunnel/connected-agent';
+import { agentFacts, offerWords, presenceWords } from '#server/web/dashboard/agents';
+import { changesWithAgents } from '#server/web/dashboard/live';
+import { handedOut, pageApp, type PageApp } from '#support/page-app';
+import { loopbackSetup } from '#support/upstream-setup';
+import { loopbackWebhooks } from '#support/webhook-setup';
+
+const here = {
+  ...offlineAgent,
+  isOnline: true,
+  tunnels: 1,
+  versions: ['0.1.0'],
+  servers: [
+    { name: 'hr', kind: 'http' },
+    { name: 'sales', kind: 'stdio' },
+  ],
+};
+
+test('agent: it is online while it has a connection', () => {
+  expect([offlineAgent, here, { ...here, tunnels: 3 }].map(presenceWords)).toEqual([
+    'Offline',
+    'Online',
+    'Online, by 3 connections',
+  ]);
+});
+
+test('agent: its facts show active calls, further servers it offers, and its last error', () => {
+  const presence = {
+    ...here,
+    activeCalls: 2,
+    waiting: 1,
+    listening: 3,
+    calls: 10,
+    failed: 1,
+    lastError: { at: 1_700_000_000, message: 'unreachable: port 3000' },
+  };
+  const facts = agentFacts(presence, ['sales']).map(({ label, text }) => `${label}: ${text}`);
+
+  expect(facts).toEqual([
+    'Status: Online',
+    'Version: 0.1.0',
+    'Calls under way: 2, 1 waiting, 3 streams listen',
+    'Could also serve: hr',
+    'Calls since this server started: 10, 1 failed',
+    'Last error: unreachable: port 3000',
+    'Last error at: undefined',
+  ]);
+});
+
+test('agent: a bound server that is missing from its configuration is told apart from one that it serves', () => {
+  expect(offerWords(here, 'sales')).toBe('served, stdio');
+  expect(offerWords(here, 'stock')).toBe('not in the configuration of the agent');
+  expect(offerWords(offlineAgent, 'sales')).toBe('the agent is offline');
+});
+
+test('agent: a change renews the live pages of its organization, and not those of one server', async () => {
+  let revision = 1;
+  const store = { written: () => 'w', stateOf: async () => 's' };
+  const changes = changesWithAgents(store, { revision: () => revision });
+  const look = async () => [
+    changes.written(),
+    await changes.stateOf('acme', undefined),
+    await changes.stateOf('acme', 'sales'),
+  ];
+  const before = await look();
+  revision = 2;
+  const after = await look();
+
+  expect(before.map((text, index) => text === after[index])).toEqual([false, false, true]);
+});
+
+let app: PageApp;
+beforeAll(async () => {
+  app = await pageApp();
+});
+afterAll(() => app[Symbol.asyncDispose]());
+
+const plain = (html: string) => html.replaceAll('&quot;', '"').replaceAll('&#39;', "'");
+
+test('new agent: the page that shows its key explains how to run it with this server', async () => {
+  const { cookie, csrfToken } = await app.browser('olga', {
+    organizationId: 'org_acme',
+    role: 'owner',
+  });
+  const body = new URLSearchParams({ csrf_token: csrfToken, name: 'berlin' }).toString();
+
+  const { text } = await app.post({ path: '/dashboard/acme/new-agent', cookie, body });
+
+  const at = `--server-url ${app.server.base}`;
+  const copy = `"${app.server.base}/download/${handedOut.fileName}?v=${handedOut.sha256.slice(0, 16)}"`;
+  const shown = plain(text);
+  expect(shown).toContain(`npx -y ${copy} agent login ${at}`);
+  expect(shown).toContain(`npx -y ${copy} agent ${at} --config agent.json`);
+  expect(shown).toContain(`npm install --global ${copy}\nlatchkey agent install --user ${at}`);
+  expect(plain(text)).toContain('"url": "http://127.0.0.1:3000/mcp"');
+});
+
+test('offline agent: its page explains to administrators how to run it, with the servers bound to it', async () => {
+  const { stores, clock } = app.server;
+  const refusals = everyRefusal({ ...stores, clock });
+  const ports = {
+    ...stores,
+    clock,
+    refusals,
+    upstreamSetup: loopbackSetup(),
+    webhookSetup: loopbackWebhooks(clock),
+  };
+  const agent = 'oslo';
+  await perform(agentCreate, { organization: 'acme', name: agent }, operator, ports);
+  const upstream = { kind: 'agent', agent };
+  const bound = { organization: 'acme', name: 'stock', upstream };
+  await perform(serverCreate, bound, operator, ports);
+  const admin = await app.browser('adam', { organizationId: 'org_acme', role: 'admin' });
+  const viewer = await app.browser('vera', { organizationId: 'org_acme', role: 'viewer' });
+  const page = '/dashboard/acme/agents/oslo';
+
+  const shown = plain((await app.get(page, admin.cookie)).text);
+  const looked = (await app.get(page, viewer.cookie)).text;
+
+  expect(shown).toContain('Run it');
+  expect(shown).toContain('"stock": {');
+  expect(looked).toContain('stock');
+  expect(looked).not.toContain('latchkey agent');
+});

@@ -1,0 +1,114 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { operator, perform } from '#server/admin/operation';
+import { keyCreate } from '#server/admin/keys';
+import { everyRefusal } from '#server/audit/counted-refusals';
+import { newestEvents } from '#support/newest-events';
+import { pageApp, type PageApp } from '#support/page-app';
+import { loopbackSetup } from '#support/upstream-setup';
+import { loopbackWebhooks } from '#support/webhook-setup';
+
+const keys = '/dashboard/acme/servers/sales/keys';
+
+let app: PageApp;
+let key: { readonly id: string; readonly key: string };
+beforeAll(async () => {
+  app = await pageApp();
+  const { stores, clock } = app.server;
+  const refusals = everyRefusal({ ...stores, clock });
+  const ports = {
+    ...stores,
+    clock,
+    refusals,
+    upstreamSetup: loopbackSetup(),
+    webhookSetup: loopbackWebhooks(clock),
+  };
+  const scopes = ['mcp:tools:read', 'mcp:tools:execute'];
+  const input = { organization: 'acme', server: 'sales', name: 'nightly', scopes };
+  key = await perform(keyCreate, input, operator, ports);
+});
+afterAll(() => app[Symbol.asyncDispose]());
+
+test('key list: a key links to its page with its scopes and the id that the audit log has', async () => {
+  const { cookie } = await app.browser('adam', { organizationId: 'org_acme', role: 'admin' });
+
+  const list = await app.get(keys, cookie);
+  const { status, text } = await app.get(`${keys}/${key.id}`, cookie);
+
+  expect(list.text).toContain(`<a href="${keys}/${key.id}"`);
+  expect(status).toBe(200);
+  expect(text).toContain(`<code>${key.id}</code>`);
+  expect(text).toMatch(/See which tools the server has[\s\S]*Use those tools[\s\S]*Sensitive/);
+  expect(text).not.toContain('Read the documents');
+  expect(text).toContain(`href="${keys}/${key.id}/rotate"`);
+  expect(text).not.toContain(key.key);
+});
+
+test('key page: a viewer sees it without anything to change', async () => {
+  const { cookie } = await app.browser('vera', { organizationId: 'org_acme', role: 'viewer' });
+
+  const { status, text } = await app.get(`${keys}/${key.id}`, cookie);
+
+  expect(status).toBe(200);
+  expect(text).not.toMatch(/\/rotate"|\/revoke"/);
+});
+
+test('key page: a key of another server is not found', async () => {
+  const { cookie } = await app.browser('olga', { organizationId: 'org_acme', role: 'owner' });
+
+  const { status } = await app.get(`/dashboard/acme/servers/other/keys/${key.id}`, cookie);
+
+  expect(status).toBe(404);
+});
+
+test('key form: what is wrong stands beside what was entered, and nothing is made', async () => {
+  const { cookie, csrfToken } = await app.browser('ada', {
+    organizationId: 'org_acme',
+    role: 'admin',
+  });
+  const path = '/dashboard/acme/servers/sales/new-key';
+  const entered = { name: ' ', 'scopes.mcp:tools:read': 'mcp:tools:read', expiry: '90' };
+  const body = new URLSearchParams({ csrf_token: csrfToken, ...entered }).toString();
+  const before = await app.get(keys, cookie);
+
+  const { status, text } = await app.post({ path, cookie, body });
+
+  expect(status).toBe(422);
+  expect(text).toContain('<title>Not generated yet');
+  expect(text).toContain('<p class="error" id="name-error">The name is empty.</p>');
+  expect(text).toMatch(/value="mcp:tools:read"[^>]* checked>/);
+  expect(text).not.toMatch(/value="mcp:tools:execute"[^>]* checked>/);
+  expect(text).toContain('<option value="90" selected>In 90 days</option>');
+  expect((await app.get(keys, cookie)).text.match(/data-row/g)).toEqual(
+    before.text.match(/data-row/g),
+  );
+});
+
+test('key form: at first it offers the usual scopes and no end', async () => {
+  const { cookie } = await app.browser('abel', { organizationId: 'org_acme', role: 'admin' });
+
+  const { text } = await app.get('/dashboard/acme/servers/sales/new-key', cookie);
+
+  expect(text).toMatch(/id="name" name="name"[^>]* autofocus/);
+  expect(text.match(/value="mcp:[a-z:]+"[^>]* checked>/g)).toHaveLength(4);
+  expect(text).toContain('<option value="" selected>Never</option>');
+});
+
+test('key rotation page: it shows a key that replaces the old one, as the audit log says', async () => {
+  const { cookie, csrfToken } = await app.browser('amy', {
+    organizationId: 'org_acme',
+    role: 'admin',
+  });
+  const path = `${keys}/${key.id}/rotate`;
+  const body = new URLSearchParams({ csrf_token: csrfToken }).toString();
+
+  const { status, text } = await app.post({ path, cookie, body });
+  const [event] = await newestEvents(app.server.stores.db, 1);
+
+  expect(status).toBe(200);
+  expect(text).toMatch(/mcp_[0-9A-Za-z]{36}/);
+  expect(event).toMatchObject({
+    action: 'key.rotate',
+    target: expect.stringMatching(new RegExp(`^key:${key.id}/key_`)),
+  });
+});

@@ -1,0 +1,121 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { findServer } from '#server/db/servers';
+import { limitNames } from '#server/organizations/server-limits';
+import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
+
+const path = '/dashboard/acme/servers/sales/settings';
+const url = 'https://mcp.example/mcp';
+const limits = {
+  callsPerMinute: '120',
+  concurrentCalls: '8',
+  callSeconds: '30',
+  requestBytes: '4096',
+  answerBytes: '1048576',
+};
+
+let app: PageApp;
+let owner: SignedInBrowser;
+beforeEach(async () => {
+  app = await pageApp();
+  owner = await app.browser('user_olga', { organizationId: 'org_acme', role: 'owner' });
+});
+afterEach(() => app[Symbol.asyncDispose]());
+
+const kept = async () => {
+  const server = await findServer(app.server.stores.db, 'acme', 'sales');
+  if (!server) throw new Error('not made');
+  return server;
+};
+const shown = async () => (await app.get(path, owner.cookie)).text;
+const valueOf = (text: string, name: string) =>
+  new RegExp(`name="${name}"[^>]* value="([^"]*)"`).exec(text)?.[1];
+const revisionOf = (text: string) => valueOf(text, 'revision') ?? 'none';
+const save = (typed: Record<string, string>) => {
+  const fields = { csrf_token: owner.csrfToken, kind: 'http', url, title: 'Sales', ...typed };
+  return app.post({ path, cookie: owner.cookie, body: new URLSearchParams(fields).toString() });
+};
+
+test('server settings: limits are saved, shown again, and removed by emptying their fields', async () => {
+  const saved = await save({ ...limits, revision: revisionOf(await shown()) });
+  const full = await kept();
+  const again = await shown();
+  const lifted = await save({ ...limits, callSeconds: '', revision: revisionOf(again) });
+
+  expect([saved.status, lifted.status]).toEqual([303, 303]);
+  expect(full.limits).toEqual({
+    callsPerMinute: 120,
+    concurrentCalls: 8,
+    callSeconds: 30,
+    requestBytes: 4096,
+    answerBytes: 1_048_576,
+  });
+  expect(Object.fromEntries(limitNames.map((name) => [name, valueOf(again, name)]))).toEqual(
+    limits,
+  );
+  expect((await kept()).limits).not.toHaveProperty('callSeconds');
+});
+
+test.each([
+  ['callsPerMinute', '0', 'Calls a minute must be at least 1.'],
+  ['callsPerMinute', '1000001', 'Calls a minute must be at most 1000000.'],
+  ['concurrentCalls', '1.5', 'Calls at once must be a whole number.'],
+  ['concurrentCalls', 'many', 'Calls at once must be a number.'],
+  ['callSeconds', '-1', 'Seconds a call must be at least 1.'],
+  ['requestBytes', '1023', 'Bytes of a request must be at least 1024.'],
+  ['answerBytes', '1e12', 'Bytes of an answer must be at most 1073741824.'],
+] as const)(
+  'server settings: the limit %s of %s is refused beside its field',
+  async (name, value, words) => {
+    const before = await kept();
+    const typed = { ...limits, title: 'Typed & kept', hiddenTools: 'drop', [name]: value };
+    const { status, text } = await save({ ...typed, revision: revisionOf(await shown()) });
+
+    expect(status).toBe(422);
+    expect(text).toContain(`<p class="error" id="${name}-error">${words}</p>`);
+    expect(text).toContain(`<a href="#${name}">${words}</a>`);
+    expect(text.match(/<p class="error"/g)).toHaveLength(1);
+    expect(limitNames.map((limit) => valueOf(text, limit))).toEqual(
+      limitNames.map((limit) => typed[limit]),
+    );
+    expect(valueOf(text, 'title')).toBe('Typed &amp; kept');
+    expect(text).toContain('\ndrop</textarea>');
+    expect(await kept()).toEqual(before);
+  },
+);
+
+test('server settings: every wrong limit is named beside its own field', async () => {
+  const wrong = Object.fromEntries(limitNames.map((name) => [name, '0']));
+  const { text } = await save({ ...wrong, revision: revisionOf(await shown()) });
+
+  const named = [...text.matchAll(/<p class="error" id="(\w+)-error">/g)].map(([, name]) => name);
+  expect(named).toHaveLength(limitNames.length);
+  expect(new Set(named)).toEqual(new Set(limitNames));
+});
+
+test('server settings: a stale form is refused and overwrites nothing', async () => {
+  const revision = revisionOf(await shown());
+  await save({ ...limits, title: 'The first', revision });
+  const late = await save({ callsPerMinute: '7', title: 'The second', revision });
+  const between = await kept();
+  const meant = await save({ callsPerMinute: '7', revision: revisionOf(late.text) });
+
+  expect(late.status).toBe(409);
+  expect(late.text).toContain('Another person saved this server meanwhile');
+  expect(valueOf(late.text, 'title')).toBe('The second');
+  expect(valueOf(late.text, 'callsPerMinute')).toBe('7');
+  expect(between).toMatchObject({ title: 'The first', limits: { callsPerMinute: 120 } });
+  expect(meant.status).toBe(303);
+  expect((await kept()).limits).toEqual({ callsPerMinute: 7 });
+});
+
+test('server settings: correcting a field does not overwrite what another window saved meanwhile', async () => {
+  const revision = revisionOf(await shown());
+  const wrong = { callSeconds: 'long', title: 'The second', revision };
+  await save({ title: 'The first', revision });
+  const refused = await save(wrong);
+  const late = await save({ ...wrong, callSeconds: '9', revision: revisionOf(refused.text) });
+
+  expect([refused.status, late.status]).toEqual([422, 409]);
+  expect((await kept()).title).toBe('The first');
+});

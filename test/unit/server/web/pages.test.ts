@@ -1,0 +1,168 @@
+import { expect, test } from 'vitest';
+
+import { questionPage } from '#server/web/dashboard/questions';
+import { proxyReference } from '#server/download/proxy-reference';
+import { assistantConfigurations } from '#server/web/instructions';
+import { layout, type Frame } from '#server/web/layout';
+import { secretPanel, type OneTimeSecret } from '#server/web/one-time-secret';
+import { dataTable, type Table } from '#server/web/tables';
+
+const dashboard = {
+  organization: 'acme',
+  others: ['globex'],
+  section: 'servers',
+  closed: [],
+  crumbs: [{ text: 'sales', href: '/dashboard/acme/servers/sales' }, { text: 'API keys' }],
+  live: '/dashboard/acme/live',
+} as const;
+const frame = {
+  requestId: 'r1',
+  scripts: [],
+  csrfToken: 'guard',
+  email: 'dana@example.com',
+  dashboard,
+};
+const keys: Table = {
+  caption: 'API keys',
+  columns: [
+    { text: 'Name', sort: { href: '?sort=name', now: 'ascending' } },
+    { text: 'Id' },
+    { text: 'Last used' },
+    { text: 'Actions' },
+  ],
+  rows: [
+    {
+      id: 'key_1',
+      cells: [
+        {
+          kind: 'name',
+          text: '<b>עברית</b> 🔑',
+          href: '/k',
+          badges: [{ text: 'rotate', tone: 'care' }],
+        },
+        { kind: 'id', text: 'client_0123456789abcdefghijklmn' },
+        { kind: 'time', at: 1000, otherwise: 'never' },
+        {
+          kind: 'actions',
+          actions: [{ text: 'Revoke', href: '/k/revoke', of: 'key', danger: true }],
+        },
+      ],
+    },
+  ],
+  empty: { text: 'No keys yet.', action: { text: 'Generate a key', href: '/new' } },
+  now: 1000 + 7200,
+};
+const keysPage = (around: Frame) =>
+  layout({ title: 'Keys', width: 'table' }, around, dataTable(keys)).toString();
+const count = (html: string, part: string) => html.split(part).length - 1;
+
+test('dashboard page: it says where it is, and leads everywhere else', () => {
+  const html = keysPage(frame);
+
+  expect(html).toContain('<a href="/dashboard/acme/servers" aria-current="true">Servers</a>');
+  expect(html).toContain('<a href="/dashboard/globex">globex</a>');
+  expect(html).toContain('<a href="/dashboard/acme/servers/sales" dir="auto">sales</a>');
+  expect(html).toContain('<span aria-current="page" dir="auto">API keys</span>');
+  expect(html).toContain('data-live="/dashboard/acme/live"');
+});
+
+test('page outside the dashboard: it has none of the dashboard’s navigation', () => {
+  const html = keysPage({ ...frame, dashboard: undefined });
+
+  expect(html).not.toContain('class="side"');
+  expect(html).not.toContain('htmx');
+});
+
+test('table: it escapes what people wrote, shortens ids only where they are shown, and gives exact times', () => {
+  const html = keysPage(frame);
+
+  expect(html).toContain('&lt;b&gt;עברית&lt;/b&gt; 🔑');
+  expect(html).toContain('>client_0123456…ijklmn</code>');
+  expect(html).toContain('data-copy="client_0123456789abcdefghijklmn"');
+  expect(html).toContain('datetime="1970-01-01T00:16:40Z"');
+  expect(html).toContain('2 hours ago');
+  expect(html).toContain('aria-sort="ascending"');
+  expect(html).toContain('aria-label="Revoke key"');
+});
+
+test('table without rows: it says what belongs there and offers the next step', () => {
+  const html = dataTable({ ...keys, rows: [] }).toString();
+
+  expect(html).toContain('No keys yet.');
+  expect(html).toContain('<a class="button" href="/new">Generate a key</a>');
+  expect(html).not.toContain('<table');
+});
+
+test('question: it names its verb, lists the consequences, and protects its form against forgery', () => {
+  const html = questionPage(
+    {
+      heading: 'Revoke “Nightly”?',
+      consequences: ['1 application loses access now.'],
+      action: '/revoke',
+      verb: 'Revoke the key',
+      cancel: '/keys',
+    },
+    frame,
+  ).toString();
+
+  expect(html).toContain('<button class="danger strong">Revoke the key</button>');
+  expect(html).toContain('<li>1 application loses access now.</li>');
+  expect(html).toContain('name="csrf_token" value="guard"');
+});
+
+const proxy = proxyReference('https://cloud.example.com', {
+  fileName: 'latchkey-1.2.3.tgz',
+  sha256: '0123456789abcdef'.repeat(4),
+});
+const configurations = assistantConfigurations(
+  {
+    name: 'sales',
+    url: 'https://cloud.example.com/mcp/acme/sales',
+    credential: {
+      kind: 'client',
+      clientId: 'client_1',
+      clientSecret: 'secret_1',
+      scopes: ['mcp:tools:read'],
+    },
+  },
+  proxy,
+);
+
+test('secret shown once: the page has a configuration for each assistant, and no address contains the secret', () => {
+  const secret: OneTimeSecret = {
+    label: 'Client secret',
+    secret: 'secret_1',
+    beside: [{ label: 'Client id', text: 'client_1' }],
+    configurations,
+    proxy,
+    done: '/dashboard/acme/servers/sales/clients?done=made',
+  };
+
+  const html = secretPanel(secret).toString();
+
+  expect(count(html, 'type="radio"')).toBe(6);
+  expect(html).toContain(`SHA-256 <code>${proxy.sha256}</code>`);
+  expect(html).toContain('action="/dashboard/acme/servers/sales/clients"');
+  expect(html).toContain('<input type="hidden" name="done" value="made">');
+  expect(html).toContain('id="stored" required');
+  expect(html).not.toMatch(/(?:href|action|src)="[^"]*secret_1/);
+});
+
+test('assistant configuration: the secret is in the environment, never in the arguments', () => {
+  const [desktop] = configurations;
+  const { mcpServers } = JSON.parse(desktop?.text ?? '');
+
+  expect(mcpServers.sales).toEqual({
+    command: 'npx',
+    args: [
+      '-y',
+      '--prefer-offline',
+      'https://cloud.example.com/download/latchkey-1.2.3.tgz?v=0123456789abcdef',
+      'https://cloud.example.com/mcp/acme/sales',
+    ],
+    env: {
+      LATCHKEY_OAUTH:
+        '{"clientId":"client_1","clientSecret":"secret_1","scopes":["mcp:tools:read"]}',
+    },
+  });
+});
