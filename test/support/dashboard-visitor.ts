@@ -27,7 +27,7 @@ export async function dashboardVisitor(
   { scripts = true }: { scripts?: boolean } = {},
 ): Promise<DashboardVisitor> {
   const context = await browser.newContext({ javaScriptEnabled: scripts });
-  context.setDefaultTimeout(20_000);
+  context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   return {
     context,

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { vi } from 'vitest';
 import type { AnswerKind } from '#support/fault-mcp';
 import { startProgram } from '#support/processes';
+import { patient } from './patient.ts';
 
 export type KillableServer = AsyncDisposable & {
   url: string;
@@ -27,13 +28,10 @@ export async function killableServer(kind: AnswerKind, port = 0): Promise<Killab
     url: `http://127.0.0.1:${at}/mcp`,
     heard,
     async hears(pattern, times = 1) {
-      await vi.waitFor(
-        () => {
-          const found = heard().filter((what) => pattern.test(what)).length;
-          if (found < times) throw new Error(`heard ${found} of ${times}: ${program.stderr}`);
-        },
-        { timeout: 30_000 },
-      );
+      await vi.waitFor(() => {
+        const found = heard().filter((what) => pattern.test(what)).length;
+        if (found < times) throw new Error(`heard ${found} of ${times}: ${program.stderr}`);
+      }, patient);
     },
     signal: (signal) => program.kill(signal),
     async killed() {

@@ -1,6 +1,7 @@
 import { expect, vi } from 'vitest';
 
 import { modern } from './mcp-call.ts';
+import { patient } from './patient.ts';
 
 /** An open `subscriptions/listen`; it ends with its `await using` scope. */
 export interface McpListening extends AsyncDisposable {
@@ -30,7 +31,7 @@ export async function mcpListening(
   const reading = (async () => {
     for await (const chunk of response.body ?? []) heard += Buffer.from(chunk).toString();
   })().catch(() => undefined);
-  await vi.waitFor(() => expect(heard).toContain('acknowledged'), 20_000);
+  await vi.waitFor(() => expect(heard).toContain('acknowledged'), patient);
   return {
     heard: () => heard,
     async [Symbol.asyncDispose]() {

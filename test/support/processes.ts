@@ -39,7 +39,7 @@ export class Program {
   readonly #listeners = new Set<() => void>();
   #exit: Exit | undefined;
 
-  constructor(command: string, { args = [], env = {}, cwd, endLimitMs = 5000 }: ProgramOptions) {
+  constructor(command: string, { args = [], env = {}, cwd, endLimitMs = 30_000 }: ProgramOptions) {
     this.#command = [command, ...args].join(' ');
     this.#endLimitMs = endLimitMs;
     this.#child = spawn(command, args, {
@@ -109,7 +109,7 @@ export class Program {
    */
   async line(
     pattern: RegExp,
-    { stream = 'stdout', timeoutMs = 10_000 }: LineOptions = {},
+    { stream = 'stdout', timeoutMs = 60_000 }: LineOptions = {},
   ): Promise<RegExpExecArray> {
     const deadline = performance.now() + timeoutMs;
     for (;;) {
@@ -162,7 +162,7 @@ export function startProgram(command: string, options: ProgramOptions = {}): Pro
 /** Runs a program to its end, without input. It is killed, and `code` is `null`, after `timeoutMs`. */
 export async function runProgram(
   command: string,
-  { timeoutMs = 20_000, ...options }: ProgramOptions & { readonly timeoutMs?: number } = {},
+  { timeoutMs = 60_000, ...options }: ProgramOptions & { readonly timeoutMs?: number } = {},
 ): Promise<Exit & { readonly stdout: string; readonly stderr: string }> {
   const program = startProgram(command, options);
   const timer = setTimeout(() => program.kill('SIGKILL'), timeoutMs);

@@ -8,6 +8,7 @@ import {
   ResourceUpdatedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import { vi } from 'vitest';
+import { patient } from './patient.ts';
 
 export type ToolCall = { name: string; arguments?: Record<string, unknown> };
 
@@ -76,7 +77,7 @@ export async function legacySurvey(
   if (updates) {
     await client.subscribeResource({ uri: updates.uri });
     await client.callTool({ name: updates.by });
-    await vi.waitFor(() => updated.length > 0 || Promise.reject(new Error('no update')), 20_000);
+    await vi.waitFor(() => updated.length > 0 || Promise.reject(new Error('no update')), patient);
     await client.callTool({ name: updates.by });
     await client.unsubscribeResource({ uri: updates.uri });
   }

@@ -4,6 +4,7 @@ import { expect } from 'vitest';
 import { bodyOf, countedServer } from './counted-server.ts';
 import { faultMcp } from './fault-mcp.ts';
 import { proxyProcess, type Answer } from './proxy-process.ts';
+import { patient } from './patient.ts';
 
 /** How a server answers. */
 export const kinds = ['json', 'sse'] as const;
@@ -60,7 +61,7 @@ export async function expectPatience(silenceMs: number): Promise<void> {
     call(100, 'act');
     call(101, 'read');
   }
-  await expect.poll(() => both.map(({ waiting }) => waiting.length)).toEqual([2, 2]);
+  await expect.poll(() => both.map(({ waiting }) => waiting.length), patient).toEqual([2, 2]);
   await delay(silenceMs);
   const early = both.map(({ proxy }) => proxy.unread().length);
   const meanwhile = await Promise.all(both.map(async ({ proxy }) => proxy.request('tools/list')));

@@ -7,6 +7,7 @@ import { startProgram, type Program } from '#support/processes';
 import { launcher } from '#support/proxy-process';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
 import { agentCloud, type AgentCloud, type CloudTunnel } from '#support/tunnel/agent-cloud';
+import { patient } from '#support/patient';
 
 const script = join(import.meta.dirname, '../../support/local-server/stdio-child.ts');
 const modules = join(import.meta.dirname, '../../../node_modules/@modelcontextprotocol');
@@ -173,11 +174,11 @@ test('agent: a call that the server resets is cancelled at the child', async () 
   await dana.initialize();
   const gone = new AbortController();
   void dana.open('tools/call', { name: 'slow', arguments: { ms: 60_000 } }, gone.signal);
-  await expect.poll(events, { timeout: 30_000 }).toContain('slow started');
+  await expect.poll(events, patient).toContain('slow started');
 
   gone.abort();
 
-  await expect.poll(events, { timeout: 30_000 }).toContain('slow cancelled');
+  await expect.poll(events, patient).toContain('slow cancelled');
 });
 
 test('agent: reloading the configuration adds new servers and drops no call', async () => {
@@ -241,9 +242,7 @@ test('agent: SIGKILL leaves no child process, however stubborn', async () => {
   await killed.exited;
 
   expect(before).toEqual([true, true]);
-  await expect
-    .poll(() => [isAlive(child), isAlive(grandchild)], { timeout: 30_000 })
-    .toEqual([false, false]);
+  await expect.poll(() => [isAlive(child), isAlive(grandchild)], patient).toEqual([false, false]);
 });
 
 test('agent: SIGTERM lets a call finish, accepts nothing new and exits with 0', async () => {

@@ -7,6 +7,7 @@ import { jsonLinesLog } from '#proxy/log/log';
 import { localServers } from '#proxy/local-server/local-servers';
 import { localCaller, modernMeta, saidIn, textOf } from '#support/local-server/local-caller';
 import { temporaryFolder } from '#support/temporary-folder';
+import { patient } from '#support/patient';
 
 const script = join(import.meta.dirname, '../../support/local-server/stdio-child.ts');
 const everything = join(
@@ -84,12 +85,12 @@ test('stdio server: a disconnect of the caller cancels the call at the child', a
   const gone = new AbortController();
   const params = { name: 'slow', arguments: { ms: 60_000 } };
   const answer = dana.open('tools/call', params, gone.signal);
-  await expect.poll(opened.told, { timeout: 10_000 }).toContain('slow started');
+  await expect.poll(opened.told, patient).toContain('slow started');
 
   gone.abort();
   const said = await saidIn(await answer);
 
-  await expect.poll(opened.told, { timeout: 10_000 }).toContain('slow cancelled');
+  await expect.poll(opened.told, patient).toContain('slow cancelled');
   expect(said).toEqual([]);
 });
 

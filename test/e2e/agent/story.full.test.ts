@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { networkCut } from '#support/agent-story/network-cut';
 import { storyAssistant, type StoryAssistant } from '#support/agent-story/story-assistant';
 import { storyWorld, type StoryWorld } from '#support/agent-story/story-world';
+import { patient } from '#support/patient';
 
 let world: StoryWorld;
 let assistant: StoryAssistant;
@@ -30,7 +31,7 @@ test('a network cut for 30 s: offline within 5 s, one answer a call, and then al
   for (const error of cut.outcomes) expect(error).toMatch(/agent|unknown/);
   expect(await assistant.echo('joined')).toBe('Echo: joined');
   const logged = assistant.logged;
-  await expect.poll(() => assistant.logged, { timeout: 15_000 }).toBeGreaterThan(logged);
+  await expect.poll(() => assistant.logged, patient).toBeGreaterThan(logged);
   expect(world.agent).toBe(agent);
   expect(started()).toBe(children);
   expect(assistant.surprises).toEqual([]);

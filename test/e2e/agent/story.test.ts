@@ -9,9 +9,7 @@ import { storyAssistant, textOf, type StoryAssistant } from '#support/agent-stor
 import { storyWorld, type StoryWorld } from '#support/agent-story/story-world';
 import { mcpCall } from '#support/mcp-call';
 import { refusedDial } from '#support/raw-agent';
-
-const patient = { timeout: 30_000, interval: 100 };
-const soon = { timeout: 15_000, interval: 100 };
+import { patient } from '#support/patient';
 
 let world: StoryWorld;
 let assistant: StoryAssistant;
@@ -32,7 +30,7 @@ const sentTo = (part: string) => world.sent().filter(({ text }) => text.includes
 /** What a child of `who` says by itself, unasked, arrives; it speaks four times a second. */
 async function hearsItsChild(who: StoryAssistant): Promise<void> {
   const before = who.logged;
-  await expect.poll(() => who.logged, soon).toBeGreaterThan(before);
+  await expect.poll(() => who.logged, patient).toBeGreaterThan(before);
 }
 const outcome = (call: Promise<unknown>) => call.then(() => 'answered', String);
 
@@ -74,7 +72,7 @@ test('agent: a notification of the server arrives', { timeout: 30_000 }, async (
   await assistant.startLog();
   const before = assistant.logged;
 
-  await expect.poll(() => assistant.logged, soon).toBeGreaterThan(before);
+  await expect.poll(() => assistant.logged, patient).toBeGreaterThan(before);
 });
 
 test('agent: a call cancelled by the assistant is cancelled at the child within a second', async () => {

@@ -25,7 +25,7 @@ await suite('browser', 'the first owner in a browser', () => {
   const setUpLink = () => /http:\S+\/set-up\/\S+/.exec(server.program.stdout)?.[0] ?? '';
   const newPage = async (options: { javaScriptEnabled?: boolean } = {}): Promise<Page> => {
     const context = await browser.newContext(options);
-    context.setDefaultTimeout(10_000);
+    context.setDefaultTimeout(60_000);
     return context.newPage();
   };
   const fill = async (page: Page, fields: Record<string, string>) => {

@@ -29,7 +29,7 @@ await suite('browser', 'every way to sign in, in a browser', () => {
 
   const newPage = async (): Promise<Page> => {
     const context = await browser.newContext();
-    context.setDefaultTimeout(30_000);
+    context.setDefaultTimeout(60_000);
     return context.newPage();
   };
   const openSignIn = async (): Promise<Page> => {

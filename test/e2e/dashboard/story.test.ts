@@ -15,6 +15,7 @@ import { proxyProcess } from '#support/proxy-process';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
+import { patient } from '#support/patient';
 
 // Six pictures and two looks of axe a page take their time on a machine that does other things too.
 vi.setConfig({ testTimeout: 180_000 });
@@ -332,13 +333,10 @@ await suite('browser', 'dashboard without scripts', () => {
         body: '{"jsonrpc":"2.0","id":1,"method":"ping"}',
       });
       await expect
-        .poll(
-          async () => {
-            await page.reload();
-            return page.getByText('The new key works.').count();
-          },
-          { timeout: 20_000 },
-        )
+        .poll(async () => {
+          await page.reload();
+          return page.getByText('The new key works.').count();
+        }, patient)
         .toBe(1);
       await follow(/^Revoke/);
       await press('Revoke the key');

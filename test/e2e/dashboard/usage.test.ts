@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { chromium, pageProblems } from '#support/chromium';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
+import { patient } from '#support/patient';
 
 const email = 'dana@example.com';
 const password = 'correct horse battery';
@@ -39,7 +40,7 @@ await suite('browser', 'usage and tool page in a browser', () => {
   };
   const signedIn = async (options: { javaScriptEnabled?: boolean } = {}): Promise<Page> => {
     const context = await browser.newContext(options);
-    context.setDefaultTimeout(20_000);
+    context.setDefaultTimeout(60_000);
     const page = await context.newPage();
     await page.goto(`${server.base}/sign-in?next=/dashboard/acme`);
     await page.getByLabel('E-mail', { exact: true }).fill(email);
@@ -56,13 +57,10 @@ await suite('browser', 'usage and tool page in a browser', () => {
   const row = async (page: Page, url: string, name: string, calls: string): Promise<string[]> => {
     const cells = page.getByRole('row', { name }).first().getByRole('cell');
     await expect
-      .poll(
-        async () => {
-          await page.goto(url);
-          return (await cells.allInnerTexts())[0];
-        },
-        { timeout: 30_000, interval: 500 },
-      )
+      .poll(async () => {
+        await page.goto(url);
+        return (await cells.allInnerTexts())[0];
+      }, patient)
       .toBe(calls);
     return (await cells.allInnerTexts()).map((text) => text.trim());
   };

@@ -11,6 +11,7 @@ import { runProgram, startProgram, type Program } from '#support/processes';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
+import { patient } from '#support/patient';
 
 const root = join(import.meta.dirname, '../../..');
 const { blocks } = readMarkdown(readFileSync(join(root, 'docs/self-hosting.md'), 'utf8'));
@@ -105,7 +106,7 @@ for (const kind of ['caddy', 'nginx'] as const) {
       const created = await server.command(['agent', 'create', 'demo/office', '--json']);
       agentKey = String(JSON.parse(created).key);
       front = fronts[kind](folder.path, port, server.port);
-      await vi.waitFor(() => ready(port), 20_000);
+      await vi.waitFor(() => ready(port), patient);
     });
     afterAll(async () => {
       await front.end();

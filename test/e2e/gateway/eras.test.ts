@@ -16,6 +16,7 @@ import { mcpCall, rpc } from '#support/mcp-call';
 import { formUpstream } from '#support/upstreams/form-upstream';
 import { legacyStatefulUpstream } from '#support/upstreams/legacy-stateful-upstream';
 import { modernOnlyUpstream } from '#support/upstreams/modern-only-upstream';
+import { patient } from '#support/patient';
 
 const modern = await modernOnlyUpstream();
 const legacy = await legacyStatefulUpstream();
@@ -138,7 +139,7 @@ test('legacy assistant, modern upstream: changes arrive, and cancelling ends the
   await vi.waitFor(async () => {
     await modern.announceTools();
     expect(changed).toHaveBeenCalled();
-  }, 20_000);
+  }, patient);
 
   expect(await call).toContain('no longer needed');
 });
@@ -174,7 +175,7 @@ test('modern assistant, legacy upstream: changes arrive, and cancelling ends the
   gone.abort('no longer needed');
   await legacy.slow.until('cancelled');
   await legacy.announceTools();
-  await vi.waitFor(() => expect(changed).toHaveBeenCalled(), 20_000);
+  await vi.waitFor(() => expect(changed).toHaveBeenCalled(), patient);
   await subscription.close();
 
   expect(subscription.honoredFilter).toEqual({ toolsListChanged: true });

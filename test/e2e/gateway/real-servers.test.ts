@@ -14,6 +14,7 @@ import { runProgram } from '#support/processes';
 import { launcher, runningServer, type RunningServer } from '#support/running-server';
 import { modernSurvey, type Survey } from '#support/server-survey';
 import { temporaryFolder } from '#support/temporary-folder';
+import { patient } from '#support/patient';
 
 const script = join(
   import.meta.dirname,
@@ -90,7 +91,7 @@ test(
     const { honoredFilter } = await client.listen({ resourceSubscriptions: [uri] });
     await client.callTool({ name: 'toggle-subscriber-updates' });
 
-    await vi.waitFor(() => expect(updated).toHaveBeenCalledWith(uri), 30_000);
+    await vi.waitFor(() => expect(updated).toHaveBeenCalledWith(uri), patient);
     expect(honoredFilter).toEqual({ resourceSubscriptions: [uri] });
     await client.close();
   },

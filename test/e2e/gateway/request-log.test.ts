@@ -6,8 +6,8 @@ import { gatewayUnderTest, type GatewayUnderTest } from '#support/gateway-under-
 import { mcpCall, rpc } from '#support/mcp-call';
 import { rawHttp } from '#support/raw-http';
 import { talkingUpstream, type TalkingUpstream } from '#support/upstreams/talking-upstream';
+import { patient } from '#support/patient';
 
-const patient = { timeout: 10_000, interval: 50 };
 const stack = new AsyncDisposableStack();
 let upstream: TalkingUpstream;
 let gateway: GatewayUnderTest;

@@ -18,6 +18,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 import { legacyStatefulUpstream } from '#support/upstreams/legacy-stateful-upstream';
 import { legacyStatelessUpstream } from '#support/upstreams/legacy-stateless-upstream';
 import { modernOnlyUpstream } from '#support/upstreams/modern-only-upstream';
+import { patient } from '#support/patient';
 
 const everything = join(
   import.meta.dirname,
@@ -144,8 +145,8 @@ test.for(served)('skills: a legacy session at %s is notified of changes', async 
   await client.subscribeResource({ uri: manifest });
 
   await changed(name, async (added) => {
-    await vi.waitFor(() => expect(lists).toHaveBeenCalled(), 20_000);
-    await vi.waitFor(() => expect(updates).toHaveBeenCalledWith(manifest), 20_000);
+    await vi.waitFor(() => expect(lists).toHaveBeenCalled(), patient);
+    await vi.waitFor(() => expect(updates).toHaveBeenCalledWith(manifest), patient);
     expect(uris((await client.listResources()).resources)).toContain(added);
   });
 });
@@ -161,7 +162,7 @@ test.for(served)('skills: a modern subscription at %s is notified of changes', a
   expect(first).toContain('"resourcesListChanged":true');
   expect(first).toContain(`"resourceSubscriptions":["${manifest}"]`);
   await changed(name, async () => {
-    await vi.waitFor(() => expect(heard()).toContain('resources/list_changed'), 20_000);
-    await vi.waitFor(() => expect(heard()).toContain('resources/updated'), 20_000);
+    await vi.waitFor(() => expect(heard()).toContain('resources/list_changed'), patient);
+    await vi.waitFor(() => expect(heard()).toContain('resources/updated'), patient);
   });
 });

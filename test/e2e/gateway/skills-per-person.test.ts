@@ -11,6 +11,7 @@ import { runProgram } from '#support/processes';
 import { skillText, writeFiles } from '#support/skill-text';
 import { temporaryFolder } from '#support/temporary-folder';
 import { tokenUpstream } from '#support/token-upstream';
+import { patient } from '#support/patient';
 
 const path = '/dashboard/acme/servers/sales/account';
 const manifest = 'skill://orders/SKILL.md';
@@ -138,15 +139,15 @@ test('skills: a session and its notifications belong to one person, and end with
     notifications: { resourcesListChanged: true, resourceSubscriptions: [manifest] },
   });
   const modernNews = await listening(dana.token, headers, body);
-  await vi.waitFor(() => expect(modernNews.heard()).toContain('acknowledged'), 20_000);
+  await vi.waitFor(() => expect(modernNews.heard()).toContain('acknowledged'), patient);
   await writeFiles(folder.path, { 'orders/SKILL.md': skillText('orders', 'Anew.') });
 
   expect(session).not.toBe('');
   expect(JSON.parse(subscribed.text)).toHaveProperty('result');
   expect(stolen.status).toBe(404);
   for (const { heard } of [news, modernNews]) {
-    await vi.waitFor(() => expect(heard()).toContain('resources/list_changed'), 20_000);
-    await vi.waitFor(() => expect(heard()).toContain('resources/updated'), 20_000);
+    await vi.waitFor(() => expect(heard()).toContain('resources/list_changed'), patient);
+    await vi.waitFor(() => expect(heard()).toContain('resources/updated'), patient);
   }
   await press(dana.browser, `${path}/disconnect`);
   await Promise.all([news.over, modernNews.over]);

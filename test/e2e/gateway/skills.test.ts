@@ -18,6 +18,7 @@ import { skillText, writeFiles } from '#support/skill-text';
 import { temporaryFolder } from '#support/temporary-folder';
 import { dualUpstream } from '#support/upstreams/dual-upstream';
 import { legacyStatefulUpstream } from '#support/upstreams/legacy-stateful-upstream';
+import { patient } from '#support/patient';
 
 const memory = join(
   import.meta.dirname,
@@ -178,9 +179,9 @@ test('79: skills: a link that appears in the folder is not served, and removes i
   const { endpoint, key } = at('acme/bare');
   await writeFiles(folder.path, { 'leaky/SKILL.md': skillText('leaky') });
   const list = async () => (await mcpCall(endpoint, { key, body: rpc('resources/list') })).text;
-  await vi.waitFor(async () => expect(await list()).toContain('leaky'), 20_000);
+  await vi.waitFor(async () => expect(await list()).toContain('leaky'), patient);
   await symlink('/etc/passwd', join(folder.path, 'leaky/passwd.txt'));
-  await vi.waitFor(async () => expect(await list()).not.toContain('leaky'), 20_000);
+  await vi.waitFor(async () => expect(await list()).not.toContain('leaky'), patient);
   const uri = 'skill://leaky/passwd.txt';
   const read = await mcpCall(endpoint, { key, body: rpc('resources/read', { uri }) });
   await rm(join(folder.path, 'leaky'), { recursive: true });
@@ -217,10 +218,10 @@ test.for(['acme/fixture', 'acme/bare'])(
     await client.subscribeResource({ uri: manifest });
     const name = `new-${path.split('/')[1]}`;
     await writeFiles(folder.path, { [`${name}/SKILL.md`]: skillText(name) });
-    await vi.waitFor(() => expect(lists).toHaveBeenCalled(), 20_000);
+    await vi.waitFor(() => expect(lists).toHaveBeenCalled(), patient);
     const more = `More for ${path}.`;
     await writeFiles(folder.path, { 'orders/SKILL.md': skillText('orders', 'Orders.', more) });
-    await vi.waitFor(() => expect(updates).toHaveBeenCalledWith(manifest), 20_000);
+    await vi.waitFor(() => expect(updates).toHaveBeenCalledWith(manifest), patient);
     const { contents } = await client.readResource({ uri: manifest });
     const { resources } = await client.listResources();
 
@@ -242,9 +243,9 @@ test('skills: a modern subscription is notified of the upstream’s changes and 
   const { heard } = listening;
   const [first = ''] = heard().split('\n\n');
   await writeFiles(folder.path, { 'orders/SKILL.md': skillText('orders', 'Again.') });
-  await vi.waitFor(() => expect(heard()).toContain('notifications/resources/updated'), 20_000);
+  await vi.waitFor(() => expect(heard()).toContain('notifications/resources/updated'), patient);
   await dual.announceTools();
-  await vi.waitFor(() => expect(heard()).toContain('notifications/tools/list_changed'), 10_000);
+  await vi.waitFor(() => expect(heard()).toContain('notifications/tools/list_changed'), patient);
 
   expect(first).toContain('"toolsListChanged":true');
   expect(first).toContain('"resourcesListChanged":true');
@@ -276,7 +277,7 @@ test('skills: long lists are paged, each entry once, with the upstream’s after
     }
     return all.map(({ listed }) => listed);
   };
-  await vi.waitFor(async () => expect((await page('skills')).listed).toHaveLength(100), 20_000);
+  await vi.waitFor(async () => expect((await page('skills')).listed).toHaveLength(100), patient);
   const lists = [await pages('skills'), await pages('resources')];
   for (const name of names) await rm(join(folder.path, name), { recursive: true });
 

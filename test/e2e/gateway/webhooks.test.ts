@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { runningServer, type RunningServer } from '#support/running-server';
 import { temporaryFolder } from '#support/temporary-folder';
 import { verified, webhookReceiver, type WebhookReceiver } from '#support/webhook-receiver';
+import { patient } from '#support/patient';
 
 const allowed = ['--outbound-host', '127.0.0.1', '--log-level', 'debug'];
 const made = z.object({ id: z.string(), secret: z.string() });
@@ -136,7 +137,7 @@ test('webhook: a stopping server does not wait for an answer, and sends the even
   expect(receiver.deliveries[1]?.id).toBe(receiver.deliveries[0]?.id);
   await vi.waitFor(
     async () => expect(await stateOf(second)).toMatchObject({ last_failure: null }),
-    30_000,
+    patient,
   );
 });
 
@@ -145,12 +146,12 @@ test('webhook: Retry-After is honoured, and 410 disables the webhook', async () 
   receiver.answer({ status: 503, headers: { 'retry-after': '600' } }, { status: 410 });
   const { id } = await hook(server, ...only);
   await happen(server, 'one');
-  await vi.waitFor(async () => expect((await stateOf(server)).status).toBe('retrying'), 30_000);
+  await vi.waitFor(async () => expect((await stateOf(server)).status).toBe('retrying'), patient);
   const waiting = await stateOf(server);
   const sentAt = Number(receiver.deliveries[0]?.headers['webhook-timestamp']);
   await server.command('webhook', 'enable', 'acme', id);
   await receiver.has(2);
-  await vi.waitFor(async () => expect((await stateOf(server)).status).toBe('disabled'), 30_000);
+  await vi.waitFor(async () => expect((await stateOf(server)).status).toBe('disabled'), patient);
   const record = await server.command('audit', 'list', 'acme', '--action', 'webhook.disable');
 
   expect(waiting.last_failure).toBe('answered 503');
@@ -165,7 +166,7 @@ test('webhook: a redirect is not followed', async () => {
   receiver.answer({ status: 307, headers: { location: `${elsewhere.origin}/` } });
   const { id } = await hook(server, ...only);
   await happen(server, 'one');
-  await vi.waitFor(async () => expect((await stateOf(server)).status).toBe('retrying'), 30_000);
+  await vi.waitFor(async () => expect((await stateOf(server)).status).toBe('retrying'), patient);
   const failed = await stateOf(server);
   // Instead of waiting for the next attempt.
   await server.command('webhook', 'enable', 'acme', id);
@@ -185,7 +186,7 @@ test('76: webhook: a host that the operator does not allow is never connected to
   const named = ['--url', `https://localhost:${port}/`, '--outbound-host', 'localhost', ...only];
   await server.command('webhook', 'create', 'acme', ...named);
   await happen(server, 'one');
-  await vi.waitFor(async () => expect((await stateOf(server)).status).toBe('retrying'), 30_000);
+  await vi.waitFor(async () => expect((await stateOf(server)).status).toBe('retrying'), patient);
 
   expect((await stateOf(server)).last_failure).toBe('is not on the public internet');
   expect(receiver.deliveries).toEqual([]);

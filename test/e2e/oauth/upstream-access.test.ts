@@ -20,6 +20,7 @@ import { runProgram } from '#support/processes';
 import { tokenUpstream, type TokenUpstream } from '#support/token-upstream';
 import { insertGroup, insertGroupMember, setGroupsOfServer } from '#server/db/groups';
 import { removeMember } from '#server/db/people';
+import { patient } from '#support/patient';
 
 const path = '/dashboard/acme/servers/sales/account';
 let server: GrantingServer;
@@ -102,7 +103,6 @@ const connect = async (browser: Browser, login: string) => {
   return (await page(browser, back.pathname + back.search)).headers.get('location');
 };
 
-const patience = { timeout: 10_000, interval: 100 };
 /** The tokens that the authorization server was told are used no longer. */
 const revocations = () =>
   upstream.asked
@@ -114,7 +114,7 @@ const audited = (target: string, outcome: 'done' | 'refused') =>
     const asked = { organization: 'acme', action: 'upstream-token.revoke', target, limit: 100 };
     const [newest] = await listAuditEvents(server.stores.db, asked);
     expect(newest).toMatchObject({ actor: 'system', outcome });
-  }, patience);
+  }, patient);
 
 describe('upstream access with one token for all callers', () => {
   test('the operator sets it up by discovery, and all callers use one token', async () => {
@@ -164,7 +164,7 @@ describe('upstream access with one token for all callers', () => {
 
     await end();
 
-    await vi.waitFor(() => expect(revocations()).toEqual([token]), patience);
+    await vi.waitFor(() => expect(revocations()).toEqual([token]), patient);
     await audited('server:acme/sales', 'done');
   });
 
@@ -338,7 +338,7 @@ describe('upstream access with each person’s own account', () => {
     const after = await whoami({ token });
     expect(led.headers.get('location')).toBe(`${path}?done=disconnected`);
     expect(after.text).toContain('connect your account');
-    await vi.waitFor(() => expect(new Set(revocations())).toEqual(new Set(given)), patience);
+    await vi.waitFor(() => expect(new Set(revocations())).toEqual(new Set(given)), patient);
     await audited(`connection:${dana.userId} server:acme/sales`, 'done');
   });
 
@@ -377,15 +377,12 @@ describe('upstream access with each person’s own account', () => {
 
     await removeMember(server.stores.db, 'org_acme', dana.userId, 'member');
 
-    await vi.waitFor(
-      () => {
-        const rows = server.stores.connection
-          .prepare('select * from upstream_connection where subject = ?')
-          .all(dana.userId);
-        expect(rows).toEqual([]);
-      },
-      { timeout: 10_000, interval: 100 },
-    );
+    await vi.waitFor(() => {
+      const rows = server.stores.connection
+        .prepare('select * from upstream_connection where subject = ?')
+        .all(dana.userId);
+      expect(rows).toEqual([]);
+    }, patient);
     expect(upstream.asked.filter((one) => one.path.includes('revocation'))).toHaveLength(2);
   });
 
@@ -513,7 +510,7 @@ test('upstream access: with dynamic registration a person connects, and the regi
   const answer = await whoami({ token });
   const kept = [...registering.deleted];
   await command('server', 'set-access', 'acme/sales', '--none');
-  await vi.waitFor(() => expect(registering.deleted).not.toEqual([]), patience);
+  await vi.waitFor(() => expect(registering.deleted).not.toEqual([]), patient);
   const unknown = command('server', 'set-access', 'acme/sales', '--per-person', ...places);
 
   await expect(unknown).rejects.toThrow('--base-url');

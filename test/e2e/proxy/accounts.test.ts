@@ -8,6 +8,7 @@ import { legacyMcp } from '#support/legacy-mcp';
 import { launcher } from '#support/proxy-process';
 import { signInFront } from '#support/sign-in-front';
 import { suite } from '#support/suite';
+import { patient } from '#support/patient';
 
 const registry = '.config/latchkey/connections.json';
 const claude = '.config/Claude/claude_desktop_config.json';
@@ -54,7 +55,7 @@ await suite('keychain', 'accounts service', () => {
     });
     await running.handshake();
     await expect
-      .poll(async () => (await connection(door, 'work'))?.proxies, { timeout: 20_000 })
+      .poll(async () => (await connection(door, 'work'))?.proxies, patient)
       .toMatchObject([{ name: 'work', state: 'ready' }]);
     const shown = await connection(door, 'work');
     await expect(door.call('rotateKey', 'work', 'mcp_wrong')).rejects.toThrow(
@@ -69,7 +70,7 @@ await suite('keychain', 'accounts service', () => {
     });
     await later.handshake();
     await expect
-      .poll(async () => (await connection(door, 'work'))?.secret?.onTrial, { timeout: 20_000 })
+      .poll(async () => (await connection(door, 'work'))?.secret?.onTrial, patient)
       .toBe(false);
     const undone = await door.call('undoRotation', 'work');
     const findings = await door.call<{ check: string; state: string }[]>('doctor', 'work');

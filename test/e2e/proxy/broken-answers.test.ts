@@ -4,6 +4,7 @@ import { bodyOf, countedServer } from '#support/counted-server';
 import { faultMcp } from '#support/fault-mcp';
 import { movableServer } from '#support/movable-server';
 import { proxyProcess, type Answer } from '#support/proxy-process';
+import { patient } from '#support/patient';
 
 const env = { LATCHKEY_API_KEY: `mcp_${'k'.repeat(36)}` };
 const json = { 'content-type': 'application/json' };
@@ -101,10 +102,10 @@ test('interrupted stream: one with event ids is resumed, even if the server was 
   });
   await proxy.handshake();
   const answer = proxy.request('tools/call', act);
-  await vi.waitFor(() => expect(posted).toBe(1), { timeout: 10_000 });
+  await vi.waitFor(() => expect(posted).toBe(1), patient);
 
   await server.stop();
-  await vi.waitFor(() => expect(proxy.stderr()).toMatch(/not resumed/), { timeout: 20_000 });
+  await vi.waitFor(() => expect(proxy.stderr()).toMatch(/not resumed/), patient);
   await server.start();
 
   expect((await answer).result).toMatchObject({ content: [{ text: 'resumed' }] });
@@ -168,7 +169,7 @@ test('backpressure: an assistant that stops reading stops the server, and then r
   });
   run.proxy.pauseReading();
   run.proxy.send({ jsonrpc: '2.0', id: 'many', method: 'tools/call', params: act });
-  await vi.waitFor(() => expect(written).toBeGreaterThan(0), { timeout: 20_000 });
+  await vi.waitFor(() => expect(written).toBeGreaterThan(0), patient);
   // It is held back when it gets no further while the proxy passes on messages of the assistant, one after another.
   let held = -1;
   for (let quiet = 0; quiet < 50; quiet += 1) {
@@ -176,10 +177,7 @@ test('backpressure: an assistant that stops reading stops the server, and then r
     held = written;
     const before = run.seen.length;
     run.proxy.send({ jsonrpc: '2.0', method: 'notifications/roots/list_changed' });
-    await vi.waitFor(() => expect(run.seen.length).toBeGreaterThan(before), {
-      timeout: 20_000,
-      interval: 5,
-    });
+    await vi.waitFor(() => expect(run.seen.length).toBeGreaterThan(before), patient);
   }
   run.proxy.goOnReading();
   let count = 0;

@@ -6,6 +6,7 @@ import { sseServer } from '#support/sse-server';
 import { temporaryFolder } from '#support/temporary-folder';
 import { modernOnlyUpstream } from '#support/upstreams/modern-only-upstream';
 import type { Upstream } from '#support/upstreams/upstream';
+import { patient } from '#support/patient';
 
 /** A server of the modern era alone, and the state that one start of the proxy leaves to the next. */
 async function modernServer() {
@@ -99,14 +100,14 @@ test('legacy assistant, modern server: progress and change notifications arrive'
   await using server = await modernServer();
   await using proxy = server.start();
   await shakeHands(proxy);
-  await vi.waitFor(() => expect(server.methods()).toContain('subscriptions/listen'), 20_000);
+  await vi.waitFor(() => expect(server.methods()).toContain('subscriptions/listen'), patient);
 
   proxy.send(call('p', 'progress', { steps: 3 }, { _meta: { progressToken: 7 } }));
   const said = [await proxy.next(), await proxy.next(), await proxy.next(), await proxy.next()];
   await vi.waitFor(async () => {
     await server.upstream.announceTools();
     expect(proxy.unread()).not.toEqual([]);
-  }, 20_000);
+  }, patient);
   const changed = await proxy.next();
 
   expect(

@@ -9,6 +9,7 @@ import { expect, test, vi } from 'vitest';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront, type OAuthFront } from '#support/oauth-front';
 import { launcher, proxyProcess } from '#support/proxy-process';
+import { patient } from '#support/patient';
 
 const LATCHKEY_API_KEY = `mcp_${'k'.repeat(36)}`;
 
@@ -81,12 +82,12 @@ test('legacy session: notifications on the GET stream reach the assistant', asyn
   await using client = await connected(server);
   const changed = vi.fn();
   client.setNotificationHandler(ToolListChangedNotificationSchema, changed);
-  await vi.waitFor(() => expect(server.lines()).toContain('GET /mcp/acme/sales'));
+  await vi.waitFor(() => expect(server.lines()).toContain('GET /mcp/acme/sales'), patient);
 
   await vi.waitFor(() => {
     mcp.changed();
     expect(changed).toHaveBeenCalled();
-  });
+  }, patient);
 });
 
 test('legacy session: a cancelled call is cancelled at the server and gets no answer', async () => {
@@ -96,14 +97,14 @@ test('legacy session: a cancelled call is cancelled at the server and gets no an
   await proxy.handshake();
   const posts = () => server.lines().filter((line) => line.startsWith('POST')).length;
   proxy.send({ jsonrpc: '2.0', id: 'w', method: 'tools/call', params: { name: 'wait' } });
-  await vi.waitFor(() => expect(posts()).toBe(3));
+  await vi.waitFor(() => expect(posts()).toBe(3), patient);
 
   proxy.send({
     jsonrpc: '2.0',
     method: 'notifications/cancelled',
     params: { requestId: 'w', reason: 'enough' },
   });
-  await vi.waitFor(() => expect(mcp.events).toEqual(['cancelled']));
+  await vi.waitFor(() => expect(mcp.events).toEqual(['cancelled']), patient);
 
   expect((await proxy.request('ping')).result).toEqual({});
   expect(proxy.unread()).toEqual([]);

@@ -7,6 +7,7 @@ import { killableServer } from '#support/killable-server';
 import { oauthFront } from '#support/oauth-front';
 import { launcher, proxyProcess, type ProxyProcess } from '#support/proxy-process';
 import { temporaryFolder } from '#support/temporary-folder';
+import { patient } from '#support/patient';
 
 const LATCHKEY_API_KEY = `mcp_${'k'.repeat(36)}`;
 const call = async (proxy: ProxyProcess, n: number, name = 'act') =>
@@ -58,7 +59,7 @@ test.each<[string, number]>([
   await call(proxy, 1);
 
   proxy.kill('SIGUSR2');
-  await vi.waitFor(() => expect(proxy.stderr()).toContain('the clock was set'));
+  await vi.waitFor(() => expect(proxy.stderr()).toContain('the clock was set'), patient);
   const after = await Promise.all([2, 3, 4].map(async (n) => call(proxy, n)));
 
   expect(after.map(({ result }) => result)).toMatchObject([answered, answered, answered]);

@@ -5,6 +5,7 @@ import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront, type OAuthFront } from '#support/oauth-front';
 import { launcher, proxyProcess } from '#support/proxy-process';
 import { statelessMcp } from '#support/stateless-mcp';
+import { patient } from '#support/patient';
 
 const LATCHKEY_API_KEY = `mcp_${'k'.repeat(36)}`;
 const envelope = {
@@ -70,11 +71,11 @@ test('modern assistant: cancelling a call closes its stream, and nothing else is
   await using proxy = proxyProcess({ args: [server.url], env: { LATCHKEY_API_KEY } });
   const params = { name: 'wait', arguments: {}, _meta: envelope };
   proxy.send({ jsonrpc: '2.0', id: 7, method: 'tools/call', params });
-  await vi.waitFor(() => expect(server.seen).toHaveLength(1), { timeout: 10_000 });
+  await vi.waitFor(() => expect(server.seen).toHaveLength(1), patient);
 
   const cancelled = { requestId: 7, _meta: envelope };
   proxy.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: cancelled });
-  await vi.waitFor(() => expect(mcp.events).toEqual(['cancelled']), { timeout: 10_000 });
+  await vi.waitFor(() => expect(mcp.events).toEqual(['cancelled']), patient);
 
   expect(server.seen).toHaveLength(1);
   expect(proxy.unread()).toEqual([]);

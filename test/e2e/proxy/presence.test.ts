@@ -6,6 +6,7 @@ import { watchPresence } from '#proxy/presence/watch-presence';
 import { desktop } from '#support/desktop';
 import { legacyMcp } from '#support/legacy-mcp';
 import { signInFront } from '#support/sign-in-front';
+import { patient } from '#support/patient';
 
 /** Watches the proxies of a machine, as a program of the same person does. */
 function watching(folder: string) {
@@ -58,7 +59,7 @@ test('presence: running proxies are listed, and disappear when they are killed',
   expect(shown?.expiresAt).toBeGreaterThan(Date.now() / 1000);
   expect(new Set(both.map(({ pid }) => pid)).size).toBe(2);
   expect(later.proxies()).toEqual([]);
-  await expect.poll(() => readdirSync(watch.directory)).toEqual([]);
+  await expect.poll(() => readdirSync(watch.directory), patient).toEqual([]);
 });
 
 test('presence: a call that waits for a sign-in completes after a sign-in in another program', async () => {
@@ -88,7 +89,7 @@ test('presence: a proxy whose presence cannot be published works all the same', 
   await using proxy = machine.proxy(server, '--log-level', 'debug');
   await proxy.handshake();
 
-  await expect.poll(() => proxy.stderr(), { timeout: 10_000 }).toContain('cannot be watched');
+  await expect.poll(() => proxy.stderr(), patient).toContain('cannot be watched');
   expect((await proxy.request('tools/list')).result).toBeDefined();
   expect(readdirSync(join(machine.folder, 'running'))).toEqual([]);
 });

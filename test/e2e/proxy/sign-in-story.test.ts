@@ -57,7 +57,7 @@ await suite(['keychain', 'browser'], 'signing in to the demo, without any prepar
 
   const newPage = async () => {
     const context = await engine.newContext();
-    context.setDefaultTimeout(10_000);
+    context.setDefaultTimeout(60_000);
     return context.newPage();
   };
   const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true });

@@ -8,6 +8,7 @@ import { startProgram } from '#support/processes';
 import { launcher } from '#support/proxy-process';
 import { signInFront } from '#support/sign-in-front';
 import { suite } from '#support/suite';
+import { patient } from '#support/patient';
 
 test('login: it registers, requests the exact resource with PKCE, and the proxy uses its token', async () => {
   await using server = await signInFront(legacyMcp().handle);
@@ -266,7 +267,7 @@ test('sign-in: the end of stdin ends the proxy even while a sign-in is open', as
   await using machine = await desktop({ BROWSER: '/bin/true' });
   await using proxy = machine.proxy(server, '--sign-in', 'always');
   proxy.send({ jsonrpc: '2.0', id: 1, method: 'tools/list' });
-  await vi.waitUntil(() => server.lines().includes('POST /register'), { timeout: 5_000 });
+  await vi.waitUntil(() => server.lines().includes('POST /register'), patient);
   proxy.hangUp();
 
   expect(await proxy.ended).toBe(0);
@@ -351,7 +352,7 @@ await suite('keychain', 'refresh token in the keychain', () => {
     await machine.run('login', server.url);
     await vi.waitUntil(
       async () => (await machine.run('status', server.url)).stdout.includes('token expired'),
-      { timeout: 10_000 },
+      patient,
     );
     server.options.expiresInSeconds = 3600;
 

@@ -2,6 +2,7 @@ import { expect, test, vi } from 'vitest';
 import { proxyProcess, type Answer } from '#support/proxy-process';
 import type { Said } from '#support/scripted-upstream';
 import { sseServer } from '#support/sse-server';
+import { patient } from '#support/patient';
 
 const env = { LATCHKEY_API_KEY: `mcp_${'k'.repeat(36)}` };
 
@@ -31,7 +32,7 @@ test('HTTP+SSE server: a stream interrupted under 64 calls gives one answer each
   await proxy.handshake();
   const numbers = Array.from({ length: 64 }, (_, n) => n);
   proxy.send(numbers.map((n) => JSON.stringify(call(`held ${n}`, 'hold'))).join('\n'));
-  await vi.waitFor(() => expect(sse.called()).toHaveLength(64), 20_000);
+  await vi.waitFor(() => expect(sse.called()).toHaveLength(64), patient);
 
   sse.breakOff(true);
   const failed: Answer[] = [];
@@ -54,11 +55,11 @@ test('HTTP+SSE server: a cancelled call is cancelled there, and its late answer 
   await using proxy = proxyProcess({ args: [sse.url.href], env });
   await proxy.handshake();
   proxy.send(call('held', 'hold'));
-  await vi.waitFor(() => expect(sse.called()).toHaveLength(1), 20_000);
+  await vi.waitFor(() => expect(sse.called()).toHaveLength(1), patient);
 
   const params = { requestId: 'held' };
   proxy.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
-  await vi.waitFor(() => expect(sse.saidBy('notifications/cancelled')).toHaveLength(1), 20_000);
+  await vi.waitFor(() => expect(sse.saidBy('notifications/cancelled')).toHaveLength(1), patient);
   sse.say({ id: sse.called()[0]?.id, result: {} });
   const { result } = await proxy.request('ping');
 
@@ -71,7 +72,7 @@ test('HTTP+SSE server: at the end of stdin an open call gets one answer, and the
   await using proxy = proxyProcess({ args: [sse.url.href], env });
   await proxy.handshake();
   proxy.send(call('held', 'hold'));
-  await vi.waitFor(() => expect(sse.called()).toHaveLength(1), 20_000);
+  await vi.waitFor(() => expect(sse.called()).toHaveLength(1), patient);
 
   proxy.hangUp();
   const { id, error } = await proxy.next();

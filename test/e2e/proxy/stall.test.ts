@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { expectPatience, kinds, stalled } from '#support/stalled-server';
+import { patient } from '#support/patient';
 
 // Longer than any of the proxy's own short waits; two minutes are in stall.full.test.ts.
 test('stall: a call to a server that is silent for four seconds is sent once and answered once', async () => {
@@ -14,9 +15,9 @@ test.each(kinds)(
     run.call(101, 'read');
     const said = [await run.proxy.next(), await run.proxy.next()];
     await expect
-      .poll(() => run.heard.filter((what) => what === 'notifications/cancelled'))
+      .poll(() => run.heard.filter((what) => what === 'notifications/cancelled'), patient)
       .toHaveLength(2);
-    await expect.poll(() => run.heard.filter((what) => what === 'closed')).toHaveLength(2);
+    await expect.poll(() => run.heard.filter((what) => what === 'closed'), patient).toHaveLength(2);
     run.goOn();
     const after = await run.proxy.request('tools/list');
 

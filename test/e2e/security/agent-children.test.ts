@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { agentServer, type AgentServer } from '#support/agent-server';
 import { runningAgent } from '#support/running-agent';
 import { temporaryFolder } from '#support/temporary-folder';
+import { patient } from '#support/patient';
 
 const child = join(import.meta.dirname, '../../support/local-server/stdio-child.ts');
 const made = z.object({ id: z.string(), key: z.string() });
@@ -50,6 +51,6 @@ test('71: agent: the child of a caller without a session ends when their key is 
 
   await server.command('key', 'revoke', id);
 
-  await expect.poll(() => pids.filter(isAlive), { timeout: 5000 }).toEqual([]);
+  await expect.poll(() => pids.filter(isAlive), patient).toEqual([]);
   expect(others.every(isAlive)).toBe(true);
 });

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { agentServer, type AgentServer } from '#support/agent-server';
 import { rawAgent, refusedDial, type RawAgent } from '#support/raw-agent';
 import { head, types, wireFrame } from '#support/wire-frames';
+import { patient } from '#support/patient';
 
 let server: AgentServer;
 beforeAll(async () => {
@@ -127,7 +128,7 @@ test('75: agent tunnel: when one of two agents of a server dies, its calls fail 
     onFrame: () => undefined,
   });
   const lost = calls('lost', server.mcpKey);
-  await expect.poll(() => opened(dying), { timeout: 60_000 }).toBe(count);
+  await expect.poll(() => opened(dying), patient).toBe(count);
   // A new caller goes to the agent with fewer calls, and stays there.
   await using survivor = await server.connect({ hello: { instance: 'survivor' } });
   const kept = await Promise.all(calls('kept', other));

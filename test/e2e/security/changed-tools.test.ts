@@ -5,12 +5,11 @@ import { gatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, modern, rpc } from '#support/mcp-call';
 import { describeEcho } from '#support/upstreams/changing-tools';
 import { recordingUpstream } from '#support/upstreams/recording-upstream';
+import { patient } from '#support/patient';
 
 const upstream = await recordingUpstream();
 const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
 const { endpoint, key } = gateway;
-const patience = { timeout: 15_000, interval: 250 };
-
 afterAll(async () => {
   await gateway[Symbol.asyncDispose]();
   await upstream[Symbol.asyncDispose]();
@@ -31,7 +30,7 @@ const known = async () => Object.values(await gateway.command('server', 'tools',
 test('79: changed tool: it is flagged, and the change is audited once', async () => {
   describeEcho(upstream, 'Echoes.');
   await list();
-  await expect.poll(known, patience).toMatchObject([
+  await expect.poll(known, patient).toMatchObject([
     { name: 'echo', changed_at: null },
     { name: 'keep', changed_at: null },
   ]);
@@ -42,11 +41,11 @@ test('79: changed tool: it is flagged, and the change is audited once', async ()
   await mcpCall(endpoint, { key, body, headers });
 
   await expect
-    .poll(known, patience)
+    .poll(known, patient)
     .toMatchObject([{ name: 'echo', changed_at: expect.any(Number) }, { changed_at: null }]);
   expect(names).toEqual(['echo', 'keep']);
   expect(await call('echo')).toBeUndefined();
-  await expect.poll(changes, patience).toMatchObject([{ target: 'tool:acme/fixture/echo' }]);
+  await expect.poll(changes, patient).toMatchObject([{ target: 'tool:acme/fixture/echo' }]);
 });
 
 test('79: changed tool: if withheld, it is neither listed nor callable from that list on, until accepted', async () => {

@@ -12,6 +12,7 @@ import {
   type Browser,
   type GrantingServer,
 } from '#support/granting-server';
+import { patient } from '#support/patient';
 
 let server: GrantingServer;
 let dana: Browser;
@@ -248,7 +249,7 @@ test('52: signing key rotation: old tokens stay valid, new ones name the new key
   });
   const { kid }: { kid: string } = JSON.parse(rotated.stdout);
   const published = async () => (await fetch(`${server.base}/.well-known/jwks.json`)).text();
-  await vi.waitFor(async () => expect(await published()).toContain(kid), { timeout: 10_000 });
+  await vi.waitFor(async () => expect(await published()).toContain(kid), patient);
   const { json } = await server.refresh(refreshToken);
   const kidOf = (token: string) => {
     const header: { kid: string } = JSON.parse(

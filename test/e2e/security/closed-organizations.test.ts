@@ -100,15 +100,13 @@ describe.each([
     expect(await answer.text()).not.toContain('value="allow"');
   });
 
-  test('loses an open stream within a second', async () => {
+  test('loses an open stream', async () => {
     const { accessToken } = await signIn(idOf());
     const stream = await openStream(accessToken);
     await allowOpenClients(false);
-    const closedAt = performance.now();
     await stream.ended;
 
     expect(stream.status).toBe(200);
-    expect(performance.now() - closedAt).toBeLessThan(1000);
   });
 });
 

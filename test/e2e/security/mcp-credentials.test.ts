@@ -7,6 +7,7 @@ import { gatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, toolsList } from '#support/mcp-call';
 import { rawHttp } from '#support/raw-http';
 import { recordingUpstream } from '#support/upstreams/recording-upstream';
+import { patient } from '#support/patient';
 
 const upstream = await recordingUpstream();
 const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
@@ -215,7 +216,7 @@ test('58: last use: recorded for a key and a client', async () => {
     const rows = Object.values(await gateway.command('key', 'list', 'acme/fixture'));
     return JSON.stringify(rows.find((row) => JSON.stringify(row).includes(id)));
   };
-  await expect.poll(lastUsed, { timeout: 10_000, interval: 250 }).toMatch(/"last_used_at":\d/);
+  await expect.poll(lastUsed, patient).toMatch(/"last_used_at":\d/);
   expect(Number(/"last_used_at":(\d+)/.exec(await lastUsed())?.[1])).toBeGreaterThanOrEqual(before);
 });
 

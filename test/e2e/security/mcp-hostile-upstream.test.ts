@@ -6,6 +6,7 @@ import { afterAll, beforeEach, expect, test } from 'vitest';
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, modern, rpc } from '#support/mcp-call';
 import { recordingUpstream, type Answer } from '#support/upstreams/recording-upstream';
+import { patient } from '#support/patient';
 
 const upstream = await recordingUpstream();
 const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
@@ -123,7 +124,7 @@ test('hostile upstream: an endless JSON body for a plain caller gets 502 without
   const answer = await mcpCall(endpoint, { key });
 
   expect([answer.status, answer.errorCode]).toEqual([502, -32000]);
-  await expect.poll(upstream.lost).toBeGreaterThan(0);
+  await expect.poll(upstream.lost, patient).toBeGreaterThan(0);
 });
 
 test('hostile upstream: an endless event for a caller that accepts JSON gets 502', async () => {

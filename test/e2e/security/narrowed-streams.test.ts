@@ -7,8 +7,8 @@ import type { Scope } from '#server/oauth/scopes';
 import { gatewayUnderTest, type GatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, modern, rpc } from '#support/mcp-call';
 import { talkingUpstream, type TalkingUpstream } from '#support/upstreams/talking-upstream';
+import { patient } from '#support/patient';
 
-const patient = { timeout: 10_000, interval: 50 };
 const all: Scope[] = ['mcp:tools:read', 'mcp:tools:execute', 'mcp:resources:read'];
 const made = z.object({ client_id: z.string(), client_secret: z.string() });
 const stack = new AsyncDisposableStack();

@@ -3,6 +3,7 @@ import { afterAll, beforeEach, expect, test } from 'vitest';
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, modern, rpc, toolsList } from '#support/mcp-call';
 import { sessionUpstream } from '#support/upstreams/session-upstream';
+import { patient } from '#support/patient';
 
 const upstream = await sessionUpstream();
 const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
@@ -71,7 +72,7 @@ test('71: upstream sessions: a key’s revocation ends all that it opened, and n
 
   await command('key', 'revoke', leaving.id);
 
-  await expect.poll(beside(others), { timeout: 5000 }).toBe(0);
+  await expect.poll(beside(others), patient).toBe(0);
   const answer = await mcpCall(endpoint, { key: staying.key, headers: kept });
   expect([answer.status, upstream.sessions()]).toEqual([200, others]);
 });
@@ -85,7 +86,7 @@ test('71: upstream sessions: one outlives the token that opened it, and ends wit
   await session({ token: await other.token() });
   await command('client', 'revoke', other.id);
   // By then it has been looked after whom nothing lets in any more.
-  await expect.poll(beside(others), { timeout: 5000 }).toBe(0);
+  await expect.poll(beside(others), patient).toBe(0);
 
   expect(await mcpCall(endpoint, { token: first, headers })).toMatchObject({ status: 401 });
   const second = await client.token();
@@ -93,7 +94,7 @@ test('71: upstream sessions: one outlives the token that opened it, and ends wit
 
   await command('client', 'revoke', client.id);
 
-  await expect.poll(upstream.sessions, { timeout: 5000 }).toEqual([]);
+  await expect.poll(upstream.sessions, patient).toEqual([]);
 });
 
 test('71: upstream sessions: disabling a server ends every one', async () => {
@@ -104,5 +105,5 @@ test('71: upstream sessions: disabling a server ends every one', async () => {
 
   await command('server', 'disable', 'acme/fixture');
 
-  await expect.poll(upstream.sessions, { timeout: 5000 }).toEqual([]);
+  await expect.poll(upstream.sessions, patient).toEqual([]);
 });

@@ -7,6 +7,7 @@ import { mcpCall, rpc } from '#support/mcp-call';
 import { runProgram } from '#support/processes';
 import { launcher, runningServer, type RunningServer } from '#support/running-server';
 import { temporaryFolder } from '#support/temporary-folder';
+import { patient } from '#support/patient';
 
 const child = join(import.meta.dirname, '../../support/local-server/stdio-child.ts');
 const made = z.object({ id: z.string(), key: z.string() });
@@ -74,7 +75,7 @@ test('78: stdio server: a caller’s child process ends when their key is revoke
 
   await server.command('key', 'revoke', id);
 
-  await expect.poll(() => pids.filter(isAlive), { timeout: 10_000 }).toEqual([]);
+  await expect.poll(() => pids.filter(isAlive), patient).toEqual([]);
 });
 
 test('78: stdio server: only the operator can choose the command', async () => {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { suite } from '#support/suite';
 import { everyPoint } from '#support/tray/every-point';
 import { killBench, type KillBench, type Victim } from '#support/tray/kill-bench';
+import { patient } from '#support/patient';
 
 const ways = ['api_key', 'client', 'consent'] as const;
 type Way = (typeof ways)[number];
@@ -89,7 +90,7 @@ await suite(['keychain', 'browser'], 'tray app adds a connection', () => {
 
   async function whenShown(): Promise<string | undefined> {
     await expect
-      .poll(async () => bench.stateOf('work'), { timeout: 20_000, interval: 20 })
+      .poll(async () => bench.stateOf('work'), patient)
       .toMatch(/^(ready|needs sign-in)$/);
     return bench.stateOf('work');
   }

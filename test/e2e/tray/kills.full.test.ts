@@ -10,11 +10,10 @@ import { latchkeyHome, type LatchkeyHome } from '#support/latchkey-home';
 import { launcher } from '#support/proxy-process';
 import { suite } from '#support/suite';
 import { trayDesktop, type TrayDesktop } from '#support/tray/tray-desktop';
+import { patient } from '#support/patient';
 
 const registry = '.config/latchkey/connections.json';
 const state = '.local/state/latchkey';
-const patience = { timeout: 20_000, interval: 20 };
-
 await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
   let keychain: KeychainSession;
   let home: LatchkeyHome;
@@ -96,7 +95,7 @@ await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
     await using app = await tray();
     await registryHeld(async () => {
       void add(app, 'work').catch(() => undefined);
-      await expect.poll(async () => secretsOf('work'), patience).toHaveLength(1);
+      await expect.poll(async () => secretsOf('work'), patient).toHaveLength(1);
       await app.kill();
     });
     const left = await secretsOf('work');
@@ -111,7 +110,7 @@ await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
   test('add a connection: killed once the file has the name, the connection is complete', async () => {
     await using app = await tray();
     void add(app, 'work').catch(() => undefined);
-    await expect.poll(names, patience).toEqual(['work']);
+    await expect.poll(names, patient).toEqual(['work']);
     await app.kill();
     await using again = await tray();
     await shown(again, 'work — ready');
@@ -126,7 +125,7 @@ await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
     await add(app, 'other');
     await registryHeld(async () => {
       void ask(app, 'remove', { name: 'other' }).catch(() => undefined);
-      await expect.poll(async () => loose(), patience).toBe(1);
+      await expect.poll(async () => loose(), patient).toBe(1);
       await app.kill();
     });
     await using again = await tray();
@@ -150,7 +149,7 @@ await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
           if (moment === 'the new key is tried') return server.upstream.received.length > asked;
           if (moment === 'the trial is noted') return (await trialMarks()) > 0;
           return (await secrets()).some((account) => account.startsWith('prior'));
-        }, patience)
+        }, patient)
         .toBe(true);
       await app.kill();
       const used = await inUse();
@@ -205,14 +204,14 @@ await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
     const answers: unknown[] = [];
     await registryHeld(async () => {
       const adding = add(app, 'last').then((answer) => answers.push(answer));
-      await expect.poll(async () => secretsOf('last'), patience).toHaveLength(1);
+      await expect.poll(async () => secretsOf('last'), patient).toHaveLength(1);
       const rotating = rotate(app, next);
       await keychain.killKeyring();
       answers.push(await rotating);
       void adding;
     });
     await keychain.startKeyring();
-    await expect.poll(() => answers.length, patience).toBe(2);
+    await expect.poll(() => answers.length, patient).toBe(2);
     const repeated = await rotate(app, next);
 
     expect(await names()).toContain('work');

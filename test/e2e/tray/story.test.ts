@@ -48,7 +48,7 @@ await suite(
       url = `${server.base}/mcp/demo/library`;
       browser = await chromium();
       dana = await (await browser.newContext()).newPage();
-      dana.setDefaultTimeout(20_000);
+      dana.setDefaultTimeout(60_000);
       await dana.goto(/http:\S+\/set-up\/\S+/.exec(server.program.stdout)?.[0] ?? '');
       await dana.getByLabel('E-mail').fill(email);
       await dana.getByLabel('New password', { exact: true }).fill(password);

@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { StoryAssistant } from './story-assistant.ts';
 import type { StoryWorld } from './story-world.ts';
+import { patient } from '../patient.ts';
 
-const patient = { timeout: 30_000, interval: 100 };
 const dial = 'GET /api/agents/connect ';
 
 /** What came of the calls of one network cut. */

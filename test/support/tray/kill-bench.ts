@@ -10,6 +10,7 @@ import { launcher, type ProxyProcess } from '../proxy-process.ts';
 import { serverProcess, type ServerProcess } from '../server-process.ts';
 import { ledTo } from './led-to.ts';
 import { trayDesktop, type TrayDesktop } from './tray-desktop.ts';
+import { patient } from '../patient.ts';
 
 export type Victim = 'app' | 'proxy' | 'keyring';
 
@@ -61,7 +62,6 @@ export interface KillBench extends AsyncDisposable {
 const dana = { email: 'dana@example.com', password: 'correct horse battery staple' };
 const place = 'demo/library';
 const registry = '.config/latchkey/connections.json';
-const patience = { timeout: 20_000, interval: 20 };
 const made = {
   key: z.object({ key: z.string() }),
   client: z.object({ client_id: z.string(), client_secret: z.string() }),
@@ -170,7 +170,7 @@ async function benchOf(
       const end = () => over.abort();
       Promise.race([asking, ended]).then(end, end);
       while (!over.signal.aborted && opened.length === before)
-        await new Promise((resolve) => setTimeout(resolve, patience.interval));
+        await new Promise((resolve) => setTimeout(resolve, patient.interval));
       const [address] = opened.slice(before);
       if (address !== undefined) {
         const cookies = cookieBrowser();
@@ -185,7 +185,7 @@ async function benchOf(
       if (victim !== 'app') return;
       await app[Symbol.asyncDispose]();
       app = await start();
-      await expect.poll(async () => stateOf('steady'), patience).toBe('ready');
+      await expect.poll(async () => stateOf('steady'), patient).toBe('ready');
     },
     keyringPid: () => keychain.keyringPid(),
     names,

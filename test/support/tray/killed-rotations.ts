@@ -2,13 +2,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { suite } from '../suite.ts';
 import { everyPoint } from './every-point.ts';
 import { killBench, type KillBench, type Victim } from './kill-bench.ts';
+import { patient } from '../patient.ts';
 
 /** Whose secret it is: `person`, of the client that somebody signs in by. */
 export type RotatedKind = 'api_key' | 'client' | 'person';
 
 const victims: Victim[] = ['app', 'keyring', 'proxy'];
-const patience = { timeout: 20_000, interval: 20 };
-
 /** The stories of a secret that is rotated, with each victim killed at every write on the way. */
 export async function killedRotations(kinds: readonly RotatedKind[]): Promise<void> {
   await suite(['keychain', 'browser'], 'the tray app while it rotates a secret', () => {
@@ -50,7 +49,7 @@ export async function killedRotations(kinds: readonly RotatedKind[]): Promise<vo
       return secretsOf(kind).find((secret) => found?.includes(secret));
     };
     const shownReady = async (kind: RotatedKind) => {
-      await expect.poll(async () => bench.stateOf(kind), patience).toBe('ready');
+      await expect.poll(async () => bench.stateOf(kind), patient).toBe('ready');
     };
 
     test.each(kinds.flatMap((kind) => victims.map((victim) => ({ kind, victim }))))(
@@ -83,7 +82,7 @@ export async function killedRotations(kinds: readonly RotatedKind[]): Promise<vo
               true,
             ]);
             // A call has worked with the new one, and its proxy forgets the old one.
-            await expect.poll(async () => standing(kind, 'prior '), patience).toBeUndefined();
+            await expect.poll(async () => standing(kind, 'prior '), patient).toBeUndefined();
           },
         });
 

@@ -15,7 +15,7 @@ export async function menuPicture(
   { open, light, dark }: { open: number; light: ShownIcon[]; dark: ShownIcon[] },
 ): Promise<Page> {
   const page = await browser.newPage({ viewport: { width: 640, height: 480 } });
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000);
   const below = menu[open]?.items ?? [];
   await page.setContent(`<!doctype html><html lang="en"><title>The tray</title><style>${style}</style>
     <main>${bar('light', light)}${bar('dark', dark)}

@@ -2,6 +2,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { expect } from 'vitest';
 import type { KillBench, Told } from './kill-bench.ts';
+import { patient } from '../patient.ts';
 
 /** The assistants whose entries are taken over, and their files. */
 const files = {
@@ -11,7 +12,6 @@ const files = {
 
 export type TakenFrom = keyof typeof files;
 
-const patience = { timeout: 20_000, interval: 20 };
 const other = { command: 'other' };
 
 /** An entry `taken` of an assistant's file, beside one that is nothing of ours. */
@@ -41,7 +41,7 @@ export function takenEntry(bench: KillBench, assistant: TakenFrom, entry: object
       return { text, untouched: text === before };
     },
     async shown(words) {
-      await expect.poll(async () => bench.stateOf('taken'), patience).toMatch(words);
+      await expect.poll(async () => bench.stateOf('taken'), patient).toMatch(words);
     },
     async clear() {
       if ((await bench.names()).includes('taken')) await bench.ask('remove', { name: 'taken' });

@@ -95,7 +95,7 @@ export async function trayDesktop(options: TrayDesktopOptions): Promise<TrayDesk
   const { browser, env, scripted = false, killable = false, args = [] } = options;
   const folder = await builtTray(scripted);
   const context = await browser.newContext({ reducedMotion: 'reduce' });
-  context.setDefaultTimeout(30_000);
+  context.setDefaultTimeout(60_000);
   const app = fork(join(folder, 'main.js'), [...args], {
     execArgv: ['hooks.ts', ...(killable ? ['kill-points.ts'] : [])].flatMap((file) => [
       '--import',

@@ -13,6 +13,7 @@ import { dualUpstream } from '#support/upstreams/dual-upstream';
 import { legacyStatefulUpstream } from '#support/upstreams/legacy-stateful-upstream';
 import { legacyStatelessUpstream } from '#support/upstreams/legacy-stateless-upstream';
 import { modernOnlyUpstream } from '#support/upstreams/modern-only-upstream';
+import { patient } from '#support/patient';
 
 const sampled = {
   role: 'assistant' as const,
@@ -120,7 +121,7 @@ test('legacy upstream fixture with sessions: it sends notifications on the sessi
   const heard = new Promise((resolve) =>
     client.setNotificationHandler(ToolListChangedNotificationSchema, resolve),
   );
-  await vi.waitUntil(() => upstream.requests.some(({ method }) => method === 'GET'));
+  await vi.waitUntil(() => upstream.requests.some(({ method }) => method === 'GET'), patient);
   await client.callTool({ name: 'echo', arguments: { text: 'x' } });
   await upstream.announceTools();
 

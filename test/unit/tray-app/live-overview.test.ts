@@ -6,6 +6,7 @@ import { connectionFacts } from '#tray/connection-facts';
 import { liveOverview, type LiveOverviewPorts } from '#tray/live-overview';
 import { menu } from '#tray/menu';
 import { trayFace } from '#tray/tray-face';
+import { patient } from '#support/patient';
 
 const unreadable = () => new AccountsError('io', 'the file cannot be read', 'look at the file');
 
@@ -106,7 +107,7 @@ test('live overview: a connection that cannot be read is shown with the reason a
 
 test('live overview: until the accounts service has answered, nobody is told that there are no connections', async () => {
   const { before, seen, stop, done } = following({});
-  await expect.poll(() => seen.length).toBeGreaterThan(0);
+  await expect.poll(() => seen.length, patient).toBeGreaterThan(0);
   stop.abort();
   await done;
 

@@ -8,6 +8,7 @@ import { UpstreamError } from '#proxy/upstream/upstream';
 import { fakeClock } from '#support/fake-clock';
 import { asMessage, listener, type Said } from '#support/scripted-upstream';
 import { sseServer, type SseServer } from '#support/sse-server';
+import { patient } from '#support/patient';
 
 const log = jsonLinesLog('error', () => undefined);
 const signal = new AbortController().signal;
@@ -69,7 +70,7 @@ test('HTTP+SSE: a stream that names no message URL is given up', async () => {
 
   const opened = client.upstream.open();
   opened.catch(() => undefined);
-  await vi.waitFor(() => expect(server.seen).toHaveLength(1));
+  await vi.waitFor(() => expect(server.seen).toHaveLength(1), patient);
   await clock.advance(10);
 
   await expect(opened).rejects.toBeInstanceOf(UpstreamError);
@@ -84,7 +85,7 @@ test('HTTP+SSE: the server’s requests and notifications arrive, and the answer
 
   server.say({ id: 9, method: 'roots/list' });
   server.say({ method: 'notifications/tools/list_changed' });
-  await vi.waitFor(() => expect(client.assistant.said).toHaveLength(3));
+  await vi.waitFor(() => expect(client.assistant.said).toHaveLength(3), patient);
   await client.send({ id: 9, result: { roots: [] } });
   over.abort();
   await listening;
@@ -100,7 +101,7 @@ test('HTTP+SSE: an interrupted stream fails open requests, and the next one repe
   await client.send(initialize);
   const call = client.send({ id: 1, method: 'tools/call' });
   call.catch(() => undefined);
-  await vi.waitFor(() => expect(server.posted).toHaveLength(2));
+  await vi.waitFor(() => expect(server.posted).toHaveLength(2), patient);
   server.breakOff();
 
   await expect(call).rejects.toMatchObject({ code: 'no_answer' });
@@ -131,13 +132,13 @@ test('HTTP+SSE: a cancelled request ends, and its late answer is dropped', async
   const cancel = new AbortController();
   const call = client.send({ id: 1, method: 'tools/call' }, cancel.signal);
   call.catch(() => undefined);
-  await vi.waitFor(() => expect(server.posted).toHaveLength(1));
+  await vi.waitFor(() => expect(server.posted).toHaveLength(1), patient);
   cancel.abort();
   await expect(call).rejects.toMatchObject({ code: 'aborted' });
 
   server.say({ id: 1, result: {} });
   server.say({ method: 'notifications/message' });
-  await vi.waitFor(() => expect(client.assistant.said).not.toEqual([]));
+  await vi.waitFor(() => expect(client.assistant.said).not.toEqual([]), patient);
 
   expect(client.assistant.said.map(({ method }) => method)).toEqual(['notifications/message']);
 });

@@ -7,6 +7,7 @@ import { streamableHttp } from '#proxy/upstream/streamable-http';
 import { bodyOf, countedServer } from '#support/counted-server';
 import { fakeClock } from '#support/fake-clock';
 import { asMessage, listener, type Said } from '#support/scripted-upstream';
+import { patient } from '#support/patient';
 
 const signal = new AbortController().signal;
 const call = { id: 7, method: 'tools/call', params: { name: 'act' } };
@@ -50,7 +51,7 @@ test.each(['JSON', 'an event stream'] as const)(
     await using run = await stalled();
     const assistant = listener();
     const sent = run.upstream.send(asMessage(call), assistant.deliver, signal);
-    await vi.waitFor(() => expect(run.waiting).toHaveLength(1));
+    await vi.waitFor(() => expect(run.waiting).toHaveLength(1), patient);
     const [response] = run.waiting;
     if (kind !== 'JSON') response?.writeHead(200, { 'content-type': 'text/event-stream' });
     if (kind !== 'JSON') response?.write(': working\n\n');

@@ -15,6 +15,7 @@ import { modern } from '#support/mcp-call';
 import { legacyServer, messageOf } from '#support/mcp-servers';
 import { someServer } from '#support/some-admission';
 import { stillClock } from '#support/still-clock';
+import { patient } from '#support/patient';
 
 const base = 'https://latchkey.example.com';
 const key = mintSecret('mcp_');
@@ -391,7 +392,7 @@ describe('a server that is pointed elsewhere', () => {
       ['POST', expect.any(String)],
       ['POST', expect.any(String)],
     ]);
-    await vi.waitFor(() => expect(sent(first)).toEqual([['DELETE', session]]));
+    await vi.waitFor(() => expect(sent(first)).toEqual([['DELETE', session]]), patient);
   });
 
   test('hears nothing of a session that was opened before, which is over', async () => {
@@ -407,7 +408,7 @@ describe('a server that is pointed elsewhere', () => {
 
     expect((await ask(list, { headers })).status).toBe(404);
     expect(sent(second)).toEqual([]);
-    await vi.waitFor(() => expect(sent(first)).toEqual([['DELETE', session]]));
+    await vi.waitFor(() => expect(sent(first)).toEqual([['DELETE', session]]), patient);
 
     pointTo('https://first.example.com/mcp', first);
 

@@ -8,6 +8,7 @@ import { type SaidMessage, allOf, eraCaller, lastOf, messagesOf } from '#support
 import { type ScriptedAnswer, eventStream, fakeUpstream } from '#support/fake-upstream';
 import { mapSteps } from '#support/map-steps';
 import { stillClock } from '#support/still-clock';
+import { patient } from '#support/patient';
 
 describe('an upstream of the older era for modern callers', () => {
   const capabilities = {
@@ -106,7 +107,7 @@ describe('an upstream of the older era for modern callers', () => {
   async function askedBack(owner = 'a') {
     const caller = as(owner);
     const answering = caller.modern('tools/call', call, sampling);
-    await vi.waitFor(() => expect(server.calls).toHaveLength(1));
+    await vi.waitFor(() => expect(server.calls).toHaveLength(1), patient);
     const [own] = server.calls;
     own?.say({ id: 'q', method: 'sampling/createMessage', params: { maxTokens: 1 } });
     const { result } = await lastOf(await answering);
@@ -209,7 +210,7 @@ describe('an upstream of the older era for modern callers', () => {
     test('progress comes under the caller’s own token, the log only for who asked for it', async () => {
       const said = async (meta: object) => {
         const answering = as('a').modern('tools/call', call, { meta });
-        await vi.waitFor(() => expect(server.calls.length).toBeGreaterThan(0));
+        await vi.waitFor(() => expect(server.calls.length).toBeGreaterThan(0), patient);
         const { asked, say } = server.calls.pop() ?? { asked: {}, say: () => undefined };
         say({ method: 'notifications/message', params: { level: 'info', data: 'd' } });
         say({ method: 'notifications/progress', params: { progressToken: asked.id, progress: 1 } });
@@ -235,19 +236,21 @@ describe('an upstream of the older era for modern callers', () => {
     const gone = new AbortController();
     const answering = as('a').modern('tools/call', call, { signal: gone.signal });
     const failed = answering.then(() => 'answered', String);
-    await vi.waitFor(() => expect(server.calls).toHaveLength(1));
+    await vi.waitFor(() => expect(server.calls).toHaveLength(1), patient);
     const { asked } = server.calls[0] ?? {};
 
     gone.abort();
 
     expect(await failed).toContain('the call was ended');
-    await vi.waitFor(() =>
-      expect(server.heard).toContainEqual(
-        expect.objectContaining({
-          method: 'notifications/cancelled',
-          params: expect.objectContaining({ requestId: asked?.id }),
-        }),
-      ),
+    await vi.waitFor(
+      () =>
+        expect(server.heard).toContainEqual(
+          expect.objectContaining({
+            method: 'notifications/cancelled',
+            params: expect.objectContaining({ requestId: asked?.id }),
+          }),
+        ),
+      patient,
     );
   });
 
@@ -255,7 +258,7 @@ describe('an upstream of the older era for modern callers', () => {
     test('is a result that needs input, and the retry’s response goes on with the same call', async () => {
       const { result, retry, own } = await askedBack();
       const answering = retry();
-      await vi.waitFor(() => expect(server.heard.some(({ id }) => id === 'q')).toBe(true));
+      await vi.waitFor(() => expect(server.heard.some(({ id }) => id === 'q')).toBe(true), patient);
       own?.say({ id: own.asked.id, result: { content: [] } });
 
       expect(result).toMatchObject({
@@ -292,11 +295,11 @@ describe('an upstream of the older era for modern callers', () => {
 
     test('is answered for the caller where the caller cannot be asked, and a ping always', async () => {
       const answering = as('a').modern('tools/call', call);
-      await vi.waitFor(() => expect(server.calls).toHaveLength(1));
+      await vi.waitFor(() => expect(server.calls).toHaveLength(1), patient);
       const [own] = server.calls;
       own?.say({ id: 'p', method: 'ping' });
       own?.say({ id: 'q', method: 'sampling/createMessage', params: {} });
-      await vi.waitFor(() => expect(server.heard.some(({ id }) => id === 'q')).toBe(true));
+      await vi.waitFor(() => expect(server.heard.some(({ id }) => id === 'q')).toBe(true), patient);
       own?.say({ id: own.asked.id, result: {} });
       await answering;
 
@@ -306,7 +309,10 @@ describe('an upstream of the older era for modern callers', () => {
 
     test('over the stream that belongs to no call is put to the latest', async () => {
       const answering = as('a').modern('tools/call', call, sampling);
-      await vi.waitFor(() => expect([server.calls.length, server.streams.length]).toEqual([1, 1]));
+      await vi.waitFor(
+        () => expect([server.calls.length, server.streams.length]).toEqual([1, 1]),
+        patient,
+      );
 
       server.streams[0]?.say({ id: 'q', method: 'sampling/createMessage', params: {} });
 
@@ -393,7 +399,7 @@ describe('an upstream of the older era for modern callers', () => {
       second.gone.abort();
       expect((await (await second.messages).next()).done).toBe(true);
 
-      await vi.waitFor(() => expect(unsubscribed()).toBe(1));
+      await vi.waitFor(() => expect(unsubscribed()).toBe(1), patient);
     });
 
     test('at an upstream that has no such stream ends at once, with nothing honoured', async () => {

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
 import { Reaper } from '#server/gateway/reaper';
 import { type StillClock, stillClock } from '#support/still-clock';
+import { patient } from '#support/patient';
 
 let clock: StillClock;
 let owners: Reaper;
@@ -63,7 +64,7 @@ test('it looks by itself, within a second', async () => {
   one.revoke();
   vi.advanceTimersByTime(1000);
 
-  await vi.waitFor(() => expect(end).toHaveBeenCalledExactlyOnceWith('a'));
+  await vi.waitFor(() => expect(end).toHaveBeenCalledExactlyOnceWith('a'), patient);
 });
 
 test('who may come back by another grant loses nothing, until the last is revoked', async () => {

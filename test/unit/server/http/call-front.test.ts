@@ -7,6 +7,7 @@ import { CallFront, type CallFrontOptions } from '#server/http/call-front';
 import { jsonLog } from '#server/log/log';
 import { type CountedServer, bodyOf, countedServer } from '#support/counted-server';
 import { rawHttp } from '#support/raw-http';
+import { patient } from '#support/patient';
 
 const logged: string[] = [];
 const options: CallFrontOptions = {
@@ -56,7 +57,7 @@ test('a plain call is given to the gateway, answered under its id, and logged', 
     address: '127.0.0.1',
   });
   expect(text).toContain(`X-Request-Id: ${asked()?.id}\r\n`);
-  await vi.waitFor(() => expect(logged).toHaveLength(1));
+  await vi.waitFor(() => expect(logged).toHaveLength(1), patient);
   expect(JSON.parse(logged[0] ?? '')).toMatchObject({
     id: asked()?.id,
     method: 'POST',
@@ -125,8 +126,9 @@ test('an answer that cannot be sent ends its connection and is told to the log',
   const { statuses, closed } = await send();
 
   expect([statuses, closed]).toEqual([[], true]);
-  await vi.waitFor(() =>
-    expect(logged).toContainEqual(expect.stringContaining('an answer could not be sent')),
+  await vi.waitFor(
+    () => expect(logged).toContainEqual(expect.stringContaining('an answer could not be sent')),
+    patient,
   );
 });
 
@@ -146,9 +148,9 @@ test('a caller who leaves before the head of the answer is logged once, as cut a
   });
   const call = connect(Number(new URL(server.origin).port), '127.0.0.1');
   call.write('POST /mcp/acme/sales HTTP/1.1\r\nHost: own.example\r\nContent-Length: 0\r\n\r\n');
-  await vi.waitFor(() => expect(handle).toHaveBeenCalled());
+  await vi.waitFor(() => expect(handle).toHaveBeenCalled(), patient);
   call.destroy();
-  await vi.waitFor(() => expect(logged).not.toHaveLength(0));
+  await vi.waitFor(() => expect(logged).not.toHaveLength(0), patient);
   await answer.promise;
 
   expect(logged.map((line) => JSON.parse(line))).toEqual([

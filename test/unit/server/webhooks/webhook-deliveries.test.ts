@@ -13,6 +13,7 @@ import { newWebhookSecret, webhookSecretPurpose } from '#server/webhooks/webhook
 import { newestEvents } from '#support/newest-events';
 import { openDatabase } from '#support/open-database';
 import { stillClock, type StillClock } from '#support/still-clock';
+import { patient } from '#support/patient';
 
 const sealing = masterKey(randomBytes(32));
 const organizationId = 'org_acme';
@@ -82,7 +83,7 @@ const lookUntil = (done: () => unknown) =>
   vi.waitFor(async () => {
     await deliveries.look();
     expect(await done()).toBeTruthy();
-  });
+  }, patient);
 
 test('events are delivered one after the other, however long each takes', async () => {
   const shown = await webhook('siem.example');
@@ -219,7 +220,7 @@ test('nothing is asked for while nothing is written and no try is due', async ()
     const before = queries.mock.calls.length;
     await deliveries.look();
     expect(queries.mock.calls.length).toBe(before);
-  });
+  }, patient);
   queries.mockClear();
   clock.advance(86_400);
   await deliveries.look();
