@@ -36,7 +36,7 @@ export type ProxyProcess = {
   pauseReading(): void;
   goOnReading(): void;
   kill(signal: NodeJS.Signals): void;
-  /** The exit code, once it has ended. */
+  /** The exit code, once it has ended and all of its output has been read. */
   ended: Promise<number | null>;
   stderr(): string;
   /** Lines of stdout that nobody asked for yet. */
@@ -80,7 +80,9 @@ export function proxyProcess({ args, command, env = {} }: ProxyOptions): ProxyPr
   });
   child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
   child.stdin.on('error', () => undefined);
-  const ended = once(child, 'exit').then(([code]: (number | null)[]) => code ?? null);
+  const exited = once(child, 'exit');
+  // Only then everything it printed has been read.
+  const ended = once(child, 'close').then(([code]: (number | null)[]) => code ?? null);
 
   const nextLine = async () => {
     const line = lines.shift();
@@ -131,7 +133,7 @@ export function proxyProcess({ args, command, env = {} }: ProxyOptions): ProxyPr
     unread: () => lines,
     async [Symbol.asyncDispose]() {
       child.kill('SIGKILL');
-      await ended;
+      await exited;
     },
   };
 }

@@ -188,7 +188,7 @@ await suite('registry', 'proxy download', () => {
         );
         expect(names).toContain('query');
         expect(answer).toMatch(/\d{3,}/);
-        expect(server.stdout).toContain('for npx -y "http://127.0.0.1:');
+        await server.line(/for npx -y "http:\/\/127\.0\.0\.1:/);
       },
     );
   });

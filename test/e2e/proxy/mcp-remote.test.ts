@@ -10,6 +10,7 @@ import { startProgram } from '#support/processes';
 import { launcher, proxyProcess } from '#support/proxy-process';
 import { signInFront } from '#support/sign-in-front';
 import { suite } from '#support/suite';
+import { patient } from '#support/patient';
 
 const peer = join(import.meta.dirname, '../../../node_modules/mcp-remote/dist/proxy.js');
 const apiKey = `mcp_${'k'.repeat(36)}`;
@@ -29,8 +30,8 @@ test('mcp-remote entry: one with a header starts latchkey by changing the progra
   for (const { result } of answers)
     expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
   expect(proxy.stderr()).not.toContain('latchkey:');
-  expect(careless.stderr()).toContain('latchkey import');
-  expect(careless.stderr()).toContain('--keep-alive (');
+  await expect.poll(careless.stderr, patient).toContain('latchkey import');
+  await expect.poll(careless.stderr, patient).toContain('--keep-alive (');
   expect(careless.stderr()).not.toContain(apiKey);
 });
 

@@ -6,6 +6,7 @@ import { runProgram } from '#support/processes';
 import { launcher, proxyProcess } from '#support/proxy-process';
 import { temporaryFolder } from '#support/temporary-folder';
 import { dualUpstream } from '#support/upstreams/dual-upstream';
+import { patient } from '#support/patient';
 
 type Message = { id?: number; method?: string; params?: { name?: string } };
 
@@ -82,7 +83,7 @@ test('changed tool: it is withheld until the user accepts it', async () => {
 
   expect(before).toEqual(['read']);
   expect(call.error?.message).toBe('Unknown tool: send');
-  expect(second.stderr()).toContain('"event":"tool changed","tool":"send"');
+  await expect.poll(second.stderr, patient).toContain('"event":"tool changed","tool":"send"');
   expect(listing.stdout).toMatch(/ send {2}changed on \d{4}-\d\d-\d\d: description; withheld\n/);
   expect(listing.stdout).toContain('latchkey tools acme --accept TOOL');
   expect(json).toMatchObject({
