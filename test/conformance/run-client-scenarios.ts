@@ -46,10 +46,10 @@ async function run(
   // Extensions are on no revision's list.
   const which = ['--scenario', scenario, '--spec-version', revision, '--force'];
   const { code, stdout, stderr } = await runProgram(process.execPath, {
-    args: [suite, 'client', '--command', command, ...which, '--timeout', '45000', '-o', out],
+    args: [suite, 'client', '--command', command, ...which, '--timeout', '240000', '-o', out],
     // Most of a run is compiling the suite and the SDKs.
     env: { NODE_COMPILE_CACHE: compiled },
-    timeoutMs: 60_000,
+    timeoutMs: 270_000,
   });
   const said = stdout + stderr;
   const [, checks = 'none'] = /^Passed: (.*)$/m.exec(said) ?? [];

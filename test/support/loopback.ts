@@ -15,10 +15,12 @@ export function listen(server: Server): Promise<number> {
  * A port of 127.0.0.1 that nothing listens on, for a program that must be told its port before it starts.
  *
  * It lies below the ports that the system hands out by itself (from 32768 on Linux, 49152 elsewhere), and each worker
- * of a run has a thousand of its own, so that no other test and no connection takes it before the program does.
+ * of a run has a thousand of its own, so that no other test and no connection takes it before the program does. Runs
+ * that take place at the same time begin at different thousands, unless their process ids are 20 apart.
  */
 export async function freePort(): Promise<number> {
-  const first = 12_000 + 1000 * (Number(process.env['VITEST_POOL_ID'] ?? 0) % 16);
+  const worker = Number(process.env['VITEST_POOL_ID'] ?? 0);
+  const first = 12_000 + 1000 * ((process.ppid + worker) % 20);
   for (let attempt = 0; attempt < 1000; attempt += 1) {
     const port = first + ((process.pid + taken) % 1000);
     taken += 1;

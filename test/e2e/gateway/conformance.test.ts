@@ -28,7 +28,7 @@ test.for([
   async ([kind, count, wanted]) => {
     const run = await runProgram(process.execPath, { args: [main, kind, ...wanted], timeoutMs });
 
-    expect(run.stdout).toContain(`\n${count} of ${count} pass`);
+    expect(run.stdout, run.stdout + run.stderr).toContain(`\n${count} of ${count} pass`);
     expect(run.code).toBe(0);
   },
 );
