@@ -15,20 +15,20 @@ export interface SendersFor {
   readonly masterKey: MasterKey;
   readonly guard: OutboundGuard;
   readonly clientOf: ReturnType<typeof clientsOf>;
-  /** Tokens of servers' own that are to be revoked. */
+  /** Tokens of servers (not of people) that must be revoked. */
   readonly endedTokens: () => Promise<readonly EndedTokens[]>;
-  /** Another text than before, once anything was written. */
-  readonly written: () => string;
+  /** A token that changes whenever any process writes to the database. */
+  readonly changeToken: () => string;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 /**
- * Opens what tells others in the background of what happened here: authorization servers that a connection ended, and
- * webhooks of what was written down.
+ * Opens the background senders: one revokes the tokens of ended connections at authorization servers, the other sends audit
+ * events to webhooks.
  */
 export function openSenders(
-  { stores, masterKey, guard, clientOf, endedTokens, written, clock, log }: SendersFor,
+  { stores, masterKey, guard, clientOf, endedTokens, changeToken, clock, log }: SendersFor,
   closers: (() => Promise<void>)[],
 ): { readonly credentialCleanup: CredentialCleanup } {
   const credentialCleanup = new CredentialCleanup({
@@ -48,7 +48,7 @@ export function openSenders(
     sealing: masterKey,
     clock,
     random: Math.random,
-    written,
+    changeToken,
     undelivered: (webhook, words) => log.info({ webhook }, `event not delivered: it ${words}`),
     failed: (err) => log.error({ err }, 'events not delivered'),
   });

@@ -151,9 +151,9 @@ async function open(
   const admissions = sqliteAdmissions(stores.connection);
   const clientOf = clientsOf({ sealing: masterKey, guard, clock });
   const changes = sqliteChanges(stores.connection);
-  const written = () => changes.written();
+  const changeToken = () => changes.changeToken();
   const { credentialCleanup } = openSenders(
-    { stores, masterKey, guard, clientOf, endedTokens, written, clock, log },
+    { stores, masterKey, guard, clientOf, endedTokens, changeToken, clock, log },
     closers,
   );
   const administration = {

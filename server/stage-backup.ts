@@ -11,7 +11,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { StagedBackup } from '#cli/backup-commands';
 import { CommandError } from '#config/usage-error';
-import { endWhatWasOpen } from '#db/one-time';
+import { endSessionsAndLinks } from '#db/one-time';
 import { isolateDatabase, problemOfDatabase } from '#db/sqlite/open-sqlite';
 import { databaseName, openStores } from './stores.ts';
 
@@ -46,7 +46,7 @@ export async function stageBackup(file: string, dataDir: string): Promise<Staged
     const stores = await openStores(folder);
     return {
       stores,
-      endWhatWasOpen: () => endWhatWasOpen(stores.db),
+      endSessionsAndLinks: () => endSessionsAndLinks(stores.db),
       async place() {
         await stores.close();
         if (!isolateDatabase(staged)) throw new Error(`${staged} is in use by another process`);

@@ -3,9 +3,9 @@ import type { Clock } from '#clock/clock';
 import { hashSecret } from '#oauth/secrets';
 import {
   findInvitation,
-  takeInvitation,
+  acceptInvitation,
   type Invitation,
-  type InvitationTaken,
+  type InvitationResult,
   type Invitee,
 } from '#db/invitations';
 import { transaction, type Db } from '#db/transaction';
@@ -35,11 +35,11 @@ export async function join(
   invitee: Invitee,
   { address, requestId }: Visit,
   { db: database, clock }: JoinPorts,
-): Promise<Exclude<InvitationTaken, 'over'>> {
+): Promise<Exclude<InvitationResult, 'invalid'>> {
   return transaction(database, async (db) => {
     const { id, organization, role } = await offered(linkToken, { db, clock });
-    const taken = await takeInvitation(db, hashSecret(linkToken), invitee, clock.now());
-    if (taken === 'over') throw new PeopleRefusal('link_over');
+    const taken = await acceptInvitation(db, hashSecret(linkToken), invitee, clock.now());
+    if (taken === 'invalid') throw new PeopleRefusal('link_over');
     if (taken !== 'done') return taken;
     await insertAuditEvent(db, {
       at: clock.now(),

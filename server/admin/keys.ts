@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 import type { EpochSeconds } from '#clock/clock';
 import { CommandError } from '#config/usage-error';
-import { findKey, listKeys, revokeKey, type PlacedApiKey } from '#db/keys';
+import { findKey, listKeys, revokeKey, type NamedApiKey } from '#db/keys';
 import { createKey } from '#oauth/create-credentials';
 import { allScopes, defaultKeyScopes } from '#oauth/scopes';
 import { command, listCommand, type Command, type Stores } from './command.ts';
@@ -42,7 +42,7 @@ export const keyViewSchema = z
   .meta({ id: 'Key' });
 
 /** A key as it is kept, as every surface shows it at `now`: its hint, never itself. */
-export function toKeyView(key: PlacedApiKey, now: EpochSeconds): KeyView {
+export function toKeyView(key: NamedApiKey, now: EpochSeconds): KeyView {
   const { expiresAt, revokedAt } = key;
   const isExpired = expiresAt !== undefined && expiresAt <= now;
   return {
@@ -66,7 +66,7 @@ async function ownKey(
   organization: string,
   keyId: string,
   { db }: Pick<AdministrationPorts, 'db'>,
-): Promise<PlacedApiKey> {
+): Promise<NamedApiKey> {
   const key = await findKey(db, keyId);
   if (key?.organization === organization) return key;
   throw notFound('key');
@@ -303,7 +303,7 @@ export const keyOperations: readonly Operation[] = [
 ];
 
 /** A key that was not revoked, of whatever organization. @throws {CommandError} */
-async function findActiveKey(keyId: string, { db }: Pick<Stores, 'db'>): Promise<PlacedApiKey> {
+async function findActiveKey(keyId: string, { db }: Pick<Stores, 'db'>): Promise<NamedApiKey> {
   const key = await findKey(db, keyId);
   if (key && key.revokedAt === undefined) return key;
   throw new CommandError(`there is no active key ${keyId}`, 'latchkey-server key list ORG');

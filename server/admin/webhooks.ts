@@ -293,7 +293,7 @@ export const webhookEnable = organizationOperation({
   target: ({ webhookId, from }) => `${webhookTarget({ webhookId })} from ${from}`,
   async run({ webhookId, from }, { organization }, ports) {
     const { id } = await ownWebhook(organization, webhookId, ports);
-    const enabled = from === 'now' ? 'from-now' : 'where-it-stood';
+    const enabled = from === 'now' ? 'from-now' : 'continue';
     await updateWebhook(ports.db, organization.id, id, { enabled });
     return toWebhookView(await ownWebhook(organization, id, ports), ports.clock.now());
   },

@@ -17,7 +17,7 @@ import { printMade } from '#admin/print';
 export interface StagedBackup {
   readonly stores: Pick<Stores, 'db'>;
   /** Ends what works once or for one browser; the count of sessions, and of links with invitations. */
-  endWhatWasOpen(): Promise<{ readonly sessions: number; readonly links: number }>;
+  endSessionsAndLinks(): Promise<{ readonly sessions: number; readonly links: number }>;
   /**
    * Lets it take the place of what is there.
    *
@@ -92,7 +92,7 @@ export const restore: FolderCommand = {
         input,
         readSecret,
       );
-      const ended = await staged.endWhatWasOpen();
+      const ended = await staged.endSessionsAndLinks();
       await note('backup.restore', { db: staged.stores.db, clock });
       const replaced = await staged.place();
       keep();

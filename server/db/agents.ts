@@ -1,6 +1,6 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { Page, PageQuery } from '#listing/page';
-import { holdsText, nullsSmallest } from './search-text.ts';
+import { containsText, nullsSmallest } from './columns.ts';
 import { transaction, type Db } from './transaction.ts';
 
 /** An on-premise agent: a program in a private network that serves the MCP servers bound to it. */
@@ -58,7 +58,7 @@ export async function findAgentByName(
   return row && readAgent(row);
 }
 
-/** Revokes the agent and every key of it. @returns `false` when there is none, or it was revoked before */
+/** Revokes the agent and all its keys. @returns `false` when there is no such agent, or it is already revoked */
 export async function revokeAgent(db: Db, id: string, now: EpochSeconds): Promise<boolean> {
   return transaction(db, async (tx) => {
     const { numUpdatedRows } = await tx
@@ -92,7 +92,7 @@ export async function listAgents(
     .$if(status === 'active', (query) => query.where('agent.revoked_at', 'is', null))
     .$if(status === 'revoked', (query) => query.where('agent.revoked_at', 'is not', null))
     .$if(text !== undefined, (query) =>
-      query.where((where) => holdsText(where.ref('agent.name'), text ?? '')),
+      query.where((where) => containsText(where.ref('agent.name'), text ?? '')),
     );
   const rows = await all
     .orderBy(sortColumns[sort], nullsSmallest(descending))
@@ -107,7 +107,7 @@ export async function listAgents(
   return { items: rows.map(readAgent), total: Number(total) };
 }
 
-/** The names of these agents, by their ids. */
+/** The names of these agents, by id. */
 export async function listAgentNames(
   db: Db,
   ids: readonly string[],
@@ -117,7 +117,7 @@ export async function listAgentNames(
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
-/** Agents with the hint and the last use of their keys. */
+/** Agents with the hint of their newest key and the last use of any. */
 function agentsWithKeys(db: Db) {
   return db
     .selectFrom('agent')

@@ -8,40 +8,40 @@ import { transaction, type Db } from './transaction.ts';
 
 // The audit log. The database itself refuses to change or remove an event.
 
-/** One thing that happened, for good. Holds no secret. */
+/** One entry of the audit log. It is never changed and contains no secret. */
 export interface AuditEvent {
   readonly at: EpochSeconds;
   /** `user:…`, `client:…`, `key:…`, `operator` for the command line, `system` for the server itself, or `anonymous`. */
   readonly actor: string;
   readonly organization: string | undefined;
-  /** As `sign-in`, `consent.allow`, `refresh-token.reuse`. */
+  /** For example `sign-in`, `consent.allow` or `refresh-token.reuse`. */
   readonly action: string;
   readonly target: string | undefined;
   readonly address: string | undefined;
   readonly requestId: string | undefined;
   readonly outcome: 'done' | 'refused';
-  /** How often it happened, where repetitions are counted; once unless given. */
+  /** How often it happened: repetitions are counted in one entry. Default: 1. */
   readonly times?: number;
 }
 
-/** An event as it is kept; `id` orders those of one second. */
+/** A stored event. Events of the same second are ordered by `id`. */
 export interface StoredAuditEvent extends AuditEvent {
   readonly id: string;
 }
 
-/** Which events are wanted; what is left out is not asked for. */
+/** Selects events. An omitted member does not restrict the result. */
 export interface AuditQuery {
-  /** `undefined` for every organization and what belongs to none. */
+  /** The organization's name; `undefined` selects the events of all organizations and of none. */
   readonly organization: string | undefined;
   readonly actor?: string | undefined;
   readonly action?: string | undefined;
   readonly target?: string | undefined;
   readonly outcome?: 'done' | 'refused' | undefined;
-  /** Not before. */
+  /** Inclusive. */
   readonly from?: EpochSeconds | undefined;
-  /** Before. */
+  /** Exclusive. */
   readonly until?: EpochSeconds | undefined;
-  /** Only those older than this one. */
+  /** Selects only events older than this one. */
   readonly after?: { readonly at: EpochSeconds; readonly id: string } | undefined;
   readonly limit: number;
 }
@@ -50,8 +50,8 @@ export interface AuditQuery {
 export type RequestSource = Pick<AuditEvent, 'address' | 'requestId'>;
 
 /**
- * Adds an event. What a person does without naming an organization, such as signing in, is recorded in each organization that
- * they belong to at that moment.
+ * Adds an event. What a person does outside any organization, such as signing in, is recorded in each organization that they
+ * belong to at that moment.
  */
 export async function insertAuditEvent(db: Db, event: AuditEvent): Promise<void> {
   await transaction(db, async (tx) => {
@@ -76,7 +76,7 @@ export async function insertAuditEvent(db: Db, event: AuditEvent): Promise<void>
   });
 }
 
-/** Events, the newest first. As quick at the end of a long audit log as at its beginning. */
+/** The selected events, newest first. Later pages of a long audit log are as fast as the first. */
 export async function listAuditEvents(
   db: Db,
   { organization, actor, action, target, outcome, from, until, after, limit }: AuditQuery,
@@ -98,12 +98,12 @@ export async function listAuditEvents(
   return (await query.execute()).map(readAuditEvent);
 }
 
-/** The actions that occur in the audit log of an organization, in order. */
+/** The distinct actions in the audit log of an organization, in alphabetical order. `undefined` selects events of no organization. */
 export async function listAuditActions(
   db: Db,
   organization: string | undefined,
 ): Promise<string[]> {
-  // Each step leaps to the next action in the index, however many events have it.
+  // Each step jumps to the next action in the index, however many events have the current one.
   const { rows } = await sql<{ action: string }>`
     with recursive known (action) as (
       select min(action) from audit_event where organization is not distinct from ${organization ?? null}
@@ -117,8 +117,8 @@ export async function listAuditActions(
 }
 
 /**
- * Counts an event of an organization, or of none. Until the transaction ends, others that want to count one wait: events become
- * visible in the order of their sequence, without gaps.
+ * The next sequence number of an organization, or of events that belong to none. Other transactions that need one wait until this
+ * one ends, so events become visible in the order of their sequence, without gaps.
  */
 async function nextSequence(tx: Db, organization: string | null): Promise<number> {
   const { last } = await tx
@@ -134,7 +134,7 @@ async function nextSequence(tx: Db, organization: string | null): Promise<number
   return last;
 }
 
-/** Sorted, so that two events of the same person cannot wait for each other. */
+/** The organizations to record an event in; `null` for none. Sorted, so that two events of one person cannot deadlock. */
 async function organizationsOf(
   { actor, organization }: AuditEvent,
   db: Db,
@@ -150,7 +150,7 @@ async function organizationsOf(
   return rows.length > 0 ? rows.map(({ name }) => name) : [null];
 }
 
-/** Sorts by time, and within a second of one process by order. */
+/** An id that sorts by time and, within a second of one process, by order of creation. */
 function nextId(at: number): string {
   const tick = process.hrtime.bigint().toString(16).padStart(16, '0');
   return `${at.toString(16).padStart(10, '0')}${tick}${randomBytes(4).toString('hex')}`;

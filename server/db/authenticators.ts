@@ -1,11 +1,11 @@
 import type { Selectable } from 'kysely';
 
 import type { EpochSeconds } from '#clock/clock';
-import { readStrings } from './json-column.ts';
+import { readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
-import { alone, transaction, type Db } from './transaction.ts';
+import { advisoryLock, transaction, type Db } from './transaction.ts';
 
-// What people prove who they are with: a password, passkeys, an authenticator app and its recovery codes.
+// What people sign in with: a password, passkeys, an authenticator app and its recovery codes.
 
 /** A WebAuthn credential of a person. */
 export interface Passkey {
@@ -21,19 +21,19 @@ export interface Passkey {
   readonly lastUsedAt: EpochSeconds | undefined;
 }
 
-/** The generator of one-time codes that a person enrolled. RFC 6238 */
+/** The authenticator app that a person enrolled. RFC 6238 */
 export interface Totp {
   readonly userId: string;
   /** The shared secret, encrypted under the master key. */
   readonly sealedSecret: string;
   readonly createdAt: EpochSeconds;
-  /** Since when it is asked for; until then the person has not shown that they have it. */
+  /** When its first code was entered; until then, sign-in does not ask for it. */
   readonly confirmedAt: EpochSeconds | undefined;
   /** The last 30-second step whose code was used. */
   readonly lastStep: number;
 }
 
-/** The encoded hash; `undefined` for a person who signs in otherwise. */
+/** The encoded hash of the person's password; `undefined` when they have none. */
 export async function findPasswordHash(db: Db, userId: string): Promise<string | undefined> {
   const row = await db
     .selectFrom('password')
@@ -43,7 +43,7 @@ export async function findPasswordHash(db: Db, userId: string): Promise<string |
   return row?.hash;
 }
 
-/** Replaces the hash and ends every session of the person, both or neither. */
+/** Replaces the hash and ends all sessions of the person, in one transaction. */
 export async function replacePasswordHash(db: Db, userId: string, hash: string): Promise<void> {
   await transaction(db, async (tx) => {
     await tx
@@ -55,7 +55,7 @@ export async function replacePasswordHash(db: Db, userId: string, hash: string):
   });
 }
 
-/** `false` if it is already registered. */
+/** @returns `false` when it is already registered */
 export async function insertPasskey(db: Db, passkey: Passkey): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await db
     .insertInto('passkey')
@@ -91,7 +91,7 @@ export async function listPasskeys(db: Db, userId: string): Promise<Passkey[]> {
   return rows.map(readPasskey);
 }
 
-/** Notes a use by a compare-and-set of the counter; `false` when it was not `from` any more: a clone. */
+/** Records a use by a compare-and-set of the counter. @returns `false` when it is no longer `from`: the passkey was cloned */
 export async function advancePasskey(
   db: Db,
   id: string,
@@ -107,7 +107,7 @@ export async function advancePasskey(
   return numUpdatedRows === 1n;
 }
 
-/** `false` when that person has no such passkey. */
+/** @returns `false` when the person has no such passkey */
 export async function deletePasskey(db: Db, userId: string, id: string): Promise<boolean> {
   const { numDeletedRows } = await db
     .deleteFrom('passkey')
@@ -134,7 +134,7 @@ export async function findTotp(db: Db, userId: string): Promise<Totp | undefined
   );
 }
 
-/** Adds an unconfirmed generator, in place of one that was never confirmed; `false` when one was. */
+/** Adds an unconfirmed authenticator app in place of an unconfirmed one. @returns `false` when the person has a confirmed one */
 export async function insertTotp(
   db: Db,
   { userId, sealedSecret, createdAt }: Pick<Totp, 'userId' | 'sealedSecret' | 'createdAt'>,
@@ -150,7 +150,7 @@ export async function insertTotp(
   return numInsertedOrUpdatedRows === 1n;
 }
 
-/** Marks the generator as confirmed by its first code and stores the recovery codes; `false` when another came first. */
+/** Marks the app as confirmed by its first code and stores the recovery codes. @returns `false` when it already was, or was replaced */
 export async function markTotpConfirmed(
   db: Db,
   userId: string,
@@ -173,7 +173,7 @@ export async function markTotpConfirmed(
   });
 }
 
-/** Uses up the code of `step` and all before it; `false` when that step, or a later one, was used. */
+/** Invalidates the code of `step` and all earlier ones. @returns `false` when the code of that step or of a later one was used before */
 export async function spendTotpStep(db: Db, userId: string, step: number): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('totp')
@@ -185,7 +185,7 @@ export async function spendTotpStep(db: Db, userId: string, step: number): Promi
   return numUpdatedRows === 1n;
 }
 
-/** Deletes the generator and the recovery codes; `false` when there was none. */
+/** Deletes the authenticator app and the recovery codes. @returns `false` when the person has none */
 export async function deleteTotp(db: Db, userId: string): Promise<boolean> {
   return transaction(db, async (tx) => {
     await tx.deleteFrom('recovery_code').where('person_id', '=', userId).execute();
@@ -197,7 +197,7 @@ export async function deleteTotp(db: Db, userId: string): Promise<boolean> {
   });
 }
 
-/** Uses a recovery code up; `true` for the first to bring it. */
+/** Deletes a recovery code. @returns `true` only for the first caller that presents it */
 export async function spendRecoveryCode(db: Db, userId: string, hash: string): Promise<boolean> {
   const { numDeletedRows } = await db
     .deleteFrom('recovery_code')
@@ -217,14 +217,14 @@ export async function countRecoveryCodes(db: Db, userId: string): Promise<number
   return Number(count);
 }
 
-/** Puts new recovery codes in place of all there were. */
+/** Replaces all recovery codes. */
 export async function replaceRecoveryCodes(
   db: Db,
   userId: string,
   hashes: readonly string[],
 ): Promise<void> {
   await transaction(db, async (tx) => {
-    await alone(tx, `recovery codes ${userId}`);
+    await advisoryLock(tx, `recovery codes ${userId}`);
     await tx.deleteFrom('recovery_code').where('person_id', '=', userId).execute();
     const rows = hashes.map((hash) => ({ hash, person_id: userId }));
     await tx.insertInto('recovery_code').values(rows).execute();

@@ -1,9 +1,9 @@
 import type { EpochSeconds } from '#clock/clock';
-import { alone, transaction, type Db } from './transaction.ts';
+import { advisoryLock, transaction, type Db } from './transaction.ts';
 
-/** A secret of an OAuth client without its value, which was shown once. */
+/** A secret of an OAuth client without its value, which was displayed once, at creation. */
 export interface ClientSecret {
-  /** `cs_` and 16 characters of its hash; opens nothing. */
+  /** `cs_` and 16 characters of its hash; not a secret. */
   readonly id: string;
   readonly clientId: string;
   /** Prefix and last four characters. */
@@ -11,7 +11,7 @@ export interface ClientSecret {
   readonly createdAt: EpochSeconds;
   /** Set on the older secret in a rotation. */
   readonly expiresAt: EpochSeconds | undefined;
-  /** To the minute. */
+  /** Accurate to the minute. */
   readonly lastUsedAt: EpochSeconds | undefined;
   readonly revokedAt: EpochSeconds | undefined;
 }
@@ -21,14 +21,14 @@ type NewClientSecret = Pick<ClientSecret, 'clientId' | 'hint' | 'createdAt'> & {
   readonly hash: string;
 };
 
-/** A secret's use is stored when the last one is at least this old. */
-const noteSeconds = 60;
+/** A use is stored only when the last stored one is at least this old. */
+const lastUsePrecisionSeconds = 60;
 
 /**
- * Adds a secret beside the others, which expire at `othersExpireAt` at the latest, or as before when that is `undefined`.
+ * Adds a secret. The client's other secrets expire at `othersExpireAt` at the latest; if that is `undefined`, their expiry does not
+ * change.
  *
- * @returns its id; `undefined`, and nothing changed, when `most` of them are active already or the client is revoked or
- *   was deleted
+ * @returns its id; `undefined`, without any change, when the client has `most` active secrets, or is revoked or deleted
  */
 export async function insertClientSecret(
   db: Db,
@@ -37,7 +37,7 @@ export async function insertClientSecret(
 ): Promise<string | undefined> {
   const { clientId, createdAt } = secret;
   return transaction(db, async (tx) => {
-    await alone(tx, `client-secrets:${clientId}`);
+    await advisoryLock(tx, `client-secrets:${clientId}`);
     const client = await tx
       .selectFrom('oauth_client')
       .select('id')
@@ -90,7 +90,7 @@ export async function insertSecret(
   return id;
 }
 
-/** Whether `hash` is of an active secret of that client; notes its use, to the minute. */
+/** Whether the client has an active secret with this `hash`. Records its use, accurate to the minute. */
 export async function checkClientSecret(
   db: Db,
   clientId: string,
@@ -111,7 +111,7 @@ export async function checkClientSecret(
     )
     .executeTakeFirst();
   if (row?.client_id !== clientId) return false;
-  if (row.last_used_at === null || now - row.last_used_at >= noteSeconds) {
+  if (row.last_used_at === null || now - row.last_used_at >= lastUsePrecisionSeconds) {
     await db
       .updateTable('client_secret')
       .set({ last_used_at: now })
@@ -121,7 +121,7 @@ export async function checkClientSecret(
   return true;
 }
 
-/** The newest first, expired and revoked ones included. */
+/** All secrets of a client, newest first, including expired and revoked ones. */
 export async function listClientSecrets(db: Db, clientId: string): Promise<ClientSecret[]> {
   const rows = await db
     .selectFrom('client_secret')
@@ -141,7 +141,7 @@ export async function listClientSecrets(db: Db, clientId: string): Promise<Clien
   }));
 }
 
-/** @returns `false` when that client has no such secret, or it was revoked before */
+/** @returns `false` when the client has no such secret, or it is already revoked */
 export async function revokeClientSecret(
   db: Db,
   clientId: string,
@@ -158,7 +158,7 @@ export async function revokeClientSecret(
   return numUpdatedRows === 1n;
 }
 
-/** Notes that a client assertion was used. @returns `false` when this client has used that `jti` before, and it has not expired */
+/** Records that a client assertion was used. @returns `false` when this client already used that `jti`, and it has not expired */
 export async function markAssertionUsed(
   db: Db,
   { clientId, jti, expiresAt }: { clientId: string; jti: string; expiresAt: EpochSeconds },

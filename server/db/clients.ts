@@ -4,32 +4,31 @@ import type { EpochSeconds } from '#clock/clock';
 import { ordinaryScopes, type Scope } from '#oauth/scopes';
 import type { Page, PageQuery } from '#listing/page';
 import { insertSecret } from './client-secrets.ts';
-import { readScopes, readStrings } from './json-column.ts';
+import { containsText, nullsSmallest, readScopes, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
-import { holdsText, nullsSmallest } from './search-text.ts';
 import { isServerOf } from './servers.ts';
 import { transaction, type Db } from './transaction.ts';
 
 /**
- * An application that may request tokens: for the one MCP server it was created for, or, when it registered
- * itself, for any server that a person lets it use.
+ * An application that may request tokens: for the one MCP server it was created for or, if it registered itself, for any
+ * server that a person lets it use.
  */
 export interface OAuthClient {
   /** `client_` and 24 base62 characters, or the https URL of a client ID metadata document. */
   readonly id: string;
   readonly name: string;
-  /** `undefined` for one that registered itself, by document or dynamically. */
+  /** `undefined` for a client that registered itself, by a metadata document or dynamically. */
   readonly serverId: string | undefined;
-  /** The one MCP endpoint its tokens are for, as `{organization}/{server}`. */
+  /** The MCP endpoint that its tokens are for: `{organization}/{server}`. `undefined` when `serverId` is. */
   readonly serverPath: string | undefined;
-  /** The most it may ever get. */
+  /** The scopes that its tokens can have at most. */
   readonly scopes: readonly Scope[];
   readonly redirectUris: readonly string[];
-  /** Public keys for `private_key_jwt`, as the JWKS document's own text. */
+  /** Public keys for `private_key_jwt`: the text of a JWKS document. */
   readonly jwks: string | undefined;
   /**
-   * Whether its id alone never says that a request is its own: it has keys, or it registered itself with a secret. A
-   * client that an administrator created with a secret may redeem a code without it.
+   * Whether the token endpoint always requires client authentication: it has keys, or it registered itself with a secret.
+   * A client that an administrator created with a secret may redeem a code without it.
    */
   readonly authenticationRequired: boolean;
   readonly createdAt: EpochSeconds;
@@ -37,13 +36,13 @@ export interface OAuthClient {
   readonly revokedAt: EpochSeconds | undefined;
 }
 
-/** A client as a list shows it. */
+/** A client in a list. */
 export interface ListedOAuthClient extends OAuthClient {
   /** Prefix and last four characters of its newest secret. */
   readonly secretHint: string | undefined;
 }
 
-/** A client to insert, its secret as a hash and a hint; a public one has none. */
+/** A client to insert. Of its secret, only the hash and a hint are stored; a public client has none. */
 export interface NewOAuthClient {
   readonly id: string;
   readonly name: string;
@@ -58,7 +57,7 @@ export interface NewOAuthClient {
   readonly createdAt: EpochSeconds;
 }
 
-/** What a client ID metadata document says of its client. */
+/** The content of a client ID metadata document. */
 export interface DocumentedClient {
   /** The document's own URL. */
   readonly id: string;
@@ -74,10 +73,10 @@ export interface ClientQuery extends PageQuery<'name' | 'createdAt' | 'lastUsedA
   readonly status?: 'active' | 'revoked' | undefined;
 }
 
-/** What may change about a client; what is omitted keeps its value. */
+/** A change to a client. Omitted members keep their value. */
 export type ClientChange = Partial<Pick<OAuthClient, 'name' | 'scopes' | 'redirectUris' | 'jwks'>>;
 
-/** Inserts a client with its first secret, where it has one. */
+/** Inserts a client, with its first secret if it has one. */
 export async function insertClient(
   db: Db,
   { secretHash, secretHint, ...client }: NewOAuthClient,
@@ -111,7 +110,7 @@ export async function insertClient(
   });
 }
 
-/** Also when it is revoked. */
+/** Finds revoked clients too. */
 export async function findClient(db: Db, id: string): Promise<OAuthClient | undefined> {
   const row = await db
     .selectFrom('oauth_client')
@@ -130,7 +129,7 @@ const sortColumns = {
   lastUsedAt: 'oauth_client.last_used_at',
 } as const;
 
-/** Clients that were created for a server. */
+/** Lists clients that administrators created for a server. */
 export async function listClients(db: Db, query: ClientQuery): Promise<Page<ListedOAuthClient>> {
   const { organizationId, serverId, status, text } = query;
   const all = db
@@ -146,7 +145,7 @@ export async function listClients(db: Db, query: ClientQuery): Promise<Page<List
     .$if(status === 'active', (of) => of.where('oauth_client.revoked_at', 'is', null))
     .$if(status === 'revoked', (of) => of.where('oauth_client.revoked_at', 'is not', null))
     .$if(text !== undefined, (of) =>
-      of.where((where) => holdsText(where.ref('oauth_client.name'), text ?? '')),
+      of.where((where) => containsText(where.ref('oauth_client.name'), text ?? '')),
     );
   const rows = await all
     .innerJoin('mcp_server', 'mcp_server.id', 'oauth_client.server_id')
@@ -176,7 +175,7 @@ export async function listClients(db: Db, query: ClientQuery): Promise<Page<List
   return { items, total: Number(total) };
 }
 
-/** Takes effect on the next request. @returns `false` when there is none, or it was revoked */
+/** Takes effect on the next request. @returns `false` when there is no such client, or it is revoked */
 export async function updateClient(
   db: Db,
   id: string,
@@ -197,7 +196,7 @@ export async function updateClient(
   return numUpdatedRows === 1n;
 }
 
-/** @returns `false` when there is none, or it was revoked before */
+/** @returns `false` when there is no such client, or it is already revoked */
 export async function revokeClient(db: Db, id: string, now: EpochSeconds): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('oauth_client')
@@ -224,7 +223,7 @@ export async function countClientPeople(
   return Number(count);
 }
 
-/** The client that a metadata document described when it was last read. */
+/** The client that the metadata document at `url` described when it was last read. */
 export async function findDocumentedClient(
   db: Db,
   url: string,
@@ -240,7 +239,7 @@ export async function findDocumentedClient(
   return { client, fetchedAt: row.fetched_at ?? 0 };
 }
 
-/** Replaces what an earlier reading of the document said. A client that was revoked stays so. */
+/** Stores the content of a metadata document in place of the earlier one. A revoked client stays revoked. */
 export async function putDocumentedClient(
   db: Db,
   { id, name, redirectUris, jwks }: DocumentedClient,
@@ -272,8 +271,8 @@ export async function putDocumentedClient(
 const idleSeconds = 30 * 24 * 3600;
 
 /**
- * Deletes clients that registered or described themselves and had no grant or use for thirty days, because anyone can
- * create more of them. A revoked client is kept, so that it stays revoked.
+ * Deletes clients that registered themselves and had no grant or use for thirty days, because anyone can create more of
+ * them. Revoked clients are kept, so that they stay revoked.
  */
 async function deleteIdleClients(db: Db, now: EpochSeconds): Promise<void> {
   const since = now - idleSeconds;

@@ -1,10 +1,10 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { Scope } from '#oauth/scopes';
 import type { AuthorizationRequest } from '#oauth/authorization-request';
-import { readScopes } from './json-column.ts';
+import { readScopes } from './columns.ts';
 import { transaction, type Db } from './transaction.ts';
 
-/** What a consent is about: who, for which application, at which server, and where the code goes. */
+/** Identifies a consent: the person, the application, the server, and the host that the code is sent to. */
 export interface ConsentSubject {
   readonly userId: string;
   readonly clientId: string;
@@ -12,19 +12,19 @@ export interface ConsentSubject {
   readonly redirectHost: string;
 }
 
-/** A request that waits for a person's decision, in the session in which they were asked. */
+/** An authorization request that waits for a person's decision. It belongs to the session in which the consent page was opened. */
 export interface PendingRequest {
-  /** SHA-256 of the id that the page carries. */
+  /** SHA-256 of the request's id, which the page contains. */
   readonly idHash: string;
   readonly sessionId: string;
   readonly userId: string;
   readonly request: AuthorizationRequest;
-  /** What the page showed, which the decision is about. */
+  /** What the page displayed. The decision is about nothing else. */
   readonly shown: { readonly serverId: string; readonly scopes: readonly Scope[] };
   readonly expiresAt: EpochSeconds;
 }
 
-/** The scopes that a person allowed for exactly this before; none when it was never allowed, or forgotten. */
+/** The scopes that a person allowed for exactly this subject; empty when there is no unexpired consent. */
 export async function findConsent(
   db: Db,
   { userId, clientId, serverId, redirectHost }: ConsentSubject,
@@ -42,7 +42,7 @@ export async function findConsent(
   return row ? readScopes(row.scopes) : [];
 }
 
-/** Remembers what a person allowed, so as not to ask the same again; replaces what was remembered for the same. */
+/** Stores what a person allowed, so that they are not asked again. Replaces an earlier consent for the same subject. */
 export async function putConsent(
   db: Db,
   { userId, clientId, serverId, redirectHost }: ConsentSubject,
@@ -68,8 +68,8 @@ export async function putConsent(
 }
 
 /**
- * Forgets what the person allowed this application at this server, wherever the code went, and the codes that it has
- * not redeemed.
+ * Deletes what the person allowed this application at this server, for every redirect host, and the codes that the
+ * application has not redeemed.
  */
 export async function deleteConsents(
   db: Db,
@@ -92,10 +92,10 @@ export async function deleteConsents(
   });
 }
 
-/** Another site can make a browser open the consent page repeatedly, so only the latest requests are kept. */
+/** Another site can make a browser open the consent page repeatedly, so a session keeps only its latest requests. */
 const mostPending = 20;
 
-/** Keeps a request until it is decided. Beyond twenty of one session, the oldest are deleted. */
+/** Stores a request until it is decided. A session has at most twenty: the oldest are deleted. */
 export async function insertPendingRequest(
   db: Db,
   { idHash, sessionId, userId, request, shown, expiresAt }: PendingRequest,
@@ -129,7 +129,7 @@ export async function insertPendingRequest(
     .execute();
 }
 
-/** Hands a request over, once, to the session that it belongs to. */
+/** Removes and returns a request; `undefined` when it was taken before, has expired, or belongs to another session. */
 export async function takePendingRequest(
   db: Db,
   idHash: string,

@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 
 import type { EpochSeconds } from '#clock/clock';
 import { attemptLifeSeconds } from '#accounts/lifetimes';
-import { alone, transaction, type Db } from './transaction.ts';
+import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 /** What was attempted, and from where. */
 export interface Attempt {
   /** An account or a person. */
   readonly subject: string;
-  /** A network, or a browser that is known for the account. */
+  /** A network, or a known browser of the account. */
   readonly place: string;
 }
 
@@ -17,32 +17,32 @@ export interface Failures {
   readonly lastAt: EpochSeconds;
 }
 
-/** What failed before an attempt. */
+/** Failures before an attempt. */
 export interface EarlierFailures {
-  /** At the same subject, by place. */
+  /** Of the same subject, by place. */
   readonly atSubject: ReadonlyMap<string, Failures>;
-  /** From the same place, whatever the subject. */
+  /** From the same place, of any subject. */
   readonly fromPlace: Failures;
 }
 
 /**
- * Stores an attempt as failed before it is looked at, unless `waitOf` makes it wait for what failed earlier. Counting,
- * deciding and storing are one transaction, so that many attempts at the same moment are counted one by one. One
- * that has to wait leaves nothing behind.
+ * Stores an attempt as failed before it is checked, unless `secondsToWait` makes it wait because of earlier failures.
+ * Counting, deciding and storing are one transaction, so concurrent attempts are counted one by one. An attempt that has
+ * to wait is not stored.
  *
- * @param since from when on failures of the subject, and of the place, are counted
- * @returns the seconds to wait; 0 when the attempt may be looked at
+ * @param since failures of the subject, and from the place, before these times are ignored
+ * @returns the seconds to wait; 0 when the attempt may be checked
  */
 export async function insertAttempt(
   db: Db,
   { subject, place, at }: Attempt & { readonly at: EpochSeconds },
   since: { readonly subject: EpochSeconds; readonly place: EpochSeconds },
-  waitOf: (earlier: EarlierFailures) => number,
+  secondsToWait: (earlier: EarlierFailures) => number,
 ): Promise<number> {
   return transaction(db, async (tx) => {
-    // Each attempt takes the lock of a subject before that of a place, so two cannot wait for each other.
-    await alone(tx, `attempts at ${subject}`);
-    await alone(tx, `attempts from ${place}`);
+    // Each attempt locks its subject before its place, so that two attempts cannot deadlock.
+    await advisoryLock(tx, `attempts at ${subject}`);
+    await advisoryLock(tx, `attempts from ${place}`);
     await tx
       .deleteFrom('failed_attempt')
       .where('failed_at', '<', at - attemptLifeSeconds)
@@ -60,7 +60,7 @@ export async function insertAttempt(
       .where('place', '=', place)
       .where('failed_at', '>=', since.place)
       .executeTakeFirstOrThrow();
-    const waitSeconds = waitOf({
+    const waitSeconds = secondsToWait({
       atSubject: new Map(
         places.map((row) => [row.place, { count: Number(row.count), lastAt: row.last }]),
       ),
@@ -75,7 +75,7 @@ export async function insertAttempt(
   });
 }
 
-/** Forgets the failures at a subject that has now been proved: all of them, or those from one place. */
+/** Deletes the failures of a subject after a success: all of them, or those from one place. */
 export async function clearAttempts(db: Db, subject: string, place?: string): Promise<void> {
   await db
     .deleteFrom('failed_attempt')

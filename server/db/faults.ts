@@ -2,19 +2,19 @@
 export type DatabaseFault =
   /** A row with the same unique values exists. */
   | 'conflict'
-  /** A row refers to one that does not exist, or that is to be deleted. */
+  /** A row refers to one that does not exist, or cannot be deleted because others refer to it. */
   | 'referenced'
-  /** The transaction lost against another one and was rolled back. It succeeds when it is run again. */
+  /** The transaction conflicted with another one and was rolled back. It can be run again. */
   | 'retryable'
-  /** Another process has it locked for too long. */
+  /** Another process locked the database for longer than the timeout. */
   | 'busy'
-  /** The database is unreachable, or ends connections. */
+  /** The database is unreachable or closes connections. */
   | 'unavailable'
   | 'full'
   | 'readonly'
   | 'other';
 
-/** What an error says about the database; `undefined` for an error that did not come from it. */
+/** Classifies an error of the database; `undefined` for any other error. */
 export function databaseFault(error: unknown): DatabaseFault | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code, errcode, severity, message }: Details = error;
@@ -27,12 +27,12 @@ interface Details {
   readonly code?: unknown;
   /** `node:sqlite`: the extended result code. */
   readonly errcode?: unknown;
-  /** `pg`: of what the server reported. */
+  /** `pg`: set on errors that the database server reported. */
   readonly severity?: unknown;
   readonly message: string;
 }
 
-/** What `pg` says of connections without a code. */
+/** Messages of `pg` about connections, which have no code. */
 const brokenConnection =
   /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error)/;
 

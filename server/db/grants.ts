@@ -3,20 +3,17 @@ import type { Selectable } from 'kysely';
 import type { EpochSeconds } from '#clock/clock';
 import type { Scope } from '#oauth/scopes';
 import type { Page } from '#listing/page';
-import { readScopes } from './json-column.ts';
+import { containsText, readScopes } from './columns.ts';
 import type { Schema } from './schema.ts';
-import { holdsText } from './search-text.ts';
 import { transaction, type Db } from './transaction.ts';
 
 /*
- * What people let applications do: an authorization code is exchanged for a grant, and the grant's refresh token for
- * its successor. Only SHA-256 hashes of codes and tokens are stored. Whatever is used once is marked by an update that
- * only the first caller's row count confirms.
+ * What people allowed applications to do: an authorization code is exchanged for a grant, and the grant's refresh token
+ * for its successor. Only SHA-256 hashes of codes and tokens are stored. Codes and tokens work once: an update marks them
+ * as spent, and its row count tells the first caller from all others.
  */
 
-/**
- * What a person let an application do at one server. All tokens issued under it name it, and end with it.
- */
+/** What a person allowed an application to do at one server. Every token issued for it names it and becomes invalid with it. */
 export interface Grant {
   /** `grant_` and 16 base62 characters. */
   readonly id: string;
@@ -24,22 +21,22 @@ export interface Grant {
   readonly clientId: string;
   readonly serverId: string;
   readonly scopes: readonly Scope[];
-  /** Where the code went, as the person was shown it. */
+  /** The host that the code was sent to, as the consent page displayed it. */
   readonly redirectHost: string;
-  /** Whether the code was redeemed with client authentication; then so is every refresh. */
+  /** Whether the code was redeemed with client authentication. If so, every refresh requires it too. */
   readonly authenticated: boolean;
   readonly createdAt: EpochSeconds;
-  /** Hard end, however often it is refreshed. */
+  /** The hard limit, however often the grant is refreshed. */
   readonly expiresAt: EpochSeconds;
   readonly revokedAt: EpochSeconds | undefined;
 }
 
-/** A grant with what a person knows it by. */
+/** A grant with the names of its application and server. */
 export interface NamedGrant extends Grant {
   readonly clientName: string;
   /** `{organization}/{server}` */
   readonly serverPath: string;
-  /** When the application last called on the person's behalf. */
+  /** When the application last called on behalf of the person. */
   readonly lastUsedAt: EpochSeconds | undefined;
 }
 
@@ -53,9 +50,9 @@ export interface ListedGrant extends NamedGrant {
 export interface GrantQuery {
   readonly organizationId: string;
   readonly userId?: string | undefined;
-  /** The one with this id, if it is among them. */
+  /** Only the grant with this id. */
   readonly grantId?: string | undefined;
-  /** In the name of the application or the address of the person. */
+  /** Part of the application's name or of the person's e-mail address. */
   readonly text?: string | undefined;
   readonly now: EpochSeconds;
   readonly limit: number;
@@ -65,13 +62,13 @@ export interface GrantQuery {
 /** An authorization code and what the person granted with it. */
 export interface AuthorizationCode {
   readonly hash: string;
-  /** The grant that begins when the code is redeemed. */
+  /** The id of the grant that redeeming the code creates. */
   readonly grantId: string;
   readonly userId: string;
   readonly clientId: string;
   readonly serverId: string;
   readonly scopes: readonly Scope[];
-  /** As it was asked for, port and all. */
+  /** Exactly as requested, including the port. */
   readonly redirectUri: string;
   /** S256: base64url of the SHA-256 of the verifier. RFC 7636 §4.2 */
   readonly codeChallenge: string;
@@ -81,7 +78,7 @@ export interface AuthorizationCode {
 
 export interface RefreshToken {
   readonly hash: string;
-  /** When it ends unused. */
+  /** When it expires if it is not used. */
   readonly expiresAt: EpochSeconds;
   readonly spentAt: EpochSeconds | undefined;
   readonly grant: NamedGrant;
@@ -89,12 +86,12 @@ export interface RefreshToken {
 
 export interface Successor {
   readonly hash: string;
-  /** Readable only with the token that it follows. */
+  /** The successor, encrypted with the token that it replaces. */
   readonly sealed: string;
   readonly expiresAt: EpochSeconds;
 }
 
-/** What became of a refresh token that was presented to be exchanged. */
+/** The result of exchanging a refresh token. */
 export type Spending =
   | { readonly outcome: 'spent' }
   | {
@@ -104,8 +101,8 @@ export type Spending =
       readonly successorUsed: boolean;
     };
 
-/** How long a code is known after its end, so that a late second use is still seen. */
-const rememberedSeconds = 86_400;
+/** How long an expired code is kept, so that a late second use is still detected. */
+const expiredCodeRetentionSeconds = 86_400;
 
 export async function insertAuthorizationCode(
   db: Db,
@@ -129,11 +126,11 @@ export async function insertAuthorizationCode(
     .execute();
   await db
     .deleteFrom('authorization_code')
-    .where('expires_at', '<', now - rememberedSeconds)
+    .where('expires_at', '<', now - expiredCodeRetentionSeconds)
     .execute();
 }
 
-/** Also when it is spent or expired. `undefined` when the server or its organization is disabled. */
+/** Finds spent and expired codes too. `undefined` when the server or its organization is disabled. */
 export async function findAuthorizationCode(
   db: Db,
   hash: string,
@@ -165,7 +162,7 @@ export async function findAuthorizationCode(
   );
 }
 
-/** Spends the code in exchange for nothing. @returns `false` for all but the first to spend it */
+/** Marks the code as spent. @returns `true` only for the first caller */
 export async function spendAuthorizationCode(
   db: Db,
   hash: string,
@@ -181,9 +178,9 @@ export async function spendAuthorizationCode(
 }
 
 /**
- * Spends the code and begins the grant with its first refresh token; all of it or nothing.
+ * Spends the code and inserts the grant with its first refresh token, in one transaction.
  *
- * @returns `false` for all but the first to present that code
+ * @returns `true` only for the first caller that presents the code
  */
 export async function beginGrant(
   db: Db,
@@ -215,13 +212,13 @@ export async function beginGrant(
   });
 }
 
-/** Also when it is revoked or expired. */
+/** Finds revoked and expired grants too. */
 export async function findGrant(db: Db, id: string): Promise<NamedGrant | undefined> {
   const row = await namedGrants(db).where('oauth_grant.id', '=', id).executeTakeFirst();
   return row && readGrant(row);
 }
 
-/** The person's active grants, the newest first. */
+/** The person's active grants, newest first. */
 export async function listGrantsOfPerson(
   db: Db,
   userId: string,
@@ -235,7 +232,7 @@ export async function listGrantsOfPerson(
   return rows.map(readGrant);
 }
 
-/** The active grants at an organization's servers, the newest first. */
+/** The active grants at an organization's servers, newest first. */
 export async function listGrants(
   db: Db,
   { organizationId, userId, grantId, text, now, limit, offset }: GrantQuery,
@@ -248,8 +245,8 @@ export async function listGrants(
     .$if(text !== undefined, (query) =>
       query.where((where) =>
         where.or([
-          holdsText(where.ref('oauth_client.name'), text ?? ''),
-          holdsText(where.ref('person.email'), text ?? ''),
+          containsText(where.ref('oauth_client.name'), text ?? ''),
+          containsText(where.ref('person.email'), text ?? ''),
         ]),
       ),
     );
@@ -270,7 +267,7 @@ export async function listGrants(
   return { items, total: Number(total) };
 }
 
-/** Revokes the grant and every token of it. @returns `false` when there is none, or it was revoked before */
+/** Revokes the grant, and with it all its tokens. @returns `false` when there is no such grant, or it is already revoked */
 export async function revokeGrant(db: Db, id: string, now: EpochSeconds): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('oauth_grant')
@@ -282,8 +279,8 @@ export async function revokeGrant(db: Db, id: string, now: EpochSeconds): Promis
 }
 
 /**
- * Revokes all that the person granted, codes, pending requests and remembered consents included. Codes go first: one
- * that is being redeemed has become a grant by then, or never will.
+ * Revokes all grants of the person and deletes their codes, pending requests and consents. Codes are deleted before
+ * grants are revoked: a code that is being redeemed concurrently has become a grant by then, or never will.
  */
 export async function revokeGrantsOfPerson(
   db: Db,
@@ -303,7 +300,7 @@ export async function revokeGrantsOfPerson(
   });
 }
 
-/** Also when it is spent or expired. `undefined` when the server or its organization is disabled. */
+/** Finds spent and expired tokens too. `undefined` when the server or its organization is disabled. */
 export async function findRefreshToken(db: Db, hash: string): Promise<RefreshToken | undefined> {
   const row = await namedGrants(db)
     .innerJoin('refresh_token', 'refresh_token.grant_id', 'oauth_grant.id')
@@ -316,7 +313,7 @@ export async function findRefreshToken(db: Db, hash: string): Promise<RefreshTok
   return row && { hash, expiresAt: row.idle_at, spentAt, grant: readGrant(row) };
 }
 
-/** Replaces the token with its successor, for the first caller; others learn what the first one got. */
+/** Replaces the token with its successor, for the first caller. Later callers get the successor that the first one received. */
 export async function spendRefreshToken(
   db: Db,
   hash: string,
@@ -355,7 +352,7 @@ export async function spendRefreshToken(
   });
 }
 
-/** Revokes an access token before it expires: once resolved, no later read finds it valid. Again is no error. */
+/** Revokes an access token before it expires: after this resolves, no read finds it valid. Idempotent. */
 export async function revokeAccessToken(
   db: Db,
   { id, expiresAt }: { id: string; expiresAt: EpochSeconds },

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 
 import type { EpochSeconds } from '#clock/clock';
 import { lockMembers } from './people.ts';
-import { alone, transaction, type Db } from './transaction.ts';
+import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 /** People of one organization who may use certain servers of it. */
 export interface Group {
@@ -13,7 +13,7 @@ export interface Group {
   readonly createdAt: EpochSeconds;
 }
 
-/** A group with how many people are in it, and the servers that are limited to it. */
+/** A group with the number of its members and of the servers limited to it. */
 export interface GroupOverview extends Group {
   readonly memberCount: number;
   readonly servers: readonly string[];
@@ -22,14 +22,14 @@ export interface GroupOverview extends Group {
 /** How a person became a member of a group: added by hand, or mapped from the OpenID provider. */
 export type MembershipSource = 'hand' | 'provider';
 
-/** What an organization calls the groups of its OpenID provider. */
+/** Maps a group of the organization's OpenID provider to one of its own. */
 export interface GroupMapping {
   readonly externalName: string;
   readonly groupId: string;
   readonly groupName: string;
 }
 
-/** `false` when the organization has a group of that name. */
+/** @returns `false` when the organization has a group of that name */
 export async function insertGroup(
   db: Db,
   { id, organizationId, name, createdAt }: Group,
@@ -45,7 +45,7 @@ export async function insertGroup(
   });
 }
 
-/** `false` when there is none, or another group has the name. */
+/** @returns `false` when there is no such group, or another one has the name */
 export async function renameGroup(
   db: Db,
   organizationId: string,
@@ -72,7 +72,7 @@ export async function renameGroup(
   });
 }
 
-/** `in-use` while a server is limited to this group: without it, everybody could use that server. */
+/** @returns `in-use` while a server is limited to this group: without the group, every member could use that server */
 export async function deleteGroup(
   db: Db,
   organizationId: string,
@@ -97,7 +97,7 @@ export async function deleteGroup(
   });
 }
 
-/** Members added by hand, counted by an index, plus those whom only the provider adds. */
+/** The members added by hand, counted by an index, plus those added only by the provider. */
 const memberCount = sql<number | string>`(
   (select count(*) from group_member m where m.group_id = person_group.id)
   + (select count(distinct i.person_id)
@@ -108,7 +108,7 @@ const memberCount = sql<number | string>`(
       where g.group_id = person_group.id and not exists (select 1 from group_member m
         where m.group_id = g.group_id and m.person_id = i.person_id)))`;
 
-/** By name. */
+/** The groups of an organization, ordered by name. */
 export async function listGroups(db: Db, organizationId: string): Promise<GroupOverview[]> {
   const groups = await db
     .selectFrom('person_group')
@@ -135,7 +135,7 @@ export async function listGroups(db: Db, organizationId: string): Promise<GroupO
 }
 
 /**
- * The members of a group by e-mail address: those added by hand, and those mapped from their groups at the OpenID
+ * The members of a group, ordered by e-mail address: those added by hand, and those mapped from their groups at the OpenID
  * provider as of their latest sign-in with it. A person who is a member both ways is listed once, as `hand`.
  */
 export async function listGroupMembers(
@@ -159,7 +159,7 @@ export async function listGroupMembers(
   }));
 }
 
-/** Adds a member by hand; idempotent. `false` unless group and person belong to the organization. */
+/** Adds a member by hand. Idempotent. @returns `false` unless group and person belong to the organization */
 export async function insertGroupMember(
   db: Db,
   organizationId: string,
@@ -187,7 +187,7 @@ export async function insertGroupMember(
   });
 }
 
-/** `false` when the person is not in the group by hand. */
+/** @returns `false` when the person was not added to the group by hand */
 export async function removeGroupMember(
   db: Db,
   organizationId: string,
@@ -203,14 +203,14 @@ export async function removeGroupMember(
   return numDeletedRows === 1n;
 }
 
-/** Replaces what the provider says of this account. */
+/** Replaces the groups that the OpenID provider reported for this account. */
 export async function setProviderGroups(
   db: Db,
   { issuer, subject }: { issuer: string; subject: string },
   externalNames: readonly string[],
 ): Promise<void> {
   await transaction(db, async (tx) => {
-    await alone(tx, `provider groups ${issuer} ${subject}`);
+    await advisoryLock(tx, `provider groups ${issuer} ${subject}`);
     await tx
       .deleteFrom('provider_group')
       .where('issuer', '=', issuer)
@@ -225,7 +225,7 @@ export async function setProviderGroups(
   });
 }
 
-/** By the provider's names, then by ours. */
+/** The mappings of an organization, ordered by the provider's name of the group, then by ours. */
 export function listGroupMappings(db: Db, organizationId: string): Promise<GroupMapping[]> {
   return db
     .selectFrom('group_mapping')
@@ -241,7 +241,7 @@ export function listGroupMappings(db: Db, organizationId: string): Promise<Group
     .execute();
 }
 
-/** `false` when the group is none of the organization's. Mapping twice is mapping once. */
+/** Idempotent. @returns `false` when the group belongs to another organization */
 export async function insertGroupMapping(
   db: Db,
   organizationId: string,
@@ -267,7 +267,7 @@ export async function insertGroupMapping(
   });
 }
 
-/** People who were in the group by this mapping alone leave it. `false` when there was none. */
+/** People who are members only through this mapping lose their membership. @returns `false` when there is no such mapping */
 export async function removeGroupMapping(
   db: Db,
   organizationId: string,
@@ -283,7 +283,7 @@ export async function removeGroupMapping(
   return numDeletedRows === 1n;
 }
 
-/** The groups that a server is limited to, by name; none means every member of the organization may use it. */
+/** The groups that a server is limited to, ordered by name. If empty, every member of the organization may use the server. */
 export function listGroupsOfServer(
   db: Db,
   serverId: string,
@@ -298,8 +298,9 @@ export function listGroupsOfServer(
 }
 
 /**
- * Replaces the groups that a server is limited to; none opens it to every member. `false` when one of them is no group
- * of the server's organization.
+ * Replaces the groups that a server is limited to. An empty list lets every member of the organization use it.
+ *
+ * @returns `false` when one of the groups belongs to another organization
  */
 export async function setGroupsOfServer(
   db: Db,
@@ -365,9 +366,9 @@ export async function mayUseServer(db: Db, userId: string, serverPath: string): 
 }
 
 /**
- * Within a transaction: locks the organization's groups and what refers to them. Take `lockMembers` first if both are
- * needed.
+ * Within a transaction: locks the organization's groups and what refers to them. Call `lockMembers` first if both locks
+ * are needed, so that two transactions cannot deadlock.
  */
 export function lockGroups(tx: Db, organizationId: string): Promise<void> {
-  return alone(tx, `groups ${organizationId}`);
+  return advisoryLock(tx, `groups ${organizationId}`);
 }

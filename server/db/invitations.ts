@@ -3,7 +3,7 @@ import { sql, type Selectable } from 'kysely';
 import type { EpochSeconds } from '#clock/clock';
 import { emailKey, isRole, type Role } from '#accounts/people';
 import { lockGroups } from './groups.ts';
-import { readStrings } from './json-column.ts';
+import { readStrings } from './columns.ts';
 import { lockMembers, type User } from './people.ts';
 import type { Schema } from './schema.ts';
 import { transaction, type Db } from './transaction.ts';
@@ -13,22 +13,22 @@ import { transaction, type Db } from './transaction.ts';
  * still create it.
  */
 export interface Invitation {
-  /** `invitation_` and 16 base62 characters; names it in lists, opens nothing. */
+  /** `invitation_` and 16 base62 characters; not a secret. */
   readonly id: string;
   readonly organizationId: string;
   readonly organization: string;
   readonly role: Role;
   readonly groupIds: readonly string[];
-  /** For whom it is meant, as its author noted. Not compared with the person who accepts it. */
+  /** The author's note on whom it is for. Not compared with the person who accepts it. */
   readonly note: string;
-  /** The actor who made it. */
+  /** The actor who created it. */
   readonly createdBy: string;
   readonly createdAt: EpochSeconds;
   readonly expiresAt: EpochSeconds;
 }
 
-/** What became of taking an invitation. */
-export type InvitationTaken = 'done' | 'over' | 'member-already' | 'address-taken';
+/** The result of accepting an invitation. `invalid`: the link is unknown, used, revoked or expired, or its author lost the right. */
+export type InvitationResult = 'done' | 'invalid' | 'member-already' | 'address-taken';
 
 /** The person who accepts an invitation: an existing one by id, or a new one. */
 export type Invitee =
@@ -59,7 +59,7 @@ export async function insertInvitation(
     .execute();
 }
 
-/** What an active link offers; this uses nothing up. */
+/** The invitation of an active link. The link stays active. */
 export async function findInvitation(
   db: Db,
   tokenHash: string,
@@ -73,24 +73,24 @@ export async function findInvitation(
 
 /**
  * Creates the person if they are new, makes them a member with the role and with those of the groups that still
- * exist, and uses up the link, atomically. Of concurrent attempts one succeeds. The invitation stays open if the
- * person is already a member.
+ * exist, and deletes the invitation, all in one transaction. Of concurrent attempts one succeeds. The invitation stays
+ * open if the person is already a member.
  */
-export async function takeInvitation(
+export async function acceptInvitation(
   db: Db,
   tokenHash: string,
   invitee: Invitee,
   now: EpochSeconds,
-): Promise<InvitationTaken> {
+): Promise<InvitationResult> {
   return transaction(db, async (tx) => {
     const offered = await findInvitation(tx, tokenHash, now);
-    if (!offered) return 'over';
+    if (!offered) return 'invalid';
     const { organizationId, role } = offered;
     await lockMembers(tx, organizationId);
     await lockGroups(tx, organizationId);
-    // While waiting, another may have taken it, or its author may have lost the right to make it.
+    // While this waited for the locks, the invitation may have been accepted, or its author may have lost the right to create it.
     const invitation = await findInvitation(tx, tokenHash, now);
-    if (!invitation) return 'over';
+    if (!invitation) return 'invalid';
     const { id: userId } = invitee;
     if (invitee.email !== undefined && !(await addPerson(tx, invitee))) return 'address-taken';
     const { numInsertedOrUpdatedRows } = await tx
@@ -103,7 +103,7 @@ export async function takeInvitation(
       .deleteFrom('invitation')
       .where('id', '=', invitation.id)
       .executeTakeFirst();
-    if (numDeletedRows !== 1n) throw new Error('an invitation was taken twice');
+    if (numDeletedRows !== 1n) throw new Error('an invitation was accepted twice');
     const { groupIds } = invitation;
     const groups = await tx
       .selectFrom('person_group')
@@ -121,7 +121,7 @@ export async function takeInvitation(
   });
 }
 
-/** The pending ones, the newest first. */
+/** The open invitations of an organization, newest first. */
 export async function listInvitations(
   db: Db,
   organizationId: string,
@@ -135,7 +135,7 @@ export async function listInvitations(
   return rows.map(readInvitation);
 }
 
-/** `false` when the organization has no such invitation. */
+/** @returns `false` when the organization has no such invitation */
 export async function revokeInvitation(
   db: Db,
   organizationId: string,
@@ -171,7 +171,7 @@ function selectActive(db: Db, now: EpochSeconds) {
     .where('invitation.expires_at', '>', now);
 }
 
-/** `false` if the e-mail address is taken; nothing was written then. */
+/** @returns `false`, without any change, when the e-mail address is taken */
 async function addPerson(
   tx: Db,
   { id, email, createdAt, passwordHash, identity }: Exclude<Invitee, { email?: undefined }>,

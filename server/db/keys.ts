@@ -4,18 +4,17 @@ import type { EpochSeconds } from '#clock/clock';
 import type { Scope } from '#oauth/scopes';
 import type { Page, PageQuery } from '#listing/page';
 import { preparedQuery } from './prepared-query.ts';
-import { readScopes } from './json-column.ts';
+import { containsText, nullsSmallest, readScopes } from './columns.ts';
 import type { Schema } from './schema.ts';
-import { holdsText, nullsSmallest } from './search-text.ts';
 import { isServerOf } from './servers.ts';
 import type { Db } from './transaction.ts';
 
-/** What a key opens: an MCP endpoint (`mcp_`) or the tunnel for an on-premise agent (`pk_live_`). */
+/** What a key gives access to: an MCP endpoint (`mcp_…`), or the tunnel for an on-premise agent (`pk_live_…`). */
 export type ApiKeyOwner =
   | { readonly type: 'server'; readonly serverId: string }
   | { readonly type: 'agent'; readonly agentId: string };
 
-/** A key without its value, which was shown once. */
+/** A key without its value, which was displayed once, at creation. */
 export interface ApiKey {
   /** `key_` and 16 base62 characters. */
   readonly id: string;
@@ -35,8 +34,8 @@ export type NewApiKey = Omit<ApiKey, 'lastUsedAt' | 'revokedAt'> & {
   readonly hash: string;
 };
 
-/** A key with the names of its owner: exactly one of `server` and `agent` is a name. */
-export interface PlacedApiKey extends ApiKey {
+/** A key with the names of its organization and owner. Either `server` or `agent` is set. */
+export interface NamedApiKey extends ApiKey {
   readonly organization: string;
   readonly server: string | undefined;
   readonly agent: string | undefined;
@@ -46,11 +45,11 @@ export type KeyStatus = 'active' | 'expired' | 'revoked';
 
 export interface KeyQuery extends PageQuery<'name' | 'createdAt' | 'lastUsedAt' | 'expiresAt'> {
   readonly organizationId: string;
-  /** Of one server, of one agent, or, when both are omitted, of all servers. */
+  /** Selects the keys of one server. Without `serverId` and `agentId`: the keys of all servers. */
   readonly serverId?: string | undefined;
   readonly agentId?: string | undefined;
   readonly status?: KeyStatus | undefined;
-  /** Decides what is expired. */
+  /** The time to compare expiry with. */
   readonly now: EpochSeconds;
 }
 
@@ -80,12 +79,12 @@ export async function insertKey(db: Db, { owner, ...key }: NewApiKey): Promise<v
     .execute();
 }
 
-export async function findKey(db: Db, id: string): Promise<PlacedApiKey | undefined> {
-  const row = await placedKeys(db).where('api_key.id', '=', id).executeTakeFirst();
-  return row && readPlacedKey(row);
+export async function findKey(db: Db, id: string): Promise<NamedApiKey | undefined> {
+  const row = await namedKeys(db).where('api_key.id', '=', id).executeTakeFirst();
+  return row && readNamedKey(row);
 }
 
-/** @returns `false` when there is none, or it was revoked before */
+/** @returns `false` when there is no such key, or it is already revoked */
 export async function revokeKey(db: Db, id: string, now: EpochSeconds): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('api_key')
@@ -104,14 +103,14 @@ const sortColumns = {
 } as const;
 
 const ofIds = preparedQuery((db, ids: readonly string[]) =>
-  placedKeys(db).where('api_key.id', 'in', ids),
+  namedKeys(db).where('api_key.id', 'in', ids),
 );
 
-export async function listKeys(db: Db, query: KeyQuery): Promise<Page<PlacedApiKey>> {
+export async function listKeys(db: Db, query: KeyQuery): Promise<Page<NamedApiKey>> {
   const { organizationId, serverId, agentId, status, text, now } = query;
   const all = db
     .selectFrom('api_key')
-    // Whether the owner belongs to the organization is checked once: checked for each key, the index would not be used.
+    // Checks only once that the owner belongs to the organization: with a check for each key, the index would not be used.
     .$if(serverId !== undefined, (of) =>
       of
         .where('api_key.server_id', '=', serverId ?? '')
@@ -138,7 +137,7 @@ export async function listKeys(db: Db, query: KeyQuery): Promise<Page<PlacedApiK
       ),
     )
     .$if(text !== undefined, (of) =>
-      of.where((where) => holdsText(where.ref('api_key.name'), text ?? '')),
+      of.where((where) => containsText(where.ref('api_key.name'), text ?? '')),
     );
   const page = await all
     .select('api_key.id')
@@ -152,7 +151,7 @@ export async function listKeys(db: Db, query: KeyQuery): Promise<Page<PlacedApiK
     .executeTakeFirstOrThrow();
   if (page.length === 0) return { items: [], total: Number(total) };
   const ids = page.map(({ id }) => id);
-  const found = new Map((await ofIds(db, ids)).map((row) => [row.id, readPlacedKey(row)]));
+  const found = new Map((await ofIds(db, ids)).map((row) => [row.id, readNamedKey(row)]));
   return { items: ids.flatMap((id) => found.get(id) ?? []), total: Number(total) };
 }
 
@@ -170,7 +169,7 @@ function isAgentOf(
   );
 }
 
-function placedKeys(db: Db) {
+function namedKeys(db: Db) {
   return db
     .selectFrom('api_key')
     .innerJoin('organization', 'organization.id', 'api_key.organization_id')
@@ -184,13 +183,13 @@ function placedKeys(db: Db) {
     ]);
 }
 
-type PlacedKeyRow = Selectable<Schema['api_key']> & {
+type NamedKeyRow = Selectable<Schema['api_key']> & {
   organization: string;
   server: string | null;
   agent: string | null;
 };
 
-function readPlacedKey(row: PlacedKeyRow): PlacedApiKey {
+function readNamedKey(row: NamedKeyRow): NamedApiKey {
   return {
     id: row.id,
     name: row.name,

@@ -2,7 +2,7 @@ import type { EpochSeconds } from '#clock/clock';
 import type { Schema } from './schema.ts';
 import { quickTransaction, type Db } from './transaction.ts';
 
-/** What was used: an OAuth client by its `client_id`, a key or a person's grant by its id. */
+/** A credential that was used: an OAuth client, identified by its `client_id`, or a key or grant by its id. */
 export interface CredentialUse {
   readonly type: 'client' | 'key' | 'grant';
   readonly id: string;
@@ -14,12 +14,12 @@ const tables = {
   key: 'api_key',
 } as const satisfies Record<CredentialUse['type'], keyof Schema>;
 
-/** Stores when credentials were last used, all of them at once; a time older than the one stored changes nothing. */
+/** Stores when credentials were last used, in one transaction. A time older than the stored one is ignored. */
 export async function updateLastUses(
   db: Db,
   uses: readonly (CredentialUse & { readonly usedAt: EpochSeconds })[],
 ): Promise<void> {
-  // In one order everywhere: transactions that update the same rows in different orders wait for each other.
+  // Always in the same order: transactions that update the same rows in different orders can deadlock.
   const sorted = uses.toSorted((a, b) => (`${a.type} ${a.id}` < `${b.type} ${b.id}` ? -1 : 1));
   await quickTransaction(db, async (tx) => {
     for (const { type, id, usedAt } of sorted) {

@@ -2,20 +2,20 @@ import { sql, type DatabaseIntrospector } from 'kysely';
 import { Migrator } from 'kysely/migration';
 
 import { up as initial } from './migrations/0001-initial.ts';
-import { alone, isPostgres, transaction, type Db } from './transaction.ts';
+import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
-/** Every migration, oldest first; a name, once released, keeps its statements. */
+/** All migrations, oldest first. The statements of a released migration never change. */
 const migrations = { '0001-initial': { up: initial } };
 
 /**
- * Brings the database to the newest schema, in one transaction and under a lock: processes that start together do it
- * once, and one that fails leaves nothing behind.
+ * Migrates the database to the newest schema, in one transaction and under a lock: processes that start at the same time
+ * do it once, and a migration that fails changes nothing.
  *
  * @throws {Error} when the database is from a newer Latchkey, or from before the first release
  */
 export async function migrate(db: Db): Promise<void> {
   await transaction(db, async (tx) => {
-    await alone(tx, 'migrations');
+    await advisoryLock(tx, 'migrations');
     await refuseOthers(tx);
     const provider = { getMigrations: () => Promise.resolve(migrations) };
     const { error } = await new Migrator({ db: tx, provider }).migrateToLatest();
@@ -38,7 +38,7 @@ async function refuseOthers(tx: Db): Promise<void> {
   }
 }
 
-/** What a migrator asks of a database: the names of the tables that its connections use by default. */
+/** An introspector for `Migrator`, which only needs the names of the tables in the default schema. */
 export function tableNamesOnly(db: Db): DatabaseIntrospector {
   return {
     getSchemas: () => Promise.resolve([]),

@@ -1,14 +1,14 @@
 import type { EpochSeconds } from '#clock/clock';
-import { alone, transaction, type Db } from './transaction.ts';
+import { advisoryLock, transaction, type Db } from './transaction.ts';
 
-// One-time values: links, and challenges that a browser answers. Both are stored by the SHA-256 of their value.
+// Values that work once: links, and challenges that a browser answers. Only the SHA-256 of the value is stored.
 
-/** What a link may be used for, once: make the first owner, or set a new password. */
+/** What a link can be used for, once: `set-up` creates the first owner, `reset` sets a new password. */
 export type LinkPurpose =
   | { readonly type: 'set-up' }
   | { readonly type: 'reset'; readonly userId: string };
 
-/** Adds a link, in place of those for the same purpose. */
+/** Adds a link. Earlier links for the same purpose are deleted. */
 export async function insertLink(
   db: Db,
   tokenHash: string,
@@ -17,7 +17,7 @@ export async function insertLink(
 ): Promise<void> {
   const personId = purpose.type === 'reset' ? purpose.userId : null;
   await transaction(db, async (tx) => {
-    await alone(tx, `link ${purpose.type} ${personId ?? ''}`);
+    await advisoryLock(tx, `link ${purpose.type} ${personId ?? ''}`);
     await tx
       .deleteFrom('one_time_link')
       .where('purpose', '=', purpose.type)
@@ -35,7 +35,7 @@ export async function insertLink(
   });
 }
 
-/** What an unused link is for that has not expired; this uses nothing up. */
+/** The purpose of a link that is neither used nor expired. The link stays valid. */
 export async function findLink(
   db: Db,
   tokenHash: string,
@@ -50,7 +50,7 @@ export async function findLink(
   return row && readPurpose(row);
 }
 
-/** Uses a link up: `undefined` for everybody but the first. */
+/** Deletes a link and returns its purpose; `undefined` for all but the first caller. */
 export async function takeLink(
   db: Db,
   tokenHash: string,
@@ -66,10 +66,10 @@ export async function takeLink(
 }
 
 /**
- * Remembers that a challenge was answered, so that it is not answered twice. Forgotten after `expiresAt`, when it is
- * refused for its age.
+ * Records that a challenge was answered, so that it cannot be answered twice. The record is deleted after `expiresAt`,
+ * when the challenge is refused because of its age.
  *
- * @returns `true` for the first to answer it
+ * @returns `true` only for the first answer
  */
 export async function markChallengeSpent(
   db: Db,
@@ -86,19 +86,18 @@ export async function markChallengeSpent(
   return numInsertedOrUpdatedRows === 1n;
 }
 
-/** How much was open, and has ended. */
-export interface Ended {
+/** How many sessions and links were ended. */
+export interface EndedCounts {
   readonly sessions: number;
   /** One-time links and invitations. */
   readonly links: number;
 }
 
 /**
- * Ends everything that works once or for one browser: sessions, one-time links, invitations, and what waits for
- * consent or is a code already. An older state of the database knows neither which of them ended nor which
- * were used up since.
+ * Deletes everything that works once or in one browser: sessions, one-time links, invitations, authorization requests and
+ * codes. For a restored database, which does not know which of them were used or ended since the backup.
  */
-export async function endWhatWasOpen(db: Db): Promise<Ended> {
+export async function endSessionsAndLinks(db: Db): Promise<EndedCounts> {
   return transaction(db, async (tx) => {
     const end = async (
       table:

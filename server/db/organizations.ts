@@ -4,20 +4,20 @@ import type { EpochSeconds } from '#clock/clock';
 import type { Page, PageQuery } from '#listing/page';
 import { preparedQuery } from './prepared-query.ts';
 import type { Schema } from './schema.ts';
-import { holdsText } from './search-text.ts';
+import { containsText } from './columns.ts';
 import type { Db } from './transaction.ts';
 
 export interface Organization {
   readonly id: string;
-  /** A slug, unique. It stays, because every endpoint's URL and the audit log hold it. */
+  /** A unique slug. It never changes, because the URLs of endpoints and the audit log contain it. */
   readonly name: string;
-  /** The display name; the name if not set. */
+  /** The display name. Default: `name`. */
   readonly title?: string;
   readonly createdAt: EpochSeconds;
 }
 
 export interface OrganizationQuery extends PageQuery<'name'> {
-  /** Only these; all of them when omitted. */
+  /** Selects only these. Default: all. */
   readonly names?: readonly string[] | undefined;
 }
 
@@ -46,7 +46,7 @@ export async function findOrganization(db: Db, name: string): Promise<Organizati
   return row && readOrganization(row);
 }
 
-/** Organizations that are not disabled. */
+/** Lists organizations that are not disabled. */
 export async function listOrganizations(
   db: Db,
   { names, text, descending, limit, offset }: OrganizationQuery,
@@ -59,8 +59,8 @@ export async function listOrganizations(
     .$if(text !== undefined, (query) =>
       query.where((where) =>
         where.or([
-          holdsText(where.ref('name'), text ?? ''),
-          holdsText(where.ref('title'), text ?? ''),
+          containsText(where.ref('name'), text ?? ''),
+          containsText(where.ref('title'), text ?? ''),
         ]),
       ),
     );

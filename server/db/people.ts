@@ -4,43 +4,43 @@ import type { EpochSeconds } from '#clock/clock';
 import { emailKey, isRole, type Role } from '#accounts/people';
 import { preparedQuery } from './prepared-query.ts';
 import type { Schema } from './schema.ts';
-import { holdsText } from './search-text.ts';
-import { alone, transaction, type Db, isPostgres } from './transaction.ts';
+import { containsText } from './columns.ts';
+import { advisoryLock, transaction, type Db, isPostgres } from './transaction.ts';
 
 /** A person who can sign in. */
 export interface User {
   /** `user_` and 16 base62 characters. */
   readonly id: string;
-  /** As typed, compared without regard to case. */
+  /** As entered; compared case-insensitively. */
   readonly email: string;
   readonly createdAt: EpochSeconds;
 }
 
-/** A person's place in one organization. */
+/** A person's membership of an organization, with their role. */
 export interface Membership {
   readonly organization: string;
   readonly role: Role;
 }
 
-/** A person as their organization knows them. */
+/** A member of an organization. */
 export interface Member {
   readonly userId: string;
   readonly email: string;
   readonly role: Role;
   readonly groups: readonly { readonly id: string; readonly name: string }[];
-  /** Whether a sign-in of theirs can prove two factors. */
+  /** Whether they have a passkey or a confirmed authenticator app. */
   readonly hasSecondFactor: boolean;
-  /** When a browser of theirs was last here. */
+  /** When one of their sessions was last used. */
   readonly seenAt: EpochSeconds | undefined;
 }
 
 /**
- * What became of a change: `stale` when the person has another role by now or is no member any more,
- * `last-owner` when it would leave the organization without one.
+ * The result of a change. `stale`: the person now has another role or is no longer a member. `last-owner`: the change would
+ * leave the organization without an owner.
  */
 export type MembershipChange = 'done' | 'stale' | 'last-owner';
 
-/** Adds the person, or only the membership when the address is known; `false` when both are. */
+/** Adds a person with a membership, or only the membership if the address is known. @returns `false` when both exist */
 export async function insertUser(
   db: Db,
   { id, email, createdAt }: User,
@@ -84,13 +84,13 @@ export async function findUserByEmail(db: Db, email: string): Promise<User | und
   return row && readUser(row);
 }
 
-/** Whether there is any person at all. */
+/** Whether the database contains any person. */
 export async function hasUsers(db: Db): Promise<boolean> {
   const someone = await db.selectFrom('person').select('id').limit(1).executeTakeFirst();
   return someone !== undefined;
 }
 
-/** Every person with their memberships, oldest first. */
+/** All people with their memberships, oldest first. */
 export async function listUsers(db: Db): Promise<{ user: User; memberships: Membership[] }[]> {
   const people = await db
     .selectFrom('person')
@@ -106,7 +106,7 @@ export async function listUsers(db: Db): Promise<{ user: User; memberships: Memb
   }));
 }
 
-/** Deletes the person with sessions, passwords, passkeys and grants; `false` when there is none. */
+/** Deletes the person with their sessions, password, passkeys and grants. @returns `false` when there is no such person */
 export async function deleteUser(db: Db, userId: string): Promise<boolean> {
   const { numDeletedRows } = await db
     .deleteFrom('person')
@@ -124,7 +124,7 @@ export async function listMemberships(db: Db, userId: string): Promise<Membershi
   return (await membershipsOfPerson(db, userId)).map(readMembership);
 }
 
-/** Members by their address: those after `after`, at most `limit`, whose address contains `search`. */
+/** At most `limit` members, ordered by e-mail address: those after the address `after` whose address contains `search`. */
 export async function listMembers(
   db: Db,
   organizationId: string,
@@ -142,7 +142,7 @@ export async function listMembers(
     .where('membership.organization_id', '=', organizationId)
     .where('person.email_key', '>', after)
     .$if(search !== '', (query) =>
-      query.where((where) => holdsText(where.ref('person.email_key'), emailKey(search))),
+      query.where((where) => containsText(where.ref('person.email_key'), emailKey(search))),
     )
     .orderBy('person.email_key')
     .limit(limit)
@@ -161,25 +161,25 @@ export async function findMember(
   return (await withGroups(db, organizationId, rows))[0];
 }
 
-/** However many change it at the same time, an organization that had an owner keeps one. */
+/** Changes a member's role. Concurrent changes cannot leave the organization without an owner. */
 export async function changeRole(
   db: Db,
   organizationId: string,
   userId: string,
   { from, to }: { from: Role; to: Role },
 ): Promise<MembershipChange> {
-  const change = { organizationId, userId, from, keeps: to === 'owner' };
+  const change = { organizationId, userId, from, staysOwner: to === 'owner' };
   return unlessLastOwner(db, change, (tx) => setRole(tx, organizationId, userId, to));
 }
 
-/** Also ends what the person granted at this organization's servers, and their places in its groups. */
+/** Removes a member, and with the membership their grants at the organization's servers and their places in its groups. */
 export async function removeMember(
   db: Db,
   organizationId: string,
   userId: string,
   from: Role,
 ): Promise<MembershipChange> {
-  return unlessLastOwner(db, { organizationId, userId, from, keeps: false }, (tx) =>
+  return unlessLastOwner(db, { organizationId, userId, from, staysOwner: false }, (tx) =>
     tx
       .deleteFrom('membership')
       .where('organization_id', '=', organizationId)
@@ -188,7 +188,7 @@ export async function removeMember(
   );
 }
 
-/** Makes `to`, a member, an owner, and `from`, an owner, an admin; both or neither. */
+/** Makes the member `to` an owner and the owner `from` an admin, in one transaction. @returns `false` when they have other roles */
 export async function transferOwnership(
   db: Db,
   organizationId: string,
@@ -205,8 +205,8 @@ export async function transferOwnership(
 }
 
 /**
- * Within a transaction: the person's role in an organization that is not disabled, which nobody changes or removes until the
- * transaction ends.
+ * Within a transaction: the person's role in an organization that is not disabled. The role cannot be changed or removed until
+ * the transaction ends.
  */
 export async function lockRole(
   tx: Db,
@@ -223,7 +223,7 @@ export async function lockRole(
 
 /** Within a transaction: locks the organization's memberships and roles until it ends. */
 export function lockMembers(tx: Db, organizationId: string): Promise<void> {
-  return alone(tx, `members ${organizationId}`);
+  return advisoryLock(tx, `members ${organizationId}`);
 }
 
 /** The person to whom this account of an upstream OpenID provider is linked. */
@@ -241,7 +241,7 @@ export async function findUserIdByIdentity(
   return row?.person_id;
 }
 
-/** Links an account of an upstream OpenID provider; `false` if it is already linked. */
+/** Links an account of an upstream OpenID provider. @returns `false` when it is already linked */
 export async function linkIdentity(
   db: Db,
   { issuer, subject, userId }: { issuer: string; subject: string; userId: string },
@@ -254,7 +254,7 @@ export async function linkIdentity(
   return numInsertedOrUpdatedRows === 1n;
 }
 
-/** Whether the person has an account of this issuer. */
+/** Whether an account of this issuer is linked to the person. */
 export async function hasIdentity(db: Db, issuer: string, userId: string): Promise<boolean> {
   const row = await db
     .selectFrom('identity')
@@ -265,7 +265,7 @@ export async function hasIdentity(db: Db, issuer: string, userId: string): Promi
   return row !== undefined;
 }
 
-/** Unlinks the person's accounts, of one issuer or of all; `false` when there was none. */
+/** Unlinks the person's accounts of one issuer, or of all. @returns `false` when there was none */
 export async function unlinkIdentities(db: Db, userId: string, issuer?: string): Promise<boolean> {
   const { numDeletedRows } = await db
     .deleteFrom('identity')
@@ -333,25 +333,25 @@ async function withGroups(
   }));
 }
 
-/** Writes when the person still has the role `from`, and an owner remains; all in one transaction. */
+/** Calls `write` if the person still has the role `from` and an owner remains; all in one transaction. */
 async function unlessLastOwner(
   db: Db,
-  change: { organizationId: string; userId: string; from: Role; keeps: boolean },
+  change: { organizationId: string; userId: string; from: Role; staysOwner: boolean },
   write: (tx: Db) => Promise<unknown>,
 ): Promise<MembershipChange> {
-  const { organizationId, userId, from, keeps } = change;
+  const { organizationId, userId, from, staysOwner } = change;
   return transaction(db, async (tx) => {
     await lockMembers(tx, organizationId);
     const roles = await rolesIn(tx, organizationId, [userId]);
     if (roles.get(userId) !== from) return 'stale';
     const owners = [...roles].filter(([, role]) => role === 'owner').map(([id]) => id);
-    if (!keeps && owners.length === 1 && owners[0] === userId) return 'last-owner';
+    if (!staysOwner && owners.length === 1 && owners[0] === userId) return 'last-owner';
     await write(tx);
     return 'done';
   });
 }
 
-/** The roles of the owners of an organization, and of certain other members. */
+/** The roles of an organization's owners and of `people`, by id. */
 async function rolesIn(
   tx: Db,
   organizationId: string,

@@ -2,11 +2,11 @@ import type { Selectable } from 'kysely';
 
 import type { EpochSeconds } from '#clock/clock';
 import type { Schema } from './schema.ts';
-import { alone, transaction, type Db } from './transaction.ts';
+import { advisoryLock, transaction, type Db } from './transaction.ts';
 
-/** What a person uses the admin API with, without its value, which was shown once. */
+/** A token for the admin API, without its value, which was displayed once, at creation. */
 export interface PersonalToken {
-  /** `token_` and 16 base62 characters; opens nothing. */
+  /** `token_` and 16 base62 characters; not a secret. */
   readonly id: string;
   readonly userId: string;
   readonly name: string;
@@ -14,9 +14,9 @@ export interface PersonalToken {
   readonly hint: string;
   readonly createdAt: EpochSeconds;
   readonly expiresAt: EpochSeconds;
-  /** How many factors were proved when the token was created. */
+  /** How many factors the person had proved when they created the token. */
   readonly factors: 1 | 2;
-  /** To the minute. */
+  /** Accurate to the minute. */
   readonly lastUsedAt: EpochSeconds | undefined;
   readonly revokedAt: EpochSeconds | undefined;
 }
@@ -25,17 +25,17 @@ export type NewPersonalToken = Omit<PersonalToken, 'lastUsedAt' | 'revokedAt'> &
   readonly hash: string;
 };
 
-/** A use is written down when the last one is at least this old, so that a request rarely writes. */
-const noteSeconds = 60;
+/** A use is stored only when the last stored one is at least this old, so that a request rarely writes. */
+const lastUsePrecisionSeconds = 60;
 
-/** `false`, and nothing changed, when the person has `most` active ones already. */
+/** @returns `false`, without any change, when the person has `most` active tokens */
 export async function insertPersonalToken(
   db: Db,
   token: NewPersonalToken,
   most: number,
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
-    await alone(tx, `personal tokens ${token.userId}`);
+    await advisoryLock(tx, `personal tokens ${token.userId}`);
     const { count } = await selectActive(tx, token.createdAt)
       .select(({ fn }) => fn.countAll().as('count'))
       .where('person_id', '=', token.userId)
@@ -60,7 +60,7 @@ export async function insertPersonalToken(
   });
 }
 
-/** The token of this hash if it is active at `now`, its use noted within a minute. */
+/** The token with this hash, if it is active at `now`. Records its use, accurate to the minute. */
 export async function usePersonalToken(
   db: Db,
   hash: string,
@@ -68,7 +68,8 @@ export async function usePersonalToken(
 ): Promise<PersonalToken | undefined> {
   const row = await selectActive(db, now).selectAll().where('hash', '=', hash).executeTakeFirst();
   if (!row) return undefined;
-  if (row.last_used_at !== null && now - row.last_used_at < noteSeconds) return readToken(row);
+  if (row.last_used_at !== null && now - row.last_used_at < lastUsePrecisionSeconds)
+    return readToken(row);
   await db
     .updateTable('personal_token')
     .set({ last_used_at: now })
@@ -77,7 +78,7 @@ export async function usePersonalToken(
   return readToken({ ...row, last_used_at: now });
 }
 
-/** All of a person's, the newest first. */
+/** All tokens of a person, newest first. */
 export async function listPersonalTokens(db: Db, userId: string): Promise<PersonalToken[]> {
   const rows = await db
     .selectFrom('personal_token')
@@ -89,7 +90,7 @@ export async function listPersonalTokens(db: Db, userId: string): Promise<Person
   return rows.map(readToken);
 }
 
-/** `false` when that person has no such token, or it was revoked before. */
+/** @returns `false` when the person has no such token, or it is already revoked */
 export async function revokePersonalToken(
   db: Db,
   userId: string,
@@ -106,7 +107,7 @@ export async function revokePersonalToken(
   return numUpdatedRows === 1n;
 }
 
-/** Revokes all of a person's. */
+/** Revokes all tokens of a person. */
 export async function revokePersonalTokens(
   db: Db,
   userId: string,

@@ -4,18 +4,18 @@ import { Pool, types, type PoolConfig } from 'pg';
 import { tableNamesOnly } from './migrate.ts';
 import type { Schema } from './schema.ts';
 
-/** Types of PostgreSQL, as in its table `pg_type`. */
+/** Object ids of PostgreSQL's types, from its table `pg_type`. */
 const int8 = 20;
 const numeric = 1700;
 
 /**
  * Opens a PostgreSQL database, version 15 or newer.
  *
- * Counts, times and sums are read as numbers; one that a number cannot hold exactly is an error.
+ * Counts, times and sums are read as numbers. Reading one that is not a safe integer throws a `RangeError`.
  */
 export function openPostgres(config: PoolConfig): Kysely<Schema> {
   const pool = new Pool({ ...config, types: { getTypeParser } });
-  // A connection that breaks, idle or in use, leaves the pool. Its query, if there is one, gets the error.
+  // The pool drops a broken connection. If it was in use, its query rejects with the error.
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', () => {}));
   const dialect = new PostgresDialect({ pool });
@@ -24,7 +24,7 @@ export function openPostgres(config: PoolConfig): Kysely<Schema> {
   return new Kysely<Schema>({ dialect });
 }
 
-/** Migrations take a lock that ends with their transaction; Kysely's outlives one that fails. */
+/** Omits Kysely's migration lock, which outlives a failed migration. `migrate` takes one that ends with the transaction. */
 class TransactionalAdapter extends PostgresAdapter {
   override acquireMigrationLock(): Promise<void> {
     return Promise.resolve();

@@ -4,22 +4,22 @@ import type { Db } from './transaction.ts';
 
 type Value = string | number;
 
-/** Stands in a query for a value that is known when it is asked: the one at `place`, or of the list there. */
-class Blank {
-  readonly place: number;
+/** Represents a value while a query is built: the value at `position`, or the element `index` of the list there. */
+class Placeholder {
+  readonly position: number;
   readonly index: number | undefined;
-  constructor(place: number, index?: number) {
-    this.place = place;
+  constructor(position: number, index?: number) {
+    this.position = position;
     this.index = index;
   }
 }
 
-const mostKept = 100;
+const maxCompiled = 100;
 
 /**
- * A query that is built once for each database, at its first use, and executed with other values each time: what every
- * page asks costs more to build than to answer. With lists, it is built once for each length. `build` gets a placeholder
- * for each value, to be used as a value and nothing else.
+ * A query that is built once for each database, at its first use, and executed with new values each time: building the
+ * queries of a page takes longer than executing them. A query with lists is built once for each combination of their
+ * lengths. `build` receives a placeholder for each value and must use it only as a value of the query.
  */
 export function preparedQuery<Values extends readonly (Value | readonly Value[])[], Row>(
   build: (db: Db, ...values: Values) => Compilable<Row>,
@@ -32,28 +32,30 @@ export function preparedQuery<Values extends readonly (Value | readonly Value[])
     const lengths = lengthsOf(values);
     let query = compiled.get(lengths);
     if (!query) {
-      if (compiled.size >= mostKept) compiled.clear();
-      const blanks = values.map((value, place) =>
-        isList(value) ? value.map((_, index) => new Blank(place, index)) : new Blank(place),
+      if (compiled.size >= maxCompiled) compiled.clear();
+      const placeholders = values.map((value, position) =>
+        isList(value)
+          ? value.map((_, index) => new Placeholder(position, index))
+          : new Placeholder(position),
       );
-      // The type of a query is of its values' types; that these are blanks shows at the latest in the next line.
+      // `build` must see the types of the values. The placeholders are replaced before the query is executed.
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-      query = build(db, ...(blanks as unknown as Values)).compile();
+      query = build(db, ...(placeholders as unknown as Values)).compile();
       compiled.set(lengths, query);
     }
     const parameters = query.parameters.map((one) =>
-      one instanceof Blank ? filled(one, values) : one,
+      one instanceof Placeholder ? valueOf(one, values) : one,
     );
     return (await db.executeQuery<Row>({ ...query, parameters })).rows;
   };
 }
 
-function filled({ place, index }: Blank, values: readonly (Value | readonly Value[])[]) {
-  const value = values[place];
+function valueOf({ position, index }: Placeholder, values: readonly (Value | readonly Value[])[]) {
+  const value = values[position];
   return isList(value) ? value[index ?? 0] : value;
 }
 
-/** The lengths of the lists, which are what the words of a query hang on. */
+/** The lengths of the lists among the values. The SQL text depends on nothing else. */
 function lengthsOf(values: readonly (Value | readonly Value[])[]): string {
   let lengths = '';
   for (const value of values) if (isList(value)) lengths += `${value.length} `;

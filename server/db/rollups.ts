@@ -6,10 +6,10 @@ import { preparedQuery } from './prepared-query.ts';
 import type { Schema } from './schema.ts';
 import { quickTransaction, type Db } from './transaction.ts';
 
-// Counted calls, in rows whose number grows with what calls are counted for and not with calls. What several processes record
-// adds up. Sums are made by the database: rows that are handed over cost more than rows that are read.
+// Counts of calls. The number of rows depends on the number of subjects and periods, not of calls. Counts recorded by several
+// processes add up. The database computes sums, because transferring rows costs more than reading them.
 
-/** What calls are counted for. */
+/** The kinds of subjects that calls are counted for. */
 export const callKinds = ['server', 'client', 'key', 'person', 'tool', 'method'] as const;
 export type CallKind = (typeof callKinds)[number];
 
@@ -67,21 +67,21 @@ type Row = Insertable<Schema['usage_rollup']>;
 const rowsAtOnce = 128;
 const deletedAtOnce = 60;
 
-/** Adds to the rows of every period and of the organization, atomically. Deleted servers are skipped. */
+/** Adds tallies to the rows of each period, of the server and of its organization. Tallies of deleted servers are ignored. */
 export async function recordCalls(db: Db, tallies: readonly CallTally[]): Promise<void> {
   if (tallies.length === 0) return;
   await quickTransaction(db, async (tx) => {
     const owners = await ownersOf(tallies, tx);
     const rows = rowsOf(tallies, owners);
     while (rows.length > 0) {
-      // By powers of two, so that there are few statements to prepare and keep.
+      // In chunks whose size is a power of two, so that only a few different statements are prepared.
       const count = 2 ** Math.floor(Math.log2(Math.min(rows.length, rowsAtOnce)));
       await addRows(rows.splice(0, count), tx);
     }
   });
 }
 
-/** The stored names of tools and methods, of every server. */
+/** The stored names of tools and methods of all servers. */
 export async function listCountedNames(db: Db): Promise<(CallSubject & { kind: CallKind })[]> {
   const rows = await db
     .selectFrom('usage_rollup')
@@ -122,14 +122,14 @@ export async function deleteOldRollups(db: Db, now: EpochSeconds): Promise<void>
   }
 }
 
-/** Calls in chronological order, of the whole organization or of one subject. */
+/** Calls in chronological order: of the whole organization, or of one subject. */
 export async function sumCalls(
   db: Db,
   span: RollupSpan,
   of?: CallSubject & { readonly kind: CallKind },
 ): Promise<(StepCounts & TimedCounts)[]> {
   const { serverId = '', subject = '', kind = 'organization' } = of ?? {};
-  const rows = await overTime(span)(db, serverId, subject, ...asked(span, kind));
+  const rows = await overTime(span)(db, serverId, subject, ...toSpan(span, kind));
   return rows.map((row) => Object.assign(timedCountsOf(row), { at: row.at }));
 }
 
@@ -140,7 +140,7 @@ export async function listBusiest(
   kind: CallKind,
   limit: number,
 ): Promise<(CallSubject & { readonly counts: TimedCounts[] })[]> {
-  const rows = await busiestSums(db, limit, ...asked(span, kind));
+  const rows = await busiestSums(db, limit, ...toSpan(span, kind));
   const subjects: (CallSubject & { readonly counts: TimedCounts[] })[] = [];
   for (const row of rows) {
     const { server_id: serverId, subject } = row;
@@ -152,14 +152,14 @@ export async function listBusiest(
   return subjects;
 }
 
-/** The servers among these that were called, each with the sum of its calls. */
+/** The sums of calls of those servers that were called. */
 export async function sumCallsOfServers(
   db: Db,
   span: RollupSpan,
   serverIds: readonly string[],
 ): Promise<{ readonly serverId: string; readonly counts: TimedCounts[] }[]> {
   if (serverIds.length === 0) return [];
-  const rows = await ofServers(db, timesOf(span), serverIds, ...asked(span, 'server'));
+  const rows = await ofServers(db, timesOf(span), serverIds, ...toSpan(span, 'server'));
   const servers: { readonly serverId: string; readonly counts: TimedCounts[] }[] = [];
   for (const row of rows) {
     const { server_id: serverId } = row;
@@ -184,7 +184,7 @@ export async function sumCallsOfSubjects(
     timesOf(span),
     subjects.map(({ serverId }) => serverId),
     subjects.map(({ subject }) => subject),
-    ...asked(span, kind),
+    ...toSpan(span, kind),
   );
   return rows.map((row) => {
     const { at, server_id: serverId, subject } = row;
@@ -202,7 +202,7 @@ export async function hasCountedCalls(
   const { seconds: stepSeconds, retentionSeconds } = periods.day;
   const from = now - retentionSeconds;
   const span = { organizationId, period: 'day', stepSeconds, from, until: now + 1 } as const;
-  const rows = await countedDays(db, timesOf(span), serverId, subject, ...asked(span, kind));
+  const rows = await countedDays(db, timesOf(span), serverId, subject, ...toSpan(span, kind));
   return rows.length > 0;
 }
 
@@ -219,7 +219,7 @@ const namesOf = {
   ),
 };
 
-/** Display names of subjects, by id. Deleted subjects have none; tools and methods are their own names. */
+/** Display names of subjects, by id. Deleted subjects have none. The subject of a tool or method is its name. */
 export async function findSubjectNames(
   db: Db,
   kind: CallKind,
@@ -244,7 +244,7 @@ async function ownersOf(
   return new Map(rows.map((row) => [row.id, row.organization_id]));
 }
 
-/** Each tally in its minute, hour and day, and what is counted for a server for its organization too. */
+/** The rows to add: one for each tally and period. Tallies of a server are added to its organization too. */
 function rowsOf(tallies: readonly CallTally[], owners: ReadonlyMap<string, string>): Row[] {
   const rows = new Map<string, Row>();
   const count = (period: Period, tally: CallTally, but: Pick<Row, 'organization_id' | 'kind'>) => {
@@ -276,7 +276,7 @@ function rowsOf(tallies: readonly CallTally[], owners: ReadonlyMap<string, strin
       count(period, tally, { organization_id: organization, kind: 'organization' });
     }
   }
-  // In one order everywhere: transactions that add to the same rows in different orders wait for each other.
+  // Always in the same order: transactions that update the same rows in different orders can deadlock.
   return [...rows.keys()].sort().flatMap((name) => rows.get(name) ?? []);
 }
 
@@ -313,7 +313,7 @@ const overTime = ofEachStep((step) =>
   ),
 );
 
-// Summed up once, as reading the rows is what costs: for the ranking, and for what is ranked.
+// The sums are materialized, because reading the rows is expensive: the ranking and the result both need them.
 const busiestSums = preparedQuery((db, limit: number, ...span: Span) =>
   db
     .with(
@@ -346,7 +346,7 @@ const busiestSums = preparedQuery((db, limit: number, ...span: Span) =>
     .orderBy('bucket'),
 );
 
-// Each period of each server is a leap to where its rows lie, past those of all other servers.
+// With the list of periods, the index finds the rows of each server and period without reading those of other servers.
 const ofServers = preparedQuery(
   (db, times: readonly number[], serverIds: readonly string[], ...span: Span) =>
     summed(db, span)
@@ -372,10 +372,10 @@ const ofSubjects = ofEachStep((step) =>
         .where('at', 'in', times)
         .where('server_id', 'in', serverIds)
         .where('subject', 'in', subjects)
-        // Of all their pairs those that are asked for; each place in the lists is one.
+        // The conditions above use the index and allow all combinations; this one selects the pairs.
         .where(
           sql<boolean>`(server_id, subject) in (values ${sql.join(
-            serverIds.map((serverId, place) => sql`(${serverId}, ${subjects[place]})`),
+            serverIds.map((serverId, index) => sql`(${serverId}, ${subjects[index]})`),
           )})`,
         )
         .groupBy([step, 'server_id', 'subject'])
@@ -383,7 +383,7 @@ const ofSubjects = ofEachStep((step) =>
   ),
 );
 
-// Every call is in the row of its day.
+// Rows of days suffice, because every call is counted in the row of its day.
 const countedDays = preparedQuery(
   (db, days: readonly number[], serverId: string, subject: string, ...span: Span) =>
     inSpan(db, span)
@@ -403,7 +403,7 @@ type Span = readonly [
   until: number,
 ];
 
-function asked({ organizationId, period, from, until }: RollupSpan, kind: string): Span {
+function toSpan({ organizationId, period, from, until }: RollupSpan, kind: string): Span {
   return [organizationId, kind, period, from, until];
 }
 
@@ -426,7 +426,7 @@ function summed(db: QueryCreator<Schema>, span: Span) {
   ]);
 }
 
-/** One query for each length of step, which stands in its words. */
+/** One query for each length of a step, because the length is part of the SQL text. */
 function ofEachStep<Query>(query: (step: RawBuilder<number>) => Query) {
   const queries = new Map<number, Query>();
   return ({ stepSeconds }: RollupSpan): Query => {
@@ -438,7 +438,7 @@ function ofEachStep<Query>(query: (step: RawBuilder<number>) => Query) {
   };
 }
 
-/** When the periods of a span begin. */
+/** The times at which the periods of a span begin. */
 function timesOf({ from, until, period }: RollupSpan): readonly number[] {
   const { seconds } = periods[period];
   const first = from - (from % seconds);

@@ -1,6 +1,6 @@
 import type { Generated } from 'kysely';
 
-/** The tables, as the queries see them. Times are seconds since 1970; lists are JSON text. */
+/** The types of all tables. Times are seconds since 1970; booleans are 0 or 1; lists are JSON text. */
 export interface Schema {
   organization: {
     id: string;
@@ -10,7 +10,7 @@ export interface Schema {
     disabled_at: number | null;
     /** 1 if members need a second factor. */
     second_factor_required: Generated<number>;
-    /** 1 when clients that registered themselves have access here. */
+    /** 1 if clients that registered themselves have access. */
     open_clients_allowed: Generated<number>;
   };
   mcp_server: {
@@ -21,15 +21,15 @@ export interface Schema {
     description: string;
     instructions: string;
     upstream_kind: string;
-    /** JSON text: the settings of its kind, apart from `agent_id`. */
+    /** JSON text: the settings of the upstream's kind, except `agent_id`. */
     upstream_settings: string;
-    /** What its upstream wants before it answers; null where it wants nothing. */
+    /** The tokens that its upstream requires; null if it requires none. */
     upstream_access_id: Generated<string | null>;
-    /** 1 when its calls say who is calling. */
+    /** 1 if its calls contain the identity of the caller. */
     upstream_tells_callers: Generated<number>;
-    /** JSON text: headers that its requests carry, their values sealed; null for none. */
+    /** JSON text: headers for its requests, with encrypted values; null for none. */
     upstream_headers: Generated<string | null>;
-    /** When the upstream refused their present values and took the previous ones. */
+    /** When the upstream refused their current values and accepted the previous ones. */
     upstream_headers_refused_at: Generated<number | null>;
     agent_id: string | null;
     hidden_tools: string;
@@ -37,7 +37,7 @@ export interface Schema {
     withheld_tools: string;
     /** JSON text. */
     limits: string | null;
-    /** Counts the changes to the row. */
+    /** The number of changes to the row. */
     revision: Generated<number>;
     created_at: number;
     disabled_at: number | null;
@@ -54,7 +54,7 @@ export interface Schema {
   };
   upstream_access: {
     id: string;
-    /** Whose it is or was: what is sealed here is sealed for it. */
+    /** The server that uses it or used it. The encrypted values can be decrypted only for this server. */
     server_id: string;
     kind: string;
     url: string;
@@ -67,7 +67,7 @@ export interface Schema {
     created_at: number;
     registration_url: string | null;
     sealed_registration_token: string | null;
-    /** Of telling that the registration is over. */
+    /** Failed attempts to remove the registration at the authorization server. */
     attempts: Generated<number>;
     next_attempt_at: Generated<number>;
   };
@@ -75,7 +75,7 @@ export interface Schema {
     id: string;
     access_id: string;
     server_id: string;
-    /** Whose it is or was; `person_id` says whether it still is. */
+    /** The person who owns it or owned it; `person_id` is null once the connection has ended. */
     subject: string;
     person_id: string | null;
     organization_id: string | null;
@@ -85,7 +85,7 @@ export interface Schema {
     created_at: number;
     renewed_at: number;
     failed_at: number | null;
-    /** How often the end was told to the authorization server in vain. */
+    /** Failed attempts to revoke the tokens at the authorization server. */
     attempts: Generated<number>;
     next_attempt_at: Generated<number>;
   };
@@ -107,7 +107,7 @@ export interface Schema {
     jwks: string | null;
     /** 1 for a client that registered itself with a secret. */
     authentication_required: Generated<number>;
-    /** When its metadata document was read, for a client that has one. */
+    /** When its metadata document was last read; null for a client without one. */
     fetched_at: number | null;
     created_at: number;
     last_used_at: number | null;
@@ -156,7 +156,7 @@ export interface Schema {
     server_id: string;
     scopes: string;
     redirect_host: string;
-    /** 1 when its code was redeemed with client authentication. */
+    /** 1 if its code was redeemed with client authentication. */
     authenticated: number;
     created_at: number;
     expires_at: number;
@@ -197,7 +197,7 @@ export interface Schema {
     person_id: string;
     client_id: string;
     request: string;
-    /** What the page showed: the server, and the scopes that the person could allow. */
+    /** The server and the scopes that the consent page displayed. */
     server_id: Generated<string>;
     scopes: Generated<string>;
     expires_at: number;
@@ -215,7 +215,7 @@ export interface Schema {
   membership: { person_id: string; organization_id: string; role: string };
   person_group: { id: string; organization_id: string; name: string; created_at: number };
   group_member: { group_id: string; organization_id: string; person_id: string };
-  /** A view: in which groups people are now, by hand or by what their provider says. */
+  /** A view: the current members of groups, added by hand or mapped from their OpenID provider. */
   group_person: { group_id: string; organization_id: string; person_id: string; source: string };
   provider_group: { issuer: string; subject: string; external_name: string };
   server_group: { server_id: string; group_id: string };
@@ -249,7 +249,7 @@ export interface Schema {
     expires_at: number;
     address: string;
     user_agent: string;
-    /** 2 when two were proved. */
+    /** How many factors were proved: 1 or 2. */
     factors: number;
   };
   one_time_link: {
@@ -276,12 +276,12 @@ export interface Schema {
     organization_id: string;
     kind: string;
     period: string;
-    /** When the period begins. */
+    /** The beginning of the period. */
     at: number;
-    /** Empty where the whole organization is counted for. */
+    /** Empty for the counts of the whole organization. */
     server_id: string;
     subject: string;
-    /** A range of latencies, as `latency-bucket.ts` numbers them. */
+    /** A range of latencies, as numbered in `usage/latencies.ts`. */
     bucket: number;
     calls: number;
     tool_errors: number;
@@ -298,9 +298,9 @@ export interface Schema {
     address: string | null;
     request_id: string | null;
     outcome: string;
-    /** How often it happened, where repetitions are counted. */
+    /** How often it happened: repetitions are counted in one entry. */
     times: Generated<number>;
-    /** Counts the events of the organization in the order in which they are stored, from 1. */
+    /** The position among the organization's events in the order in which they were stored, from 1. */
     sequence: number;
   };
   audit_order: {
@@ -313,17 +313,17 @@ export interface Schema {
     id: string;
     organization_id: string;
     url: string;
-    /** Empty where all are wanted. */
+    /** Empty for all actions. */
     actions: string;
     sealed_secret: string;
     sealed_earlier_secret: string | null;
     earlier_until: number | null;
-    /** The sequence of the last event that it has, or does not want. */
+    /** The sequence of the last event that was delivered or skipped. */
     position: number;
-    /** How often the event behind `position` was sent in vain. */
+    /** Failed attempts to deliver the event after `position`. */
     attempts: Generated<number>;
     next_attempt_at: Generated<number>;
-    /** Until when the process that sends the next event keeps others from sending it. */
+    /** Until when one process has claimed the next event, so that no other sends it. */
     claimed_until: Generated<number>;
     failing_since: number | null;
     last_success_at: number | null;
@@ -331,7 +331,7 @@ export interface Schema {
     last_failure: string | null;
     disabled_at: number | null;
     disabled_because: string | null;
-    /** Counts its changes. */
+    /** The number of changes by people. */
     revision: Generated<number>;
     created_at: number;
   };

@@ -17,47 +17,46 @@ import {
   type UpstreamKind,
 } from '#upstreams/drivers';
 import { preparedQuery } from './prepared-query.ts';
-import { readStrings } from './json-column.ts';
+import { containsText, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
-import { holdsText } from './search-text.ts';
 import { lockTools, renewWithheldTools } from './tool-definitions.ts';
 import { isPostgres, transaction, type Db } from './transaction.ts';
 
-/** A value of a fixed header, sealed for one server, one header and one origin. */
+/** A value of a fixed header, encrypted for one server, one header and one origin. */
 export interface SealedHeaderValue {
   readonly sealed: string;
-  /** Its last characters, where the value is long enough to show them. */
+  /** Its last characters, if the value is long enough to reveal them. */
   readonly hint?: string | undefined;
   readonly setAt: EpochSeconds;
 }
 
-/** A header that every request to an HTTP upstream carries. */
+/** A header that is added to every request to an HTTP upstream. */
 export interface FixedHeader extends SealedHeaderValue {
   /** Lower case. */
   readonly name: string;
-  /** What it was replaced from: sent where the upstream refuses the present value, until then. */
+  /** The value before the last change. It is sent, until `until`, when the upstream refuses the current one. */
   readonly previous?: (SealedHeaderValue & { readonly until: EpochSeconds }) | undefined;
 }
 
-/** An MCP server of an organization: the thing behind `POST /mcp/{organization}/{server}`. */
+/** An MCP server of an organization. Its endpoint is `POST /mcp/{organization}/{server}`. */
 export interface ServerRecord {
   readonly id: string;
   readonly organization: string;
   readonly name: string;
   readonly upstream: UpstreamKind;
-  /** What people call it. */
+  /** The display name. Default: `name`. */
   readonly title?: string;
   readonly description?: string;
-  /** What an assistant is told about using it. */
+  /** Instructions for assistants, sent before those of the upstream. */
   readonly instructions?: string;
   /** Tools that are neither listed nor callable. */
   readonly hiddenTools: readonly string[];
-  /** What becomes of a tool that is other than it was accepted: people are told, or it is closed besides. */
+  /** What happens when a tool differs from its accepted definition: `flag` shows that to people, `withhold` also closes the tool. */
   readonly changedTools: 'flag' | 'withhold';
-  /** Those that are closed for that reason now. */
+  /** The tools that are closed because they changed. */
   readonly withheldTools: readonly string[];
   readonly limits?: ServerLimits;
-  /** Counts the changes to the record; set where it was read to be shown or changed. */
+  /** The number of changes so far; set when the record was read for display or for a change. */
   readonly revision?: number;
   readonly createdAt: EpochSeconds;
   /** When it was disabled. */
@@ -78,28 +77,28 @@ export interface NewServer {
 export interface ServerQuery extends PageQuery<'name' | 'createdAt'> {
   readonly organizationId: string;
   readonly status?: 'enabled' | 'disabled' | undefined;
-  /** Only those that this agent serves. */
+  /** Selects only the servers that this agent serves. */
   readonly agentId?: string | undefined;
 }
 
-/** What may change about a server; what is omitted keeps its value. */
+/** A change to a server. Omitted members keep their value. */
 export interface ServerChange extends Partial<
   Pick<
     ServerRecord,
     'title' | 'description' | 'instructions' | 'hiddenTools' | 'changedTools' | 'upstream'
   >
 > {
-  /** `null` lifts all. */
+  /** `null` removes all limits. */
   readonly limits?: ServerLimits | null;
-  /** Since when it is disabled; `null` enables it. */
+  /** When it was disabled; `null` enables it. */
   readonly disabledAt?: EpochSeconds | null;
 }
 
-/** What stops working with a server. */
+/** The active credentials that stop working when a server is deleted. */
 export interface ServerDependents {
   readonly activeKeys: number;
   readonly activeClients: number;
-  /** Grants of people to applications that are active. */
+  /** Active grants of people to applications. */
   readonly activeGrants: number;
 }
 
@@ -140,7 +139,7 @@ const byName = preparedQuery((db, organization: string, server: string) =>
     .where('mcp_server.name', '=', server),
 );
 
-/** Also when it or its organization is disabled. */
+/** Finds disabled servers, and those of disabled organizations, too. */
 export async function findServer(
   db: Db,
   organization: string,
@@ -165,8 +164,8 @@ export async function listServers(
     .$if(text !== undefined, (query) =>
       query.where((where) =>
         where.or([
-          holdsText(where.ref('mcp_server.name'), text ?? ''),
-          holdsText(where.ref('mcp_server.title'), text ?? ''),
+          containsText(where.ref('mcp_server.name'), text ?? ''),
+          containsText(where.ref('mcp_server.title'), text ?? ''),
         ]),
       ),
     );
@@ -187,9 +186,10 @@ export async function listServers(
 }
 
 /**
- * Changes a server; takes effect on the next call.
+ * Changes a server. Takes effect on the next call.
  *
- * @param revision only the record of this revision is changed: of two callers who read the same one, the second gets `false`
+ * @param revision changes the server only if it still has this revision: of two callers that read the same one, the second gets
+ *   `false`
  * @returns `false` when there is no such server
  */
 export async function updateServer(
@@ -203,7 +203,7 @@ export async function updateServer(
   return transaction(db, async (tx) => {
     if (changedTools) await lockTools(tx, serverId);
     const before = upstream && (await lockUpstream(tx, serverId));
-    // Tokens were given for one location: no other one ever gets them, nor is told who calls.
+    // Tokens were issued for one location. They, and the identity of callers, must not be sent to another one.
     const isElsewhere = before && !isSameLocation(before, upstream);
     const ended = isElsewhere && { upstream_access_id: null, upstream_tells_callers: 0 };
     const isUpdated = await updateColumns(tx, serverId, change, revision, ended || {});
@@ -232,7 +232,7 @@ async function updateColumns(
   return numUpdatedRows === 1n;
 }
 
-/** Within a transaction: reads where the calls of a server go, and locks it until the transaction ends. */
+/** Within a transaction: reads the server's upstream and locks it until the transaction ends. */
 export async function lockUpstream(tx: Db, serverId: string): Promise<UpstreamKind | undefined> {
   const row = await tx
     .selectFrom('mcp_server')
@@ -246,8 +246,8 @@ export async function lockUpstream(tx: Db, serverId: string): Promise<UpstreamKi
 const notedEverySeconds = 60;
 
 /**
- * Notes that the upstream refused the current values of these headers and accepted the previous ones. Writes at most once a
- * minute, and not for headers that have changed since.
+ * Records that the upstream refused the current values of these headers and accepted the previous ones. Writes at most once a
+ * minute, and only if the headers have not changed since.
  */
 export async function noteHeadersRefused(
   db: Db,
@@ -269,7 +269,7 @@ export async function noteHeadersRefused(
     .execute();
 }
 
-/** Deletes the server with its clients, keys and grants. @returns `false` when there is none */
+/** Deletes the server with its clients, keys and grants. @returns `false` when there is no such server */
 export async function deleteServer(db: Db, serverId: string): Promise<boolean> {
   const { numDeletedRows } = await db
     .deleteFrom('mcp_server')
@@ -316,7 +316,7 @@ export async function countServerDependents(
   };
 }
 
-/** Whether a server belongs to an organization; checked once for a query, however many rows it reads. */
+/** A condition that a server belongs to an organization. The database evaluates it once per query, not for each row. */
 export function isServerOf(
   where: Pick<ExpressionBuilder<Schema, never>, 'exists' | 'selectFrom'>,
   serverId: string,
@@ -346,7 +346,7 @@ function changedColumns(change: ServerChange): Updateable<Schema['mcp_server']> 
   };
 }
 
-/** The columns that say where the calls of a server go. */
+/** The columns that describe the upstream of a server. */
 function columnsOf(upstream: UpstreamKind) {
   const { kind, settings, agentId } = upstreamColumns(upstream);
   return {
@@ -358,7 +358,7 @@ function columnsOf(upstream: UpstreamKind) {
   };
 }
 
-/** Headers as they are stored: the same text for the same headers. */
+/** Headers as JSON text: equal headers have equal texts, so that texts can be compared. */
 function headersText(headers: readonly FixedHeader[] = []): string | null {
   if (headers.length === 0) return null;
   const all = headers.map(({ name, sealed, hint, setAt, previous }) => ({
@@ -423,9 +423,9 @@ export function readServer(row: ServerRow): ServerRecord {
 }
 
 function readLimits(text: string): ServerLimits {
-  const kept: unknown = JSON.parse(text);
+  const stored: unknown = JSON.parse(text);
   const pairs = limitNames.flatMap((name) => {
-    const value: unknown = Reflect.get(Object(kept), name);
+    const value: unknown = Reflect.get(Object(stored), name);
     return typeof value === 'number' ? [[name, value] as const] : [];
   });
   return Object.fromEntries(pairs);

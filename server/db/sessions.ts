@@ -8,21 +8,21 @@ import { transaction, type Db } from './transaction.ts';
 
 /** A browser that is signed in. Only the SHA-256 of its cookie is stored. */
 export interface Session {
-  /** Public: names the session in lists, opens nothing. */
+  /** Identifies the session in lists; not a secret. */
   readonly id: string;
   readonly userId: string;
   readonly createdAt: EpochSeconds;
   readonly usedAt: EpochSeconds;
-  /** Hard end, whatever the use. */
+  /** The hard limit, however often it is used. */
   readonly expiresAt: EpochSeconds;
   readonly address: string;
   readonly userAgent: string;
-  /** How many factors the browser proved: a password alone is one. */
+  /** How many factors the person proved in this browser: a password alone is one. */
   readonly factors: 1 | 2;
 }
 
-/** A use is written down when the last one is at least this old, so that reading a page rarely writes. */
-const noteSeconds = 60;
+/** A use is stored only when the last stored one is at least this old, so that reading a page rarely writes. */
+const lastUsePrecisionSeconds = 60;
 
 const mostBrowsersOfPerson = 20;
 
@@ -56,7 +56,7 @@ const sessionByToken = preparedQuery((db, tokenHash: string, now: number, idleSi
     .where('used_at', '>', idleSince),
 );
 
-/** The active session of this cookie, its use noted within a minute; `undefined` when idle or expired. */
+/** The active session of this cookie; `undefined` when it is idle or expired. Records its use, accurate to the minute. */
 export async function useSession(
   db: Db,
   tokenHash: string,
@@ -64,12 +64,12 @@ export async function useSession(
 ): Promise<Session | undefined> {
   const [row] = await sessionByToken(db, tokenHash, now, now - sessionIdleSeconds);
   if (!row) return undefined;
-  if (now - row.used_at < noteSeconds) return readSession(row);
+  if (now - row.used_at < lastUsePrecisionSeconds) return readSession(row);
   await db.updateTable('browser_session').set({ used_at: now }).where('id', '=', row.id).execute();
   return readSession({ ...row, used_at: now });
 }
 
-/** A person's active sessions, the last used first. */
+/** A person's active sessions, most recently used first. */
 export async function listSessions(db: Db, userId: string, now: EpochSeconds): Promise<Session[]> {
   const rows = await db
     .selectFrom('browser_session')
@@ -83,7 +83,7 @@ export async function listSessions(db: Db, userId: string, now: EpochSeconds): P
   return rows.map(readSession);
 }
 
-/** Ends one session of this person; `false` when they have no such session. */
+/** Ends one session of a person. @returns `false` when they have no such session */
 export async function endSession(db: Db, userId: string, sessionId: string): Promise<boolean> {
   const { numDeletedRows } = await db
     .deleteFrom('browser_session')
@@ -93,7 +93,7 @@ export async function endSession(db: Db, userId: string, sessionId: string): Pro
   return numDeletedRows === 1n;
 }
 
-/** Ends all of a person's sessions but, if given, one. */
+/** Ends all sessions of a person, except `exceptId` if given. */
 export async function endSessions(db: Db, userId: string, exceptId?: string): Promise<void> {
   await db
     .deleteFrom('browser_session')
@@ -102,7 +102,7 @@ export async function endSessions(db: Db, userId: string, exceptId?: string): Pr
     .execute();
 }
 
-/** The people who have signed in with this browser since then. */
+/** The ids of the people who have signed in with this browser since `since`. */
 export async function listPeopleOfBrowser(
   db: Db,
   tokenHash: string,

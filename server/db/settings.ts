@@ -1,13 +1,13 @@
 import { preparedQuery } from './prepared-query.ts';
 import type { Db } from './transaction.ts';
 
-/** What an organization asks of its people and lets them do. */
+/** The security settings of an organization. */
 export interface OrganizationSettings {
-  /** Whether only browsers that proved two factors may do anything here. */
+  /** Whether members need a session in which they proved two factors. */
   readonly secondFactorRequired: boolean;
   /**
-   * Whether applications that described or registered themselves have access, where members allow it. Turned off, it
-   * suspends what members allowed before, rather than revoking it.
+   * Whether applications that registered themselves have access when members allow it. Turning this off suspends the existing
+   * grants of such applications and does not revoke them.
    */
   readonly openClientsAllowed: boolean;
 }
@@ -20,7 +20,7 @@ const settingsByName = preparedQuery((db, name: string) =>
     .where('disabled_at', 'is', null),
 );
 
-/** By the organization's name; `undefined` when there is none, or it is disabled. */
+/** Finds settings by the organization's name; `undefined` when there is no such organization, or it is disabled. */
 export async function findSettings(
   db: Db,
   organization: string,
@@ -34,7 +34,7 @@ export async function findSettings(
   );
 }
 
-/** Changes the settings that are given. */
+/** Changes settings. Omitted members keep their value. */
 export async function updateSettings(
   db: Db,
   organizationId: string,

@@ -8,11 +8,11 @@ export interface StoredSigningKey {
   readonly publicJwk: string;
   readonly encryptedPrivateKey: string;
   readonly createdAt: EpochSeconds;
-  /** When a newer key replaced it. It still verifies what it signed. */
+  /** When a newer key replaced it. Tokens that it signed remain valid until they expire. */
   readonly retiredAt?: EpochSeconds | undefined;
 }
 
-/** All keys that may have signed valid tokens, newest first. */
+/** All keys whose tokens may still be valid, newest first. */
 export async function listSigningKeys(db: Db): Promise<StoredSigningKey[]> {
   const rows = await db
     .selectFrom('signing_key')
@@ -33,11 +33,11 @@ export async function insertSigningKey(db: Db, key: StoredSigningKey): Promise<v
   await db.insertInto('signing_key').values(rowOf(key)).execute();
 }
 
-/** Adds the key and retires the others, and deletes those that were retired before `forgetBefore`. */
+/** Adds the key, retires the others, and deletes those that were retired before `deleteBefore`. */
 export async function replaceSigningKey(
   db: Db,
   key: StoredSigningKey,
-  forgetBefore: EpochSeconds,
+  deleteBefore: EpochSeconds,
 ): Promise<void> {
   await transaction(db, async (tx) => {
     await tx
@@ -46,7 +46,7 @@ export async function replaceSigningKey(
       .where('retired_at', 'is', null)
       .execute();
     await tx.insertInto('signing_key').values(rowOf(key)).execute();
-    await tx.deleteFrom('signing_key').where('retired_at', '<', forgetBefore).execute();
+    await tx.deleteFrom('signing_key').where('retired_at', '<', deleteBefore).execute();
   });
 }
 

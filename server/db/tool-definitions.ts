@@ -3,11 +3,11 @@ import type { Selectable } from 'kysely';
 import type { EpochSeconds } from '#clock/clock';
 import type { ToolDefinition } from '#tools/tool-definition';
 import type { Schema } from './schema.ts';
-import { alone, transaction, type Db } from './transaction.ts';
+import { advisoryLock, transaction, type Db } from './transaction.ts';
 
-// What is known of the tools of servers. It holds no secret.
+// The tool definitions of servers, as accepted and as last seen. They contain no secrets.
 
-/** A tool as it was accepted and, where that is something else, as its server last told it. */
+/** A tool's accepted definition and, if its server last listed a different one, that as `seen`. */
 export interface KnownTool {
   readonly name: string;
   readonly accepted: Omit<ToolDefinition, 'name'>;
@@ -16,22 +16,22 @@ export interface KnownTool {
   readonly changedAt?: EpochSeconds;
 }
 
-/** Most tools of one server that are kept; of more, the first. */
+/** How many tools of one server are stored. Of more, the first. */
 export const mostKnownTools = 1_000;
 
 type Row = Selectable<Schema['tool_definition']>;
 
-/** The tools of a server, by name. */
+/** The tools of a server, ordered by name. */
 export async function listToolDefinitions(db: Db, serverId: string): Promise<KnownTool[]> {
   return (await rowsOf(db, serverId)).map(readTool);
 }
 
 /**
- * Stores what a server has just listed. A tool that was never seen before is accepted as it is; one that is as it was accepted
- * again is no longer changed. Processes that see the same list at the same time get the same result.
+ * Stores the tools that a server has just listed. A new tool is accepted as listed. A tool that is listed with its accepted
+ * definition again is no longer marked as changed. Processes that see the same list at the same time get the same result.
  *
- * @returns `changed`: those that differ from what was accepted and did not before, or not like this; `open`: the names of all
- *   that were listed as they were accepted
+ * @returns `changed`: the tools that differ from their accepted definition, and differ from it in a new way; `open`: the names of
+ *   the tools that were listed with their accepted definition
  */
 export async function noteToolDefinitions(
   db: Db,
@@ -74,8 +74,8 @@ export async function noteToolDefinitions(
 }
 
 /**
- * Accepts tools as they were last seen. A digest that is not the one last seen is ignored: what a person accepts is what they
- * read.
+ * Accepts the definitions that were last seen. A tool whose last seen digest is another one is skipped: people accept only what
+ * they have read.
  *
  * @returns the names of those that were accepted
  */
@@ -110,7 +110,7 @@ export async function acceptToolDefinitions(
   });
 }
 
-/** Writes beside a server which of its tools are closed for having changed: what every call reads. */
+/** Stores in the server's row, which every call reads, which of its tools are closed because they changed. */
 export async function renewWithheldTools(db: Db, serverId: string): Promise<void> {
   const server = await db
     .selectFrom('mcp_server')
@@ -135,14 +135,14 @@ export async function renewWithheldTools(db: Db, serverId: string): Promise<void
     .execute();
 }
 
-/** Within a transaction: locks the server's tools, and whether changed ones are withheld, until it ends. */
+/** Within a transaction: locks the server's tools, and the setting whether changed ones are withheld, until it ends. */
 export function lockTools(tx: Db, serverId: string): Promise<void> {
-  return alone(tx, `tools ${serverId}`);
+  return advisoryLock(tx, `tools ${serverId}`);
 }
 
 const rowsAtOnce = 500;
 
-/** Adds the rows, and of those that are there changes what was seen. */
+/** Inserts the rows; of existing ones, updates only the definition that was last seen. */
 async function putSeen(tx: Db, rows: readonly Row[]): Promise<void> {
   for (let start = 0; start < rows.length; start += rowsAtOnce) {
     await tx

@@ -4,18 +4,18 @@ import { PostgresAdapter, sql, type Kysely } from 'kysely';
 import { databaseFault } from './faults.ts';
 import type { Schema } from './schema.ts';
 
-/** A connection to the database, or one transaction in it. */
+/** A connection to the database, or a transaction. */
 export type Db = Kysely<Schema>;
 
 const mostRuns = 5;
 
 /**
- * Does all of `work` or, when it rejects, nothing of it: in the transaction that `db` already is, else in one of its own. Wait for
- * nothing inside but what goes through the transaction that `work` gets.
+ * Runs `work` in a transaction, which is rolled back when `work` rejects. If `db` already is a transaction, `work` runs in it.
+ * `work` must await nothing but queries of the transaction that it receives.
  *
- * PostgreSQL rolls one of two transactions back that wait for each other. It is run again here, so `work` may run several times
- * and must leave nothing behind outside the database. When the connection breaks during the commit, nobody knows whether it
- * happened, so that is never run again.
+ * PostgreSQL rolls back one of two transactions that deadlock, and this runs it again. Therefore `work` may run several times and
+ * must have no effects outside the database. If the connection breaks during the commit, it is unknown whether the transaction was
+ * committed, so it is not run again.
  */
 export async function transaction<Result>(
   db: Db,
@@ -33,8 +33,8 @@ export async function transaction<Result>(
 }
 
 /**
- * The same in a transaction that does not wait for the disk: it outlives the process immediately, and a loss of power
- * once anything else was committed. For counts that can be lost, never for what a caller was told is stored.
+ * Like `transaction`, but the commit does not wait for the disk: it survives a crash of the process, but a power failure only
+ * after another commit. Use it for counts that may be lost, never for what is confirmed to a caller.
  *
  * SQLite `pragma synchronous`, in write-ahead logging; PostgreSQL `synchronous_commit`
  */
@@ -60,10 +60,10 @@ export async function quickTransaction<Result>(
 }
 
 /**
- * Within a transaction: waits until no other transaction is `alone` under this name, and keeps others out until the end
- * of this one. SQLite has one writer in any case.
+ * Within a transaction: takes the lock of this name, which the transaction holds until it ends. Waits while another
+ * transaction holds it. Does nothing on SQLite, which has one writer at a time.
  */
-export async function alone(db: Db, name: string): Promise<void> {
+export async function advisoryLock(db: Db, name: string): Promise<void> {
   if (!isPostgres(db)) return;
   await sql`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`.execute(db);
 }

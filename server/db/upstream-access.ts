@@ -3,17 +3,17 @@ import { sql, type Selectable } from 'kysely';
 import type { EpochSeconds } from '#clock/clock';
 import { serverMetadataSchema, vouchedHosts, type Discovered } from '#upstreams/credentials/access';
 import { credentialsUrl } from '#upstreams/drivers';
-import { readStrings } from './json-column.ts';
+import { readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
 import { lockUpstream } from './servers.ts';
 import { transaction, type Db } from './transaction.ts';
 
-// How we get tokens for upstreams from their authorization servers. A server names the access that it uses now.
+// The credentials with which the server requests tokens for upstreams. A server's row names the access that it uses.
 
-/** How an upstream's authorization server gives us tokens: one for all callers, or one for each person. */
+/** The grant: `client_credentials` gets one token for all callers, `authorization_code` one for each person. */
 export type UpstreamAccessKind = 'client_credentials' | 'authorization_code';
 
-/** How we get tokens for an HTTP upstream from its authorization server. */
+/** How the server requests tokens for an HTTP upstream from the upstream's authorization server. */
 export interface UpstreamAccess extends Omit<Discovered, 'resource'> {
   readonly id: string;
   readonly serverId: string;
@@ -21,34 +21,34 @@ export interface UpstreamAccess extends Omit<Discovered, 'resource'> {
   /** The URL of the upstream. Its tokens are sent to no other URL. */
   readonly url: string;
   /**
-   * The upstream's resource identifier, repeated byte for byte in every request for a token, so that the token is valid
-   * only there. `undefined` when an administrator chose to omit it, for an authorization server that refuses it. We
-   * never omit it on our own: an attacker could answer `invalid_target` to get a token that other servers accept too.
+   * The upstream's resource identifier, sent byte for byte in every token request, so that the token is valid only there.
+   * `undefined` when an administrator chose to omit it, for an authorization server that refuses it. It is never omitted
+   * automatically: an attacker could answer `invalid_target` to get a token that other servers accept too.
    *
    * RFC 8707 §2, §3
    */
   readonly resource: string | undefined;
-  /** Our client id at the authorization server. */
+  /** The server's client id at the authorization server. */
   readonly clientId: string;
-  /** Sealed for `secretPurpose`; `undefined` for a public client. */
+  /** Encrypted for `secretPurpose`; `undefined` for a public client. */
   readonly sealedClientSecret: string | undefined;
   /** The scopes to request; an empty list leaves them to the authorization server. */
   readonly scopes: readonly string[];
-  /** `host:port` that the operator named; these may be in a private network. */
+  /** Each as `host:port`. The operator allowed these; they may be in a private network. */
   readonly vouchedHosts: readonly string[];
   readonly createdAt: EpochSeconds;
-  /** Our dynamic registration, if it can be removed. */
+  /** The dynamic registration of the client, if it can be removed. */
   readonly registration?: ClientRegistration | undefined;
 }
 
-/** Where a dynamic registration of ours can be managed, and the token for that. RFC 7592 §3 */
+/** Where a dynamic registration can be managed, and the token for that. RFC 7592 §3 */
 export interface ClientRegistration {
   readonly url: string;
-  /** Sealed for `registrationPurpose`. */
+  /** Encrypted for `registrationPurpose`. */
   readonly sealedToken: string;
 }
 
-/** A registration that no access uses any more, and that is to be removed at its authorization server. */
+/** A registration that no access uses any longer, to be removed at its authorization server. */
 export interface EndedRegistration {
   readonly access: UpstreamAccess;
   readonly registration: ClientRegistration;
@@ -68,7 +68,7 @@ export async function findUpstreamAccess(db: Db, id: string): Promise<UpstreamAc
   return row && readAccess(row);
 }
 
-/** Whether a server's calls use it now. */
+/** Whether a server uses the access. */
 export async function isUpstreamAccessActive(db: Db, id: string): Promise<boolean> {
   const row = await db
     .selectFrom('mcp_server')
@@ -79,9 +79,10 @@ export async function isUpstreamAccessActive(db: Db, id: string): Promise<boolea
 }
 
 /**
- * Takes effect on the server's next call. An access with another id replaces the previous one, whose connections end.
+ * Sets the access of a server. Takes effect on the next call. An access with another id replaces the previous one, whose
+ * connections end.
  *
- * @returns `false` when the server's calls do not go to its `url`
+ * @returns `false` when the server's upstream does not have the access's `url`
  */
 export async function replaceUpstreamAccess(db: Db, access: UpstreamAccess): Promise<boolean> {
   const { id, serverId, url } = access;
@@ -108,7 +109,7 @@ export async function replaceUpstreamAccess(db: Db, access: UpstreamAccess): Pro
   });
 }
 
-/** Removes the server's access; its connections end. */
+/** Removes the server's access. Its connections end. */
 export async function removeUpstreamAccess(db: Db, serverId: string): Promise<void> {
   await db
     .updateTable('mcp_server')
@@ -117,7 +118,7 @@ export async function removeUpstreamAccess(db: Db, serverId: string): Promise<vo
     .execute();
 }
 
-/** Sets whether the server's calls carry an assertion of who calls. */
+/** Sets whether the server's calls contain a signed assertion of the caller's identity. */
 export async function updateTellsCallers(db: Db, serverId: string, tells: boolean): Promise<void> {
   await transaction(db, async (tx) => {
     const upstream = await lockUpstream(tx, serverId);
@@ -141,7 +142,7 @@ export async function deleteUnusedUpstreamAccesses(db: Db): Promise<void> {
           and o.id > upstream_access.id))`.execute(db);
 }
 
-/** No server uses it, no tokens are left that this client must revoke, and no other access has the same registration. */
+/** No server uses the access, no connection has tokens left to revoke, and no other access has the same registration. */
 const isUnused = sql<boolean>`not exists (
     select 1 from mcp_server s where s.upstream_access_id = upstream_access.id)
   and not exists (
@@ -150,7 +151,7 @@ const isUnused = sql<boolean>`not exists (
     select 1 from upstream_access o where o.registration_url = upstream_access.registration_url
       and o.id <> upstream_access.id)`;
 
-/** Registrations that can be removed now. One that another access took over belongs to that access. */
+/** Registrations that can be removed now. A registration that another access took over belongs to that access. */
 export async function listEndedRegistrations(
   db: Db,
   now: EpochSeconds,
@@ -177,7 +178,7 @@ export async function listEndedRegistrations(
   });
 }
 
-/** @returns `true` for the one process that may make this attempt; the next attempt is due at `next` */
+/** Sets the next attempt to `next`. @returns `true` only for the one process that may make the current attempt */
 export async function postponeEndedRegistration(
   db: Db,
   { accessId, attempts }: { readonly accessId: string; readonly attempts: number },
@@ -192,7 +193,7 @@ export async function postponeEndedRegistration(
   return numUpdatedRows === 1n;
 }
 
-/** Forgets the registration of an access. */
+/** Deletes the registration of an access from the database. */
 export async function deleteEndedRegistration(db: Db, accessId: string): Promise<void> {
   await db
     .updateTable('upstream_access')
@@ -206,7 +207,7 @@ function accessColumns(access: UpstreamAccess) {
     kind: access.kind,
     url: access.url,
     metadata: JSON.stringify(access.metadata),
-    // Empty where it is not named, which no resource is: that is an absolute URI. RFC 8707 §2
+    // Empty for none. A resource is an absolute URI and therefore never empty. RFC 8707 §2
     resource: access.resource ?? '',
     client_id: access.clientId,
     sealed_client_secret: access.sealedClientSecret ?? null,

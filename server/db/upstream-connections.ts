@@ -4,8 +4,8 @@ import type { EpochSeconds } from '#clock/clock';
 import type { Schema } from './schema.ts';
 import { transaction, type Db } from './transaction.ts';
 
-// The accounts of people at upstreams. One that has no person or no server any more has ended; its row stays until its tokens
-// are revoked at the authorization server.
+// The accounts of people at upstreams. A connection ends when its person or its server is removed. The row stays until its tokens
+// have been revoked at the authorization server.
 
 /** A person's account at an upstream. It is valid while the person is a member and the server uses the access. */
 export interface UpstreamConnection {
@@ -14,9 +14,9 @@ export interface UpstreamConnection {
   readonly serverId: string;
   readonly userId: string;
   readonly organizationId: string;
-  /** `UpstreamTokens` as JSON, sealed for `tokensPurpose`. */
+  /** `UpstreamTokens` as JSON, encrypted for `tokensPurpose`. */
   readonly sealedTokens: string;
-  /** Changes with the tokens. */
+  /** Incremented when the tokens change. */
   readonly version: number;
   readonly createdAt: EpochSeconds;
   /** When the tokens were last renewed. */
@@ -39,7 +39,7 @@ export interface ListedConnection {
   readonly failedAt: EpochSeconds | undefined;
 }
 
-/** A connection that ended, and whose tokens are to be revoked at the authorization server. */
+/** A connection that ended and whose tokens must be revoked at the authorization server. */
 export interface EndedConnection {
   readonly id: string;
   readonly accessId: string;
@@ -67,9 +67,9 @@ export async function findUpstreamConnection(
 }
 
 /**
- * Adds a connection in place of the person's earlier one, which ends.
+ * Adds a connection. The person's earlier connection ends.
  *
- * @returns `false` when the person or the access was removed meanwhile
+ * @returns `false` when the person or the access was removed in the meantime
  */
 export async function replaceUpstreamConnection(
   db: Db,
@@ -99,7 +99,7 @@ export async function replaceUpstreamConnection(
   });
 }
 
-/** @returns `true` for the one caller, over all processes, that may renew this version's tokens until `until` */
+/** Claims the renewal of this version's tokens until `until`. @returns `true` only for one caller in all processes */
 export async function claimUpstreamConnection(
   db: Db,
   connection: ReadConnection,
@@ -113,7 +113,7 @@ export async function claimUpstreamConnection(
   return numUpdatedRows === 1n;
 }
 
-/** @returns `false` when the connection ended or was replaced meanwhile */
+/** Stores renewed tokens. @returns `false` when the connection ended or was replaced in the meantime */
 export async function renewUpstreamConnection(
   db: Db,
   connection: ReadConnection,
@@ -126,7 +126,7 @@ export async function renewUpstreamConnection(
   return numUpdatedRows === 1n;
 }
 
-/** Gives up the claim; with `failedAt` the connection is never renewed again. */
+/** Releases the claim. With `failedAt`, the connection is never renewed again. */
 export async function releaseUpstreamConnection(
   db: Db,
   connection: ReadConnection,
@@ -137,7 +137,7 @@ export async function releaseUpstreamConnection(
     .execute();
 }
 
-/** The people who are connected, by their addresses. */
+/** The people who are connected, ordered by e-mail address. */
 export async function listUpstreamConnections(
   db: Db,
   accessId: string,
@@ -158,7 +158,7 @@ export async function listUpstreamConnections(
   }));
 }
 
-/** Ends a connection; `false` when there is none. */
+/** Ends a connection. @returns `false` when there is none */
 export async function endUpstreamConnection(
   db: Db,
   accessId: string,
@@ -215,7 +215,7 @@ export async function listEndedConnections(
   }));
 }
 
-/** @returns `true` for the one process that may make this attempt; the next attempt is due at `next` */
+/** Sets the next attempt to `next`. @returns `true` only for the one process that may make the current attempt */
 export async function postponeEndedConnection(
   db: Db,
   { id, attempts }: { readonly id: string; readonly attempts: number },
@@ -242,7 +242,7 @@ function updateVersion(db: Db, { id, version }: ReadConnection) {
     .where('person_id', 'is not', null);
 }
 
-/** Connections of people to what their server still names. */
+/** Connections whose access their server still uses. */
 function active(db: Db) {
   return db
     .selectFrom('upstream_connection')

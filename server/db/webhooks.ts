@@ -2,36 +2,36 @@ import { sql, type ExpressionBuilder, type Selectable, type Updateable } from 'k
 
 import type { EpochSeconds } from '#clock/clock';
 import { readAuditEvent, type StoredAuditEvent } from './audit.ts';
-import { readStrings } from './json-column.ts';
+import { readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
-import { alone, quickTransaction, transaction, type Db } from './transaction.ts';
+import { advisoryLock, quickTransaction, transaction, type Db } from './transaction.ts';
 
-// Webhooks of organizations, and what they have not been sent yet. There is no queue: the audit log keeps its order, and a
-// webhook's position in it says everything.
+// Webhooks of organizations, and the events that are still to be delivered. There is no queue: each webhook stores its position
+// in the audit log.
 
-/** Where an organization has its events sent as they happen, and how that goes. */
+/** A URL that an organization's audit events are sent to, with the state of the deliveries. */
 export interface Webhook {
   readonly id: string;
   readonly organizationId: string;
   readonly url: string;
-  /** Which are wanted: `key.create`, or `key.` for all that begin so. Empty for every event. */
+  /** The actions to send: `key.create`, or `key.` for all that start with it. Empty for every event. */
   readonly actions: readonly string[];
-  /** Sealed for `webhookSecretPurpose`. */
+  /** Encrypted for `webhookSecretPurpose`. */
   readonly sealedSecret: string;
-  /** The one before, by which messages are signed as well for a while. */
+  /** The previous secret. Messages are signed with it too, until `until`. */
   readonly earlierSecret: { readonly sealed: string; readonly until: EpochSeconds } | undefined;
-  /** How often the next event was sent in vain. */
+  /** How often the delivery of the next event failed. */
   readonly attempts: number;
   readonly nextAttemptAt: EpochSeconds;
   readonly failingSince: EpochSeconds | undefined;
   readonly lastSuccessAt: EpochSeconds | undefined;
-  /** In words that go behind "it", without the path of the URL, which may be a secret. */
+  /** `why` is a predicate whose subject is "it". It does not contain the path of the URL, which may be a secret. */
   readonly lastFailure: { readonly at: EpochSeconds; readonly why: string } | undefined;
   readonly disabled: { readonly at: EpochSeconds; readonly because: DisabledBecause } | undefined;
   readonly createdAt: EpochSeconds;
 }
 
-/** A person disabled it, its receiver is gone (410), or deliveries failed for days. */
+/** `asked`: a person disabled it. `gone`: the receiver answered 410. `failing`: deliveries failed for days. */
 export type DisabledBecause = 'asked' | 'gone' | 'failing';
 
 export type NewWebhook = Pick<
@@ -39,40 +39,40 @@ export type NewWebhook = Pick<
   'id' | 'organizationId' | 'url' | 'actions' | 'sealedSecret' | 'createdAt'
 >;
 
-/** A change by a person; absent members keep their value. It also clears the record of failures. */
+/** A change by a person. Omitted members keep their value. Every change clears the record of failures. */
 export interface WebhookChange {
   readonly url?: string;
   readonly actions?: readonly string[];
   readonly secret?: Pick<Webhook, 'sealedSecret' | 'earlierSecret'>;
   readonly disabled?: NonNullable<Webhook['disabled']>;
-  /** Goes on behind the last event that it has, or begins with what happens from now on. */
-  readonly enabled?: 'where-it-stood' | 'from-now';
+  /** Enables the webhook: it continues after the last event that it was sent, or starts with the next event that happens. */
+  readonly enabled?: 'continue' | 'from-now';
 }
 
-/** Where a webhook stood when it was looked at; a change of it since makes this another place. */
+/** A webhook's position when it was read. Updates apply only while `revision` and `position` are unchanged. */
 export interface WebhookPosition {
   readonly id: string;
   readonly revision: number;
   readonly position: number;
 }
 
-/** What a webhook is to be sent next. */
+/** The next event to send to a webhook. */
 export interface PendingEvent {
   readonly webhook: Webhook;
   readonly organization: string;
   readonly place: WebhookPosition;
   readonly event: StoredAuditEvent;
-  /** The position behind the event. */
+  /** The position after the event. */
   readonly next: number;
 }
 
-/** Behind every event of the organization that was stored so far. */
+/** The position after all stored events of the organization. */
 const newest = (organizationId: string) =>
   sql<number>`coalesce((select audit_order.last from audit_order
     join organization on organization.name = audit_order.organization
     where organization.id = ${organizationId}), 0)`;
 
-/** The webhooks of an organization, the oldest first. */
+/** The webhooks of an organization, oldest first. */
 export async function listWebhooks(db: Db, organizationId: string): Promise<Webhook[]> {
   const rows = await db
     .selectFrom('webhook')
@@ -99,9 +99,9 @@ export async function findWebhook(
 }
 
 /**
- * Adds a webhook, which gets what happens from now on.
+ * Adds a webhook. It receives events from now on.
  *
- * @returns `false` when the organization has `most` already
+ * @returns `false` when the organization already has `most` webhooks
  */
 export async function insertWebhook(
   db: Db,
@@ -109,7 +109,7 @@ export async function insertWebhook(
   most: number,
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
-    await alone(tx, `webhooks ${organizationId}`);
+    await advisoryLock(tx, `webhooks ${organizationId}`);
     const { count } = await tx
       .selectFrom('webhook')
       .select((select) => select.fn.countAll<number>().as('count'))
@@ -132,7 +132,7 @@ export async function insertWebhook(
   });
 }
 
-/** @returns `false` when there is none */
+/** @returns `false` when there is no such webhook */
 export async function updateWebhook(
   db: Db,
   organizationId: string,
@@ -149,7 +149,7 @@ export async function updateWebhook(
   return numUpdatedRows === 1n;
 }
 
-/** @returns `false` when there is none */
+/** @returns `false` when there is no such webhook */
 export async function deleteWebhook(db: Db, organizationId: string, id: string): Promise<boolean> {
   const { numDeletedRows } = await db
     .deleteFrom('webhook')
@@ -159,7 +159,7 @@ export async function deleteWebhook(db: Db, organizationId: string, id: string):
   return numDeletedRows === 1n;
 }
 
-/** Active webhooks with events behind their position, and when the next attempt is due. */
+/** Active webhooks with events after their position, and when the next attempt is due. */
 export async function listPendingWebhooks(
   db: Db,
 ): Promise<{ readonly id: string; readonly nextAttemptAt: EpochSeconds }[]> {
@@ -182,8 +182,9 @@ export async function listPendingWebhooks(
 }
 
 /**
- * Claims the next event that a webhook wants, so that no other process sends it before `until`; events that it does not want are
- * skipped. `undefined` when there is none, when it is disabled, and while another process has a claim.
+ * Claims the next event for a webhook, so that no other process sends it before `until`. Events whose actions it does not
+ * subscribe to are skipped. `undefined` when there is no such event, when the webhook is disabled, and while another process has
+ * a claim.
  */
 export async function claimPendingEvent(
   db: Db,
@@ -199,13 +200,13 @@ export async function claimPendingEvent(
   const webhook = readWebhook(row);
   const { organization, position, revision } = row;
   const place = { id, revision, position };
-  // In this order: a wanted event that is stored between the two queries is found, and not skipped.
+  // In this order, so that a matching event that is stored between the two queries is found and not skipped.
   const last = await lastSequence(db, organization, position);
   if (last === undefined) return undefined;
-  const event = await firstWanted(db, organization, position, webhook.actions);
+  const event = await firstMatching(db, organization, position, webhook.actions);
   if (event) {
     const next = event.sequence;
-    // A claim that is lost has the event sent again, which receivers expect.
+    // If the claim is lost in a power failure, the event is sent again, which receivers expect.
     const isClaimed = await quickTransaction(db, async (tx) => {
       const { numUpdatedRows } = await updateAt(tx, place)
         .set({ claimed_until: until })
@@ -216,23 +217,23 @@ export async function claimPendingEvent(
     if (!isClaimed) return undefined;
     return { webhook, organization, place, event: readAuditEvent(event), next };
   }
-  await move(db, place, last);
+  await moveTo(db, place, last);
   return undefined;
 }
 
-/** Gives a claim up without an attempt. */
+/** Releases a claim without an attempt. */
 export async function releasePendingEvent(db: Db, place: WebhookPosition): Promise<void> {
   await updateAt(db, place).set({ claimed_until: 0 }).execute();
 }
 
-/** The event was delivered. `false` when the webhook was changed, or moved by another process, meanwhile. */
+/** Records a delivery. @returns `false` when the webhook was changed in the meantime, or advanced by another process */
 export async function markDelivered(
   db: Db,
   place: WebhookPosition,
   next: number,
   deliveredAt: EpochSeconds,
 ): Promise<boolean> {
-  return move(db, place, next, {
+  return moveTo(db, place, next, {
     claimed_until: 0,
     attempts: 0,
     next_attempt_at: 0,
@@ -241,7 +242,7 @@ export async function markDelivered(
   });
 }
 
-/** The event was not delivered, and is tried again or never. `false` as for `markDelivered`. */
+/** Records a failed delivery, which is either repeated or disables the webhook. @returns as `markDelivered` */
 export async function markUndelivered(
   db: Db,
   place: WebhookPosition,
@@ -289,8 +290,8 @@ function updateAt(db: Db, { id, revision, position }: WebhookPosition) {
     .where('disabled_at', 'is', null);
 }
 
-/** A move that is lost has an event sent again, which receivers expect. */
-async function move(
+/** If the move is lost in a power failure, an event is sent again, which receivers expect. */
+async function moveTo(
   db: Db,
   place: WebhookPosition,
   position: number,
@@ -302,7 +303,7 @@ async function move(
   });
 }
 
-/** The sequence of an organization's last event behind a position. */
+/** The sequence of an organization's last event, if it is after `position`. */
 async function lastSequence(
   db: Db,
   organization: string,
@@ -317,26 +318,26 @@ async function lastSequence(
   return row?.last ?? undefined;
 }
 
-function firstWanted(db: Db, organization: string, position: number, actions: readonly string[]) {
+function firstMatching(db: Db, organization: string, position: number, actions: readonly string[]) {
   return db
     .selectFrom('audit_event')
     .selectAll()
     .where('organization', '=', organization)
     .where('sequence', '>', position)
-    .where((where) => (actions.length === 0 ? where.val(true) : wanted(where, actions)))
+    .where((where) => (actions.length === 0 ? where.val(true) : matches(where, actions)))
     .orderBy('sequence')
     .limit(1)
     .executeTakeFirst();
 }
 
-/** Whether an event is one of these: an action by its name, or by what it begins with, up to its dot. */
-function wanted(where: ExpressionBuilder<Schema, 'audit_event'>, actions: readonly string[]) {
+/** Whether an event's action is one of these, or starts with one that ends in a dot. */
+function matches(where: ExpressionBuilder<Schema, 'audit_event'>, actions: readonly string[]) {
   return where.or(
     actions.map((action) =>
       action.endsWith('.')
         ? where.and([
             where('action', '>=', action),
-            // The character behind a dot.
+            // "/" is the character after ".".
             where('action', '<', `${action.slice(0, -1)}/`),
           ])
         : where('action', '=', action),

@@ -41,10 +41,10 @@ export interface AdmittedClient {
 
 /**
  * Looks up whether a credential is valid for a server now. `undefined` means unknown, revoked, expired or of another
- * server, a revoked grant, a person who left, or a missing or disabled server or organization. Deliberately not told
- * apart.
+ * server, a revoked grant, a person who left, or a missing or disabled server or organization. Deliberately not
+ * distinguished.
  *
- * With `asOf`, the result of `written()` in the same turn and after the request arrived, the answer is returned
+ * With `asOf`, the result of `changeToken()` in the same turn and after the request arrived, the answer is returned
  * synchronously if the store can do so.
  */
 export interface AdmissionStore {
@@ -60,22 +60,22 @@ export interface AdmissionStore {
     organization: string;
     server: string;
     clientId: string;
-    /** Absent: whether there is a token that would be let in. */
+    /** The token's `jti`. Omit it to find out whether any token of the client would be admitted. */
     tokenId?: string | undefined;
-    /** Of a token that a person granted: the grant, and the person. */
+    /** The grant and the person, for a token that was issued for a grant. */
     grant?: { id: string; userId: string } | undefined;
     asOf?: string | undefined;
   }): Awaitable<AdmittedClient | undefined>;
 
-  /** A member of the server's organization, for what their role covers. */
+  /** Admits a member of the server's organization, with the scopes of their role. */
   byPerson(at: {
     organization: string;
     server: string;
     userId: string;
   }): Awaitable<AdmittedClient | undefined>;
 
-  /** Another text than before, once anything at all was written. Costs next to nothing. */
-  written(): string;
+  /** A token that changes whenever any process writes to the database. Very cheap. */
+  changeToken(): string;
 }
 
 /** What lets a caller come back, whatever becomes of the one token it came with: a key, or a client and its grant. */

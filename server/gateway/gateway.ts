@@ -50,7 +50,7 @@ export interface GatewayParts {
   readonly reaper: Reaper;
   readonly legacy: LegacyState;
   readonly mirrored: MirroredArguments;
-  /** What was written when the calls of this turn had come; `undefined` outside of `together`. */
+  /** The change token of the database, read after the calls of this turn arrived; `undefined` outside of `together`. */
   writtenAsOf: string | undefined;
   /** The answer that says why, which is logged too. */
   readonly refuse: (
@@ -77,7 +77,7 @@ export class Gateway {
     const keepers = [legacy.sessions, legacy.links, eras];
     const reaper = new Reaper({
       clock,
-      written: () => admissions.written(),
+      changeToken: () => admissions.changeToken(),
       keeps: (owner) => keepers.some((keeper) => keeper.keeps(owner)),
       left,
       end: (owner) => keepers.forEach((keeper) => keeper.endOf(owner)),
@@ -100,13 +100,13 @@ export class Gateway {
   }
 
   /**
-   * Runs `answerAll`, which answers calls that have come by now. Whether anything was written is looked at once for all
-   * of them, behind the last, so that none has to wait for it.
+   * Runs `answerAll`, which answers calls that have arrived. The change token of the database is read once for all of
+   * them, after the last one arrived, so that none has to wait for it.
    */
   together(answerAll: () => void): void {
     const parts = this.#parts;
     try {
-      parts.writtenAsOf = parts.ports.admissions.written();
+      parts.writtenAsOf = parts.ports.admissions.changeToken();
     } catch {
       // Each call will ask again and report that it failed.
     }

@@ -13,7 +13,7 @@ const lookedAtOnce = 100;
 export interface ReaperPorts {
   readonly clock: Clock;
   /** A change token of the database. */
-  readonly written: () => string;
+  readonly changeToken: () => string;
   /** Called once for an owner who lost access. */
   readonly left: (owner: string) => void;
   /** Whether an owner has any state now. */
@@ -39,7 +39,7 @@ export class Reaper {
   /** Owners without access. State that a request in progress still leaves behind is ended too. */
   readonly #gone = new Set<string>();
   readonly #timer: NodeJS.Timeout;
-  #written: string | undefined;
+  #changeToken: string | undefined;
   #lookedAt: EpochSeconds;
   #isLooking = false;
 
@@ -64,7 +64,7 @@ export class Reaper {
     }
     known.seenAt = seenAt;
     // It may have been revoked since it was checked.
-    if (!known.accesses.has(access.name)) this.#written = undefined;
+    if (!known.accesses.has(access.name)) this.#changeToken = undefined;
     known.accesses.set(access.name, access);
     if (this.#gone.size > 0) this.#gone.delete(owner);
   }
@@ -74,18 +74,18 @@ export class Reaper {
     if (this.#isLooking || this.#owners.size === 0) return;
     this.#isLooking = true;
     try {
-      const { clock, written } = this.#ports;
+      const { clock, changeToken } = this.#ports;
       const now = clock.now();
       const isTime = now - this.#lookedAt >= lookAnywaySeconds;
-      const asOf = written();
-      if (isTime || asOf !== this.#written) {
-        this.#written = asOf;
+      const asOf = changeToken();
+      if (isTime || asOf !== this.#changeToken) {
+        this.#changeToken = asOf;
         await this.#lookUp();
       }
       for (const owner of this.#gone) if (this.#ports.keeps(owner)) this.#ports.end(owner);
       if (isTime) this.#forgetOld(now);
     } catch {
-      this.#written = undefined;
+      this.#changeToken = undefined;
     } finally {
       this.#isLooking = false;
     }

@@ -32,7 +32,7 @@ const claimSeconds = 15;
 
 interface WebhookDeliveriesPorts extends DeliverNextPorts {
   /** A change token of the database. */
-  readonly written: () => string;
+  readonly changeToken: () => string;
   readonly failed: (error: unknown) => void;
 }
 
@@ -50,7 +50,7 @@ export class WebhookDeliveries {
   #turn = 0;
   /** Until when each webhook pauses after an internal error; '' for all of them. */
   readonly #rests = new Map<string, EpochSeconds>();
-  #written: string | undefined;
+  #changeToken: string | undefined;
   #dueAt: EpochSeconds = 0;
   #looking: Promise<void> | undefined;
 
@@ -78,13 +78,13 @@ export class WebhookDeliveries {
   }
 
   async #look(): Promise<void> {
-    const { db, written, clock } = this.#ports;
+    const { db, changeToken, clock } = this.#ports;
     const now = clock.now();
     if (this.#ending.signal.aborted || now < (this.#rests.get('') ?? 0)) return;
-    const asOf = written();
-    if (asOf === this.#written && now < this.#dueAt) return;
+    const asOf = changeToken();
+    if (asOf === this.#changeToken && now < this.#dueAt) return;
     // Set before the query, so that a delivery that ends meanwhile causes another one.
-    this.#written = asOf;
+    this.#changeToken = asOf;
     const waiting = (await listPendingWebhooks(db)).map(({ id, nextAttemptAt }) => {
       const dueAt = Math.max(nextAttemptAt, this.#rests.get(id) ?? 0);
       return { id, dueAt, turn: this.#turns.get(id) ?? 0 };
@@ -108,7 +108,7 @@ export class WebhookDeliveries {
         this.#running.delete(id);
         if (this.#running.size === 0 && this.#turns.size > 10_000) this.#turns.clear();
         // Look again: for the remaining events, for new ones, and for webhooks that waited for a slot.
-        this.#written = undefined;
+        this.#changeToken = undefined;
         void this.look();
       });
     this.#running.set(id, run);
@@ -128,7 +128,7 @@ export class WebhookDeliveries {
   #rest(id: string, error: unknown): void {
     this.#ports.failed(error);
     this.#rests.set(id, this.#ports.clock.now() + pauseAfterFaultSeconds);
-    this.#written = undefined;
+    this.#changeToken = undefined;
   }
 }
 

@@ -84,10 +84,10 @@ describe('agent admission in SQLite', () => {
   });
 
   test('the change token differs after a write, and only then', async () => {
-    const before = directory.written();
-    expect(directory.written()).toBe(before);
+    const before = directory.changeToken();
+    expect(directory.changeToken()).toBe(before);
     await revokeKey(database.db, 'key_b', now);
 
-    expect(directory.written()).not.toBe(before);
+    expect(directory.changeToken()).not.toBe(before);
   });
 });

@@ -105,7 +105,7 @@ describe('change tokens in SQLite', () => {
   const told = async (change: Change) => {
     const states = () =>
       Promise.all([
-        Promise.resolve(changes.written()),
+        Promise.resolve(changes.changeToken()),
         changes.stateOf('acme', undefined),
         changes.stateOf('acme', 'sales'),
         changes.stateOf('other', undefined),
@@ -113,15 +113,15 @@ describe('change tokens in SQLite', () => {
     const before = await states();
     await change(database);
     const after = await states();
-    const [written, organization, server, other] = after.map((text, at) => text !== before[at]);
-    return { written, organization, server, other };
+    const [changed, organization, server, other] = after.map((text, at) => text !== before[at]);
+    return { changed, organization, server, other };
   };
 
   test.each(atServer)(
     'the tokens of the server and its organization change with %s',
     async (_, change) => {
       expect(await told(change)).toEqual({
-        written: true,
+        changed: true,
         organization: true,
         server: true,
         other: false,
@@ -133,7 +133,7 @@ describe('change tokens in SQLite', () => {
     'only the token of the organization changes with %s',
     async (_, change) => {
       expect(await told(change)).toEqual({
-        written: true,
+        changed: true,
         organization: true,
         server: false,
         other: false,
@@ -143,7 +143,7 @@ describe('change tokens in SQLite', () => {
 
   test('no token changes while nothing is written', async () => {
     expect(await told(async () => changes.stateOf('acme', 'sales'))).toEqual({
-      written: false,
+      changed: false,
       organization: false,
       server: false,
       other: false,

@@ -35,7 +35,7 @@ import {
   findInvitation,
   listInvitations,
   revokeInvitation,
-  takeInvitation,
+  acceptInvitation,
 } from '#server/db/invitations';
 import {
   insertTotp,
@@ -267,12 +267,12 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     const late = await findInvitation(stores.db, tokenHash, now + 9);
     const pending = await listInvitations(stores.db, org, now);
     const taken = await Promise.all(
-      invited.map((id) => takeInvitation(stores.db, tokenHash, { id }, now)),
+      invited.map((id) => acceptInvitation(stores.db, tokenHash, { id }, now)),
     );
 
     expect(late).toBeUndefined();
     expect(pending.map(({ note, role }) => [note, role])).toEqual([['Dana', 'admin']]);
-    expect(taken.toSorted()).toEqual(['done', ...Array.from({ length: 7 }, () => 'over')]);
+    expect(taken.toSorted()).toEqual(['done', ...Array.from({ length: 7 }, () => 'invalid')]);
     const [member] = await listMembers(stores.db, org, { limit: 9 });
     expect(member?.groups.map(({ name }) => name)).toEqual(['sales']);
     expect(await listInvitations(stores.db, org, now)).toEqual([]);
@@ -288,14 +288,19 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     const identity = { issuer, subject: id };
     const fresh = { id, createdAt: now, passwordHash: 'hash', identity };
 
-    const taken = await takeInvitation(
+    const taken = await acceptInvitation(
       stores.db,
       tokenHash,
       { ...fresh, email: `${known}@EXAMPLE.com` },
       now,
     );
     const nobody = await findUser(stores.db, id);
-    const done = await takeInvitation(stores.db, tokenHash, { ...fresh, email: `${id}@a.b` }, now);
+    const done = await acceptInvitation(
+      stores.db,
+      tokenHash,
+      { ...fresh, email: `${id}@a.b` },
+      now,
+    );
 
     expect([taken, nobody, done]).toEqual(['address-taken', undefined, 'done']);
     expect(await findPasswordHash(stores.db, id)).toBe('hash');
@@ -311,7 +316,7 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     await insertInvitation(stores.db, { ...made, ...offer, tokenHash });
     const member = await person('member');
 
-    const again = await takeInvitation(stores.db, tokenHash, { id: member }, now);
+    const again = await acceptInvitation(stores.db, tokenHash, { id: member }, now);
     const foreign = await revokeInvitation(stores.db, 'org_x', id);
     const own = await revokeInvitation(stores.db, org, id);
 

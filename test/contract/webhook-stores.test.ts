@@ -204,7 +204,7 @@ await onEachDatabase('webhooks', ({ open }) => {
     await change(skips, { disabled: { at: now, because: 'asked' } });
     const whileDisabled = [await claimPendingEvent(stores.db, stays, atOnce), await waits(skips)];
     const disabled = await read(stays);
-    await change(stays, { enabled: 'where-it-stood' });
+    await change(stays, { enabled: 'continue' });
     await change(skips, { enabled: 'from-now' });
     await happen('two');
 

@@ -31,7 +31,7 @@ export function handTunnels() {
       asked += 1;
       return new Map(keyIds.flatMap((id) => [[id, standing.get(id)] as const]).filter(isThere));
     },
-    written: () => String(written),
+    changeToken: () => String(written),
   };
   const tunnels = new AgentTunnels({
     directory,

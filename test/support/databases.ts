@@ -19,7 +19,7 @@ import { temporaryFolder } from './temporary-folder.ts';
 /** One connection to a database, or one pool of connections, as a process has it. */
 export interface Connection {
   readonly db: Db;
-  readonly admissions: Omit<AdmissionStore, 'written'>;
+  readonly admissions: Omit<AdmissionStore, 'changeToken'>;
 }
 
 /** A database of its own, at the newest schema, that goes with its `await using` scope. */

@@ -6,7 +6,7 @@ import type { Db } from '#server/db/transaction';
 import type { AdmissionStore } from '#server/gateway/admission';
 
 /** Admissions from PostgreSQL, each by a query: the server has one for SQLite only. */
-export function postgresAdmissions(db: Db): Omit<AdmissionStore, 'written'> {
+export function postgresAdmissions(db: Db): Omit<AdmissionStore, 'changeToken'> {
   const first = async <Row>(
     query: string,
     values: Readonly<Record<string, string | number | null>>,

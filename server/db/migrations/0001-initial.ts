@@ -4,15 +4,15 @@ import { isPostgres, type Db } from '#db/transaction';
 
 /**
  * The first schema. Times are seconds since 1970, booleans are 0 or 1, and lists are JSON text. The statements are the same for both
- * databases, apart from triggers and `onlySqlite`. Text is compared byte by byte, as SQLite does it, so on PostgreSQL every
- * column of text gets `collate "C"`.
+ * databases, except for triggers and `onlySqlite`. SQLite compares text byte by byte, so on PostgreSQL every text column gets
+ * `collate "C"`.
  */
 export async function up(db: Db): Promise<void> {
   if (isPostgres(db)) {
     const ofText = tables.map((table) =>
       table.replaceAll(/\btext\b/g, 'text collate "C"').replace(onlySqlite, ''),
     );
-    // In one query: the answers to a hundred would be waited for one by one.
+    // In one query: a hundred queries would take a hundred round trips.
     const all = [...ofText, ...indexes, ...postgresTriggers].join(';\n');
     await sql.raw(all).execute(db);
     return;
@@ -44,7 +44,7 @@ const tables = [
     unique (organization_id, name)
   )`,
 
-  // What upstreams require before they answer. The active one is the one that its server names; the others are cleaned up.
+  // Credentials for upstreams. The row that its server names is active; the others are cleaned up.
   `create table upstream_access (
     id text primary key,
     server_id text not null,
@@ -257,7 +257,7 @@ const tables = [
     unique (organization_id, name),
     unique (id, organization_id)
   )`,
-  // A person who leaves the organization leaves its groups, whichever statement removes them.
+  // A person who leaves the organization also leaves its groups, whichever statement removes the membership.
   `create table group_member (
     group_id text not null,
     organization_id text not null,
@@ -281,7 +281,7 @@ const tables = [
     foreign key (group_id, organization_id)
       references person_group (id, organization_id) on delete cascade
   )`,
-  // What a provider said of an account at its last sign-in; what that means is looked up at each use.
+  // The groups that a provider reported for an account at its last sign-in. Their meaning is looked up at each use.
   `create table provider_group (
     issuer text not null,
     subject text not null,
@@ -361,7 +361,7 @@ const tables = [
     primary key (client_id, jti)
   )`,
 
-  // A person who leaves, whichever statement removes them, leaves tokens behind that the authorization server must be told of.
+  // The tokens of a person who leaves must be revoked at the authorization server, whichever statement removes the membership.
   `create table upstream_connection (
     id text primary key,
     access_id text not null references upstream_access (id),
@@ -399,8 +399,8 @@ const tables = [
     primary key (organization_id, kind, period, at, server_id, subject, bucket)
   )${onlySqlite}`,
 
-  // An id tells when something happened, and the sequence in which order it was stored: what is counted for a minute is stored
-  // after events that came later.
+  // An id contains the time of an event, and the sequence is the order of storage. The two differ: events that are counted for a
+  // minute are stored after later ones.
   `create table audit_event (
     id text primary key,
     sequence bigint not null,
@@ -414,8 +414,8 @@ const tables = [
     outcome text not null check (outcome in ('done', 'refused')),
     times bigint not null default 1
   )`,
-  // The last sequence of each organization; '' for events of none. Its row is locked until the transaction ends, so that events
-  // become visible in the order of their sequence.
+  // The last sequence of each organization; '' stands for events of no organization. Its row is locked until the transaction ends,
+  // so that events become visible in the order of their sequence.
   `create table audit_order (
     organization text primary key,
     last bigint not null
@@ -502,9 +502,9 @@ const indexes = [
 ];
 
 /**
- * A person who leaves an organization loses their grants there; if they came back, a forgotten application would come
- * back with them. Codes are deleted first: a concurrent redemption holds the row of its code, so the grant that it
- * creates exists before grants are deleted.
+ * A person who leaves an organization loses their grants there. Otherwise, if they joined again, applications that they had
+ * forgotten would have access again. Codes are deleted first: a concurrent redemption locks the row of its code, so the grant
+ * that it creates exists before grants are deleted.
  */
 const endGrants = ['authorization_code', 'oauth_grant', 'consent']
   .map(
@@ -520,7 +520,7 @@ const sqliteTriggers = [
     begin select raise(abort, 'an audit event is never changed'); end`,
   `create trigger audit_event_remains before delete on audit_event
     begin select raise(abort, 'an audit event is never removed'); end`,
-  // `insert or replace` removes what is in its way past the trigger on removal. A rowid that is not given is -1 here.
+  // `insert or replace` deletes conflicting rows without firing the delete trigger. An omitted rowid is -1 here.
   `create trigger audit_event_is_new before insert on audit_event
     when exists (
       select 1 from audit_event

@@ -1,9 +1,9 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { isRole, roleScopes } from '#accounts/people';
-import { readScopes } from '#db/json-column';
+import { readScopes } from '#db/columns';
 import { readServer, type ServerRow } from '#db/servers';
 import type { AdmissionStore, AdmittedClient, AdmittedKey } from '#gateway/admission';
-import { cachedReads, sqliteWritten } from './cached-reads.ts';
+import { cachedReads, changeTokenReader } from './cached-reads.ts';
 
 const server = `s.id, s.name, o.name as organization, s.upstream_kind, s.upstream_settings,
   s.upstream_access_id, s.upstream_tells_callers, s.upstream_headers,
@@ -12,7 +12,7 @@ const server = `s.id, s.name, o.name as organization, s.upstream_kind, s.upstrea
 const enabled = `o.name = :organization and s.name = :server
   and o.disabled_at is null and s.disabled_at is null`;
 
-/** A server that groups were chosen for is for their people alone; `m` is the membership. */
+/** If a server is limited to groups, only their members may use it. `m` is the membership. */
 const inGroup = `(not exists (select 1 from server_group r where r.server_id = s.id)
   or exists (select 1 from server_group r
     join group_person p on p.group_id = r.group_id and p.person_id = m.person_id
@@ -52,10 +52,10 @@ const byPerson = `select ${server}, m.role
   join membership m on m.person_id = :person and m.organization_id = o.id
   where ${enabled} and ${inGroup}`;
 
-/** What admission asks, with named parameters: the same text for SQLite and PostgreSQL. */
+/** The queries of admission, with named parameters. Their SQL text is the same for SQLite and PostgreSQL. */
 export const admissionQueries = { byKey, byClient, byGrant, byPerson };
 
-/** What becomes of a row of each of them. */
+/** Converts the rows of each query. */
 export const readAdmitted = {
   byKey: (row: ServerRow & { key_id: string; scopes: string }): AdmittedKey => ({
     server: readServer(row),
@@ -77,8 +77,9 @@ export const readAdmitted = {
 };
 
 /**
- * Admissions from SQLite by bare prepared statements, as every call to every MCP server asks one. Whether anything was
- * written is looked at for each of them, so that a revocation by any process counts at the next request.
+ * Looks up admissions in SQLite. It uses prepared statements directly, because every MCP call needs one. Results are cached
+ * until the database changes, which is checked for each of them, so a revocation by any process takes effect on the next
+ * request.
  */
 export function sqliteAdmissions(connection: DatabaseSync): AdmissionStore {
   const key = connection.prepare(byKey);
@@ -98,20 +99,20 @@ export function sqliteAdmissions(connection: DatabaseSync): AdmissionStore {
     },
 
     byClient({ organization, server: name, clientId, tokenId, grant, asOf }) {
-      const asked = { organization, server: name, client: clientId, token: tokenId ?? null };
+      const parameters = { organization, server: name, client: clientId, token: tokenId ?? null };
       const of = grant ? `${grant.id} ${grant.userId}` : '';
       const read = () => {
         if (!grant) {
-          const row = client.get(asked) as (ServerRow & { scopes: string }) | undefined;
+          const row = client.get(parameters) as (ServerRow & { scopes: string }) | undefined;
           return row && readAdmitted.byClient(row);
         }
-        const row = granted.get({ ...asked, grant: grant.id, person: grant.userId }) as
+        const row = granted.get({ ...parameters, grant: grant.id, person: grant.userId }) as
           | (ServerRow & { scopes: string; role: string })
           | undefined;
         return row && readAdmitted.byGrant(row);
       };
-      const question = `client ${organization}/${name} ${clientId} ${tokenId ?? ''} ${of}`;
-      return cached(question, read, asOf);
+      const cacheKey = `client ${organization}/${name} ${clientId} ${tokenId ?? ''} ${of}`;
+      return cached(cacheKey, read, asOf);
     },
 
     byPerson({ organization, server: name, userId }) {
@@ -123,6 +124,6 @@ export function sqliteAdmissions(connection: DatabaseSync): AdmissionStore {
       });
     },
 
-    written: sqliteWritten(connection),
+    changeToken: changeTokenReader(connection),
   };
 }

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { AgentDirectory } from '#upstreams/tunnel/agent-admission';
-import { sqliteWritten } from './cached-reads.ts';
+import { changeTokenReader } from './cached-reads.ts';
 
 const inForce = `k.revoked_at is null and (k.expires_at is null or k.expires_at > :now)
   and a.revoked_at is null and o.disabled_at is null`;
@@ -24,7 +24,7 @@ const bound = `select agent_id, name from mcp_server
 const boundToOne = `select name from mcp_server
   where agent_id = :agent and disabled_at is null order by name`;
 
-/** The agents that may connect, from SQLite by bare prepared statements. */
+/** Looks up the agents that may connect in SQLite, with prepared statements. */
 export function sqliteAgentDirectory(connection: DatabaseSync): AgentDirectory {
   const one = connection.prepare(byKey);
   const many = connection.prepare(activeKeys);
@@ -68,6 +68,6 @@ export function sqliteAgentDirectory(connection: DatabaseSync): AgentDirectory {
       return new Map(rows.map((row) => [row.key_id, ofAgent.get(row.agent_id) ?? []]));
     },
 
-    written: sqliteWritten(connection),
+    changeToken: changeTokenReader(connection),
   };
 }

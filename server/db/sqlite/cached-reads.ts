@@ -5,15 +5,15 @@ const maxCached = 10_000;
 
 /**
  * Caches results until any process writes to the database. Checking for writes is cheaper than reading again, and once
- * per turn of the event loop is enough, because it happens after all questions of that turn. Inside a transaction of
- * this connection nothing is cached, because it may be rolled back. Absent results are not cached either, so that
- * requests for what does not exist cannot fill the memory.
+ * per turn of the event loop is enough, because it happens after all reads of that turn were requested. Inside a
+ * transaction of this connection nothing is cached, because it may be rolled back. Absent results are not cached either,
+ * so that requests for what does not exist cannot fill the memory.
  *
- * A caller that has already checked in this turn, after all its questions, passes the change token as `asOf` and gets
- * the result immediately.
+ * A caller that has read the change token in this turn, after all its requests arrived, passes it as `asOf` and gets the
+ * result immediately.
  */
 export function cachedReads(connection: DatabaseSync) {
-  const written = onceATurn(sqliteWritten(connection));
+  const readChangeToken = oncePerTurn(changeTokenReader(connection));
   const cache = new Map<string, unknown>();
   let cachedAsOf = '';
 
@@ -43,14 +43,14 @@ export function cachedReads(connection: DatabaseSync) {
     asOf?: string,
   ): Awaitable<Answer | undefined> =>
     asOf === undefined
-      ? written().then((now) => cachedOrRead(now, key, read))
+      ? readChangeToken().then((now) => cachedOrRead(now, key, read))
       : cachedOrRead(asOf, key, read);
 }
 
-/** Characters and values together, which is about the memory in bytes. */
+/** Limits of the cache: characters plus a constant for each value and row, which is about the memory in bytes. */
 const maxSize = 8_000_000;
 const maxResultSize = 500_000;
-const ofRow = 100;
+const rowSize = 100;
 
 /**
  * Caches the rows of queries until any process writes to the database. That is checked before each use, which costs a
@@ -58,15 +58,15 @@ const ofRow = 100;
  * cached, because it may be rolled back. The rows are frozen, because callers share them.
  */
 export function cachedRows(connection: DatabaseSync) {
-  const written = sqliteWritten(connection);
+  const readChangeToken = changeTokenReader(connection);
   const cache = new Map<string, Map<string, unknown[]>>();
   let asOf = '';
   let size = 0;
 
-  /** @param sql a query that only reads, and whose result depends on the database alone */
+  /** @param sql a query that only reads and whose result depends only on the database */
   return (sql: string, parameters: readonly unknown[], read: () => unknown[]): unknown[] => {
     if (connection.isTransaction || !parameters.every(isUnambiguous)) return read();
-    const now = written();
+    const now = readChangeToken();
     if (now !== asOf || size > maxSize) {
       cache.clear();
       asOf = now;
@@ -78,16 +78,16 @@ export function cachedRows(connection: DatabaseSync) {
     const known = answers.get(key);
     if (known) return known;
     const rows = read();
-    const own = key.length + ofRow + sizeOf(rows);
-    if (own > maxResultSize) return rows;
+    const resultSize = key.length + rowSize + sizeOf(rows);
+    if (resultSize > maxResultSize) return rows;
     for (const row of Object.freeze(rows)) Object.freeze(row);
     answers.set(key, rows);
-    size += own;
+    size += resultSize;
     return rows;
   };
 }
 
-/** Whether the JSON of a value differs from that of every other value. */
+/** Whether no other value has the same JSON. */
 function isUnambiguous(value: unknown): boolean {
   return typeof value === 'string' || value === null || Number.isFinite(value);
 }
@@ -95,7 +95,7 @@ function isUnambiguous(value: unknown): boolean {
 function sizeOf(rows: readonly unknown[]): number {
   let size = 0;
   for (const row of rows) {
-    size += ofRow;
+    size += rowSize;
     for (const value of Object.values(Object(row))) {
       size += typeof value === 'string' ? value.length + 8 : 8;
     }
@@ -104,17 +104,17 @@ function sizeOf(rows: readonly unknown[]): number {
 }
 
 /**
- * Asks once for all callers of one turn of the event loop, after the last of them, so that no answer is older than
- * its question.
+ * Calls `read` once for all callers of one turn of the event loop, after the last of them, so that no result is older
+ * than its request.
  */
-function onceATurn<Answer>(ask: () => Answer): () => Promise<Answer> {
+function oncePerTurn<Answer>(read: () => Answer): () => Promise<Answer> {
   let next: Promise<Answer> | undefined;
   return () => {
     next ??= new Promise((resolve, reject) => {
       setImmediate(() => {
         next = undefined;
         try {
-          resolve(ask());
+          resolve(read());
         } catch (error) {
           reject(error);
         }
@@ -125,10 +125,10 @@ function onceATurn<Answer>(ask: () => Answer): () => Promise<Answer> {
 }
 
 /**
- * Another text than before, once anything was written: `data_version` moves when another connection wrote,
- * `total_changes` when this one did.
+ * Returns a function that reads the change token of the database. The token differs after every write: `data_version`
+ * changes when another connection writes, `total_changes` when this one does.
  */
-export function sqliteWritten(connection: DatabaseSync): () => string {
+export function changeTokenReader(connection: DatabaseSync): () => string {
   const others = connection.prepare('pragma data_version');
   const own = connection.prepare('select total_changes() as count');
   return () => `${Number(others.get()?.['data_version'])}/${Number(own.get()?.['count'])}`;

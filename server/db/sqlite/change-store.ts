@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
 import type { ChangeStore } from '#web/dashboard/live';
-import { sqliteWritten } from './cached-reads.ts';
+import { changeTokenReader } from './cached-reads.ts';
 
 /**
- * Changes as SQLite tells them. What comes and goes is told apart by counts and newest times, which an index
- * answers; what is edited in place by its words.
+ * Detects changes in SQLite. Added and removed records are detected by their number and newest times, which an index
+ * provides; edited ones by their content.
  */
 export function sqliteChanges(connection: DatabaseSync): ChangeStore {
   const within = `from mcp_server s join organization o on o.id = s.organization_id`;
@@ -36,12 +36,12 @@ export function sqliteChanges(connection: DatabaseSync): ChangeStore {
   );
 
   return {
-    written: sqliteWritten(connection),
+    changeToken: changeTokenReader(connection),
     async stateOf(organization, server) {
       const at = [organization, server ?? null] as const;
       const listed = [servers, keys, clients].map((statement) => statement.get(...at));
       const all = [...listed, server === undefined ? agents.get(organization) : null];
-      // Every open page keeps one, and the words of a thousand clients are long.
+      // Hashed, because every open page keeps one, and the texts of a thousand clients are long.
       return createHash('sha256').update(JSON.stringify(all)).digest('base64url');
     },
   };

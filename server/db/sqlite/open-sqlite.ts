@@ -15,15 +15,15 @@ import { cachedRows } from './cached-reads.ts';
 
 const busyTimeoutMs = 5000;
 
-/** One SQLite file: typed queries, and the bare connection for the reads that every call makes. */
+/** An open SQLite database: typed queries, and the connection itself for the reads of every call. */
 interface SqliteStore {
   readonly db: Kysely<Schema>;
   readonly connection: DatabaseSync;
 }
 
 /**
- * Opens the database at `file`, making it (mode 0600) where there is none, or one in memory for `:memory:`. Write-ahead logging, so that
- * the commands work while the server runs; foreign keys enforced; a commit is on disk once it returns.
+ * Opens the database at `file`, or one in memory for `:memory:`. A missing file is created with mode 0600. Write-ahead logging
+ * lets commands run while the server does; foreign keys are enforced; a commit returns when it is on disk.
  */
 export function openSqlite(file: string): SqliteStore {
   if (file !== ':memory:') {
@@ -42,7 +42,7 @@ export function openSqlite(file: string): SqliteStore {
   return { db: new Kysely<Schema>({ dialect }), connection };
 }
 
-/** SQLite takes back changes of the schema, too, which Kysely does not count on. */
+/** Tells Kysely that SQLite rolls back changes of the schema too. */
 class TransactionalAdapter extends SqliteAdapter {
   override get supportsTransactionalDdl(): boolean {
     return true;
@@ -50,9 +50,10 @@ class TransactionalAdapter extends SqliteAdapter {
 }
 
 /**
- * `node:sqlite` in the shape that Kysely's SQLite dialect asks for. Every statement is prepared once, and what a
- * question found is not looked up again while nothing is written.
- * A transaction takes the write lock when it begins: a deferred one fails at once, past any busy
+ * Adapts `node:sqlite` to Kysely's SQLite dialect. Every statement is prepared once, and the rows of queries are cached until
+ * the database changes.
+ *
+ * A transaction takes the write lock when it begins: a deferred transaction fails immediately, without waiting for the busy
  * timeout, when another process writes between its first read and its first write.
  */
 export function nodeSqlite(database: DatabaseSync): SqliteDatabase {
@@ -63,7 +64,7 @@ export function nodeSqlite(database: DatabaseSync): SqliteDatabase {
     const known = prepared.get(sql);
     if (known) return known;
     const plain = adapt(database.prepare(sql === 'begin' ? 'begin immediate' : sql));
-    const statement = isQuestion(sql)
+    const statement = isQuery(sql)
       ? { ...plain, all: (of: readonly unknown[]) => cached(sql, of, () => plain.all(of)) }
       : sql === 'rollback'
         ? unlessRolledBack(plain, database)
@@ -76,14 +77,14 @@ export function nodeSqlite(database: DatabaseSync): SqliteDatabase {
 }
 
 /**
- * Whether a statement only reads. A statement that writes after a `with` clause is recognized by what it wrote and is
- * not cached.
+ * Whether a statement only reads. One that writes after a `with` clause passes this test, but its rows are never reused,
+ * because writing changes the change token.
  */
-function isQuestion(sql: string): boolean {
+function isQuery(sql: string): boolean {
   return /^\s*(select|with)\b/i.test(sql);
 }
 
-/** A full disk has rolled back already; failing here as well would hide why. */
+/** After a full disk, SQLite has already rolled back. A second failure here would hide the first one. */
 function unlessRolledBack(statement: SqliteStatement, database: DatabaseSync): SqliteStatement {
   const nothing = { changes: 0, lastInsertRowid: 0 };
   return {
@@ -103,8 +104,8 @@ function adapt(statement: StatementSync): SqliteStatement {
 }
 
 /**
- * Whether `file` holds a database of ours, every page of it readable.
- * What it is otherwise, a picture or half a copy, is the answer as words behind the name of the file.
+ * Checks that `file` is a complete, readable database of Latchkey. If not, returns what is wrong: a predicate whose subject is
+ * the file.
  */
 export function problemOfDatabase(file: string): string | undefined {
   const connection = new DatabaseSync(file, { readOnly: true });
@@ -128,12 +129,14 @@ export function problemOfDatabase(file: string): string | undefined {
 }
 
 /**
- * Moves the whole database into its one file, which requires that no other process has it open. `false` if one has.
+ * Moves the content of the write-ahead log into the database file, which requires that no other process has it open.
+ *
+ * @returns `false` when another process has it open
  */
 export function isolateDatabase(file: string): boolean {
   const connection = new DatabaseSync(file, { timeout: 0 });
   try {
-    // Leaving the write-ahead log takes a lock that every other open connection is in the way of.
+    // Leaving write-ahead logging takes an exclusive lock, which every other open connection prevents.
     connection.exec('pragma journal_mode = delete');
     return true;
   } catch (error) {
@@ -145,19 +148,19 @@ export function isolateDatabase(file: string): boolean {
 }
 
 /**
- * Writes everything that the database holds at this moment to the new file `file` (mode 0600), while others go on
- * reading and writing. The file is there whole or not at all, and on disk once this returns.
+ * Writes a snapshot of the database to the new file `file` (mode 0600), while others read and write. The file is created
+ * complete or not at all, and is on disk when this returns.
  *
- * @throws the file system's error; `EEXIST` where something is there already
+ * @throws the file system's error; `EEXIST` when the file exists
  */
 export function writeBackup(connection: DatabaseSync, file: string): void {
   const draft = `${file}.${randomBytes(6).toString('hex')}`;
   closeSync(openSync(draft, 'wx', 0o600));
   try {
     connection.prepare('vacuum into ?').run(draft);
-    const written = openSync(draft, 'r+');
-    fsyncSync(written);
-    closeSync(written);
+    const descriptor = openSync(draft, 'r+');
+    fsyncSync(descriptor);
+    closeSync(descriptor);
     linkSync(draft, file);
   } finally {
     rmSync(draft, { force: true });

@@ -23,8 +23,8 @@ export interface AgentDirectory {
   /** The keys among these that are still valid, each with the servers that are bound to its agent. */
   activeKeys(keyIds: readonly string[], now: EpochSeconds): Promise<Map<string, readonly string[]>>;
 
-  /** A change token: another text once anything was written to the database. Costs next to nothing. */
-  written(): string;
+  /** A token that changes whenever any process writes to the database. Very cheap. */
+  changeToken(): string;
 }
 
 /**

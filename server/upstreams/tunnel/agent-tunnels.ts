@@ -32,7 +32,7 @@ export class AgentTunnels {
   #count = 0;
   #revision = 0;
   #reportedAtMs = 0;
-  #written: string | undefined;
+  #changeToken: string | undefined;
   #isCheckingKeys = false;
   #isDraining = false;
   #checkedAtMs: number;
@@ -71,7 +71,7 @@ export class AgentTunnels {
     connected.add(tunnel);
     this.#count += 1;
     // Its key may have been revoked since it was admitted.
-    this.#written = undefined;
+    this.#changeToken = undefined;
     return tunnel;
   }
 
@@ -135,9 +135,9 @@ export class AgentTunnels {
       for (const tunnel of tunnels) {
         if ((tunnel.agent.keyExpiresAt ?? Infinity) <= now) this.#revoke(tunnel);
       }
-      const written = directory.written();
-      if (written === this.#written) return;
-      this.#written = written;
+      const changeToken = directory.changeToken();
+      if (changeToken === this.#changeToken) return;
+      this.#changeToken = changeToken;
       const keyIds = [...new Set(tunnels.map(({ agent }) => agent.keyId))];
       const active = await directory.activeKeys(keyIds, now);
       for (const tunnel of tunnels) {
@@ -146,7 +146,7 @@ export class AgentTunnels {
         else this.#revoke(tunnel);
       }
     } catch (error) {
-      this.#written = undefined;
+      this.#changeToken = undefined;
       onError(error);
     } finally {
       this.#isCheckingKeys = false;

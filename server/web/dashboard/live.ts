@@ -89,7 +89,7 @@ export class LiveStreams {
   readonly #streams = new Set<Stream>();
   readonly #ports: LiveStreamsPorts;
   #timer: NodeJS.Timeout | undefined;
-  #written = '';
+  #changeToken = '';
   #provedAt = 0;
   #isLooking = false;
   #isClosed = false;
@@ -148,11 +148,11 @@ export class LiveStreams {
     if (this.#isLooking) return;
     this.#isLooking = true;
     try {
-      const written = this.#ports.changes.written();
+      const changeToken = this.#ports.changes.changeToken();
       const now = this.#ports.clock.now();
       const isDue = now - this.#provedAt > proveEverySeconds;
-      if (written === this.#written && !isDue) return;
-      this.#written = written;
+      if (changeToken === this.#changeToken && !isDue) return;
+      this.#changeToken = changeToken;
       this.#provedAt = now;
       const states = new Map<string, Promise<string>>();
       for (const stream of this.#streams) await this.#tell(stream, states);
@@ -203,7 +203,7 @@ const mostKept = 50;
  * never shows outdated data. Permissions are checked before, at each request; `key` contains everything else that the
  * result depends on, including the time.
  */
-export function queryCache({ written }: Pick<ChangeStore, 'written'>) {
+export function queryCache({ changeToken }: Pick<ChangeStore, 'changeToken'>) {
   const kept = new Map<string, unknown>();
   let asOf = '';
 
@@ -211,7 +211,7 @@ export function queryCache({ written }: Pick<ChangeStore, 'written'>) {
     key: readonly unknown[],
     work: () => Promise<Work>,
   ): Promise<Work> => {
-    const now = written();
+    const now = changeToken();
     if (now !== asOf || kept.size >= mostKept) {
       kept.clear();
       asOf = now;
@@ -228,8 +228,8 @@ export function queryCache({ written }: Pick<ChangeStore, 'written'>) {
 
 /** Change tokens of the database. */
 export interface ChangeStore {
-  /** A token that changes when any process writes anything. Very cheap. */
-  written(): string;
+  /** A token that changes whenever any process writes to the database. Very cheap. */
+  changeToken(): string;
 
   /** A token that changes with the data listed on pages of the organization, or of one server. */
   stateOf(organization: string, server: string | undefined): Promise<string>;
@@ -247,7 +247,7 @@ interface AgentChanges {
 /** Combines changes of the database with those of connected agents. */
 export function changesWithAgents(changes: ChangeStore, agents: AgentChanges): ChangeStore {
   return {
-    written: () => `${changes.written()} ${agents.revision()}`,
+    changeToken: () => `${changes.changeToken()} ${agents.revision()}`,
     async stateOf(organization, server) {
       const state = await changes.stateOf(organization, server);
       return server === undefined ? `${state} ${agents.revision(organization)}` : state;

@@ -40,7 +40,7 @@ import { sendDashboardPage } from './page.ts';
 
 export interface UsageRoutesPorts {
   readonly db: Db;
-  readonly changes: Pick<ChangeStore, 'written'>;
+  readonly changes: Pick<ChangeStore, 'changeToken'>;
   readonly clock: Clock;
 }
 

@@ -13,7 +13,7 @@ import {
 } from '#server/admin/people';
 import { organizationCreate, settingsUpdate } from '#server/admin/organizations';
 import { administered, type Administered } from '#support/administered';
-import { findInvitation, takeInvitation } from '#server/db/invitations';
+import { findInvitation, acceptInvitation } from '#server/db/invitations';
 import {
   insertUser,
   changeRole,
@@ -88,7 +88,7 @@ test('48: an invitation counts for as long as who made it may make it', async ()
   expect(before).toEqual(['viewer', 'owner', 'admin']);
   expect(await offered()).toEqual([undefined, undefined, 'admin']);
   const back = { id: idOf(leaving) };
-  expect(await takeInvitation(db, hashes[1] ?? '', back, at.clock.now())).toBe('over');
+  expect(await acceptInvitation(db, hashes[1] ?? '', back, at.clock.now())).toBe('invalid');
 });
 
 test('ownership is handed on by an owner who proved who they are just now', async () => {

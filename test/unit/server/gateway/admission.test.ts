@@ -37,7 +37,7 @@ describe('admit', () => {
 
   const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
   const ports = () => ({
-    admissions: { byKey, byClient, byPerson: async () => undefined, written: () => '' },
+    admissions: { byKey, byClient, byPerson: async () => undefined, changeToken: () => '' },
     tokens,
     clock,
     endpointUrl,

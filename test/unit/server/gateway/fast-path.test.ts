@@ -63,9 +63,9 @@ function upstreamFor(way: Way): Upstream {
 function newGateway(way: Way): Gateway {
   const clock = stillClock(madeAt + 60);
   const admissions = sqliteAdmissions(stores.connection);
-  const written = () => {
+  const changeToken = () => {
     looks += 1;
-    return admissions.written();
+    return admissions.changeToken();
   };
   return new Gateway({
     base,
@@ -74,7 +74,7 @@ function newGateway(way: Way): Gateway {
     refused: ({ code, details }, { organization, server }, principal) =>
       told.push({ refused: code, detail: details.detail, organization, server, principal }),
     note: (call) => told.push({ call: { ...call, ms: 0 } }),
-    admissions: { ...admissions, written },
+    admissions: { ...admissions, changeToken },
     tokens: {
       issue: () => Promise.reject(new Error('not here')),
       verify: () => Promise.resolve({ outcome: 'invalid', reason: 'not here' }),

@@ -21,7 +21,7 @@ const base = 'https://latchkey.example.com';
 const key = mintSecret('mcp_');
 const byKey = vi.fn<AdmissionStore['byKey']>();
 const byPerson = vi.fn<AdmissionStore['byPerson']>();
-const written = vi.fn<AdmissionStore['written']>();
+const changeToken = vi.fn<AdmissionStore['changeToken']>();
 const used = vi.fn();
 const refused = vi.fn();
 const note = vi.fn();
@@ -35,7 +35,7 @@ beforeEach(() => {
   byKey
     .mockReset()
     .mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes: ['mcp:tools:read'] });
-  written.mockReset().mockReturnValue('once');
+  changeToken.mockReset().mockReturnValue('once');
   for (const spy of [byPerson, used, note, refused, readBody]) spy.mockReset();
   upstream = legacyServer();
   presentation = undefined;
@@ -45,7 +45,7 @@ beforeEach(() => {
     used,
     refused,
     note,
-    admissions: { byKey, byClient: () => Promise.resolve(undefined), byPerson, written },
+    admissions: { byKey, byClient: () => Promise.resolve(undefined), byPerson, changeToken },
     tokens: {
       issue: () => Promise.reject(new Error('not here')),
       verify: () => Promise.resolve({ outcome: 'invalid', reason: 'not here' }),

@@ -11,7 +11,7 @@ const kept = new Set<string>();
 const keeps = vi.fn((owner: string) => kept.has(owner));
 const end = vi.fn((owner: string) => void kept.delete(owner));
 const left = vi.fn();
-const written = vi.fn(() => String(revision));
+const changeToken = vi.fn(() => String(revision));
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
@@ -19,9 +19,9 @@ beforeEach(() => {
   kept.clear();
   end.mockClear();
   left.mockClear();
-  written.mockClear();
+  changeToken.mockClear();
   keeps.mockClear();
-  owners = new Reaper({ clock, written, keeps, end, left });
+  owners = new Reaper({ clock, changeToken, keeps, end, left });
 });
 
 afterEach(() => {
@@ -133,7 +133,7 @@ test('a store that cannot be asked ends nothing, and is asked again', async () =
   one.revoke();
   one.isActive.mockRejectedValueOnce(new Error('disk full'));
   await owners.look();
-  written.mockImplementationOnce(() => {
+  changeToken.mockImplementationOnce(() => {
     throw new Error('disk full');
   });
   await owners.look();

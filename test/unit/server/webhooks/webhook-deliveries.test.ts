@@ -46,7 +46,7 @@ beforeEach(async () => {
     sealing,
     clock,
     random: () => 0,
-    written: () => changes.written(),
+    changeToken: () => changes.changeToken(),
     undelivered: () => undefined,
     failed: (error) => faults.push(error),
   });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { cachedReads, sqliteWritten } from '#server/db/sqlite/cached-reads';
+import { cachedReads, changeTokenReader } from '#server/db/sqlite/cached-reads';
 import { twoConnections } from '#support/two-connections';
 
 /** A table with one number, how often it was read, and a second connection. */
@@ -86,7 +86,7 @@ test('whoever has looked in this turn gets what is remembered, or read, immediat
   connection.exec('create table kept (number integer)');
   connection.exec('insert into kept values (1)');
   const cached = cachedReads(connection);
-  const written = sqliteWritten(connection);
+  const changeToken = changeTokenReader(connection);
   const statement = connection.prepare('select number from kept');
   let reads = 0;
   const read = () => {
@@ -94,13 +94,13 @@ test('whoever has looked in this turn gets what is remembered, or read, immediat
     return statement.get();
   };
 
-  expect([cached('number', read, written()), cached('number', read, written())]).toMatchObject([
-    { number: 1 },
-    { number: 1 },
-  ]);
+  expect([
+    cached('number', read, changeToken()),
+    cached('number', read, changeToken()),
+  ]).toMatchObject([{ number: 1 }, { number: 1 }]);
   expect(reads).toBe(1);
 
   other.exec('update kept set number = 2');
 
-  expect(cached('number', read, written())).toMatchObject({ number: 2 });
+  expect(cached('number', read, changeToken())).toMatchObject({ number: 2 });
 });

@@ -61,10 +61,10 @@ test('agent: a bound server that is missing from its configuration is told apart
 
 test('agent: a change renews the live pages of its organization, and not those of one server', async () => {
   let revision = 1;
-  const store = { written: () => 'w', stateOf: async () => 's' };
+  const store = { changeToken: () => 'w', stateOf: async () => 's' };
   const changes = changesWithAgents(store, { revision: () => revision });
   const look = async () => [
-    changes.written(),
+    changes.changeToken(),
     await changes.stateOf('acme', undefined),
     await changes.stateOf('acme', 'sales'),
   ];

@@ -16,7 +16,7 @@ function live() {
   const read = { stateOf: () => Promise.resolve() };
   const streams = new LiveStreams({
     changes: {
-      written: () => String(written),
+      changeToken: () => String(written),
       async stateOf(organization, server) {
         await read.stateOf();
         return String(states.get(`${organization}/${server ?? ''}`) ?? 0);
@@ -235,7 +235,7 @@ test('query cache: one organization is not shown what another was shown', async 
 /** Work that says how often it was done, and a database that is written to. */
 function worked() {
   let [writes, times] = [0, 0];
-  const cached = queryCache({ written: () => `${writes}` });
+  const cached = queryCache({ changeToken: () => `${writes}` });
   const work = async () => ({ time: (times += 1) });
   return {
     cached,

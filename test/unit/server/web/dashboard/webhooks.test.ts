@@ -74,7 +74,7 @@ test('webhook page: it describes the state of deliveries', async () => {
   const retrying = await fail({ nextAttemptAt: now + 600 });
   const soon = await fail({ nextAttemptAt: now + 59 });
   const failing = await fail({ disabled: 'failing' });
-  await updateWebhook(db, 'org_acme', id, { enabled: 'where-it-stood' });
+  await updateWebhook(db, 'org_acme', id, { enabled: 'continue' });
   const gone = await fail({ disabled: 'gone' });
   await removed(id);
 
