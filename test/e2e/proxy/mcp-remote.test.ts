@@ -30,8 +30,8 @@ test('mcp-remote entry: one with a header starts latchkey by changing the progra
   for (const { result } of answers)
     expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
   expect(proxy.stderr()).not.toContain('latchkey:');
-  await expect.poll(careless.stderr, patient).toContain('latchkey import');
-  await expect.poll(careless.stderr, patient).toContain('--keep-alive (');
+  await expect.poll(() => careless.stderr(), patient).toContain('latchkey import');
+  await expect.poll(() => careless.stderr(), patient).toContain('--keep-alive (');
   expect(careless.stderr()).not.toContain(apiKey);
 });
 

@@ -83,7 +83,9 @@ test('changed tool: it is withheld until the user accepts it', async () => {
 
   expect(before).toEqual(['read']);
   expect(call.error?.message).toBe('Unknown tool: send');
-  await expect.poll(second.stderr, patient).toContain('"event":"tool changed","tool":"send"');
+  await expect
+    .poll(() => second.stderr(), patient)
+    .toContain('"event":"tool changed","tool":"send"');
   expect(listing.stdout).toMatch(/ send {2}changed on \d{4}-\d\d-\d\d: description; withheld\n/);
   expect(listing.stdout).toContain('latchkey tools acme --accept TOOL');
   expect(json).toMatchObject({
