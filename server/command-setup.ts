@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { join } from 'node:path';
 
 import { checkBaseUrl } from '#config/base-url';
-import type { Sealing } from '#accounts/sealing';
+import type { Sealing } from '#oauth/master-key';
 import { readMasterKey } from '#oauth/master-key';
 import type { Clock } from '#clock/clock';
 import { listSigningKeys } from '#db/signing-keys';

@@ -1,16 +1,16 @@
-/** Why a page refuses a request when no form can show the error. */
-export type PeopleRefusalCode =
+/** Why a request is refused if no form can show the error. */
+export type AccountRefusalCode =
   /** Too many password checks are in progress. */
   | 'busy'
   /** A one-time link was used, has expired or never existed. */
-  | 'link_over'
+  | 'link_expired'
   /** The same for the link that creates the first owner. Also when there already is an owner. */
-  | 'set_up_over'
-  /** The form was not sent by a page of ours in this browser. */
-  | 'forged'
+  | 'set_up_expired'
+  /** The form was not sent by a page of this server in this browser. */
+  | 'csrf_invalid'
   /** Adding a way to sign in requires a recent sign-in. */
-  | 'proof_old'
-  /** There already is an authenticator app, or none is waiting for its first code. */
+  | 'reauthentication_required'
+  /** The person already has an authenticator app, or there is none to confirm. */
   | 'enrolled'
   /** The organization requires two factors, and this browser proved one. */
   | 'second_factor'
@@ -18,32 +18,32 @@ export type PeopleRefusalCode =
   | 'passkey_first'
   /** The person has linked an account of the OpenID provider, but signed in here with the password alone. */
   | 'provider_first'
-  /** The password was checked too long ago, or in another browser, to ask for the second factor. */
-  | 'sign_in_late'
-  /** It does not exist or belongs to another person. Deliberately not told apart. */
-  | 'not_yours'
+  /** The password was entered too long ago, or in another browser, to continue with the second factor. */
+  | 'sign_in_expired'
+  /** It does not exist or belongs to another person. Deliberately not distinguished. */
+  | 'not_found'
   /** The passkey response does not verify. */
-  | 'passkey_unproven'
-  /** The answer of the OpenID provider does not prove an identity. */
-  | 'identity_unproven'
-  /** This server did not send this browser to the provider, or the answer was used before. */
+  | 'passkey_invalid'
+  /** The response of the OpenID provider does not prove an identity. */
+  | 'identity_invalid'
+  /** This server did not send this browser to the provider, or the response was used before. */
   | 'state_unknown'
   /** Another person has already linked that account. */
   | 'identity_taken'
   /** The OpenID provider does not respond. */
   | 'provider_unreachable'
-  /** The identity is proved, but no person here has linked it. */
+  /** The identity is proved, but no person has linked it. */
   | 'identity_unknown';
 
 /**
- * A request that an account page refuses. `http/people-error-page.ts` maps the code to a text; `reason` is for the
- * log.
+ * A refused sign-in, or a refused change of how a person signs in. `web/page-errors.ts` maps the code to a text. `reason`
+ * becomes the message, which is only logged.
  */
-export class PeopleRefusal extends Error {
-  override readonly name = 'PeopleRefusal';
-  readonly code: PeopleRefusalCode;
+export class AccountRefusal extends Error {
+  override readonly name = 'AccountRefusal';
+  readonly code: AccountRefusalCode;
 
-  constructor(code: PeopleRefusalCode, reason: string = code, options?: ErrorOptions) {
+  constructor(code: AccountRefusalCode, reason: string = code, options?: ErrorOptions) {
     super(reason, options);
     this.code = code;
   }

@@ -16,8 +16,8 @@ import {
 import type { User } from '#db/people';
 import { endSessions, type Session } from '#db/sessions';
 import type { Db } from '#db/transaction';
-import { PeopleRefusal } from './account-refusal.ts';
-import type { Sealing } from './sealing.ts';
+import { AccountRefusal } from './account-refusal.ts';
+import type { Sealing } from '#oauth/master-key';
 import { isRecentProof, type Visit } from './sessions.ts';
 
 export interface EnrolTotpPorts {
@@ -26,12 +26,12 @@ export interface EnrolTotpPorts {
   readonly clock: Clock;
 }
 
-interface Signed {
+interface SignedIn {
   readonly user: User;
   readonly session: Pick<Session, 'createdAt' | 'factors'>;
 }
 
-/** The secret for an authenticator app: as text, and as the URL in a QR code. */
+/** The secret for an authenticator app: as base32 text, and as the `otpauth:` URL for a QR code. */
 export interface TotpEnrolment {
   readonly secret: string;
   readonly uri: string;
@@ -40,30 +40,30 @@ export interface TotpEnrolment {
 /**
  * Starts to enrol an authenticator app. Sign-in does not ask for it until `confirmTotp`.
  *
- * @throws {PeopleRefusal} `proof_old`, `enrolled` when there is one
+ * @throws {AccountRefusal} `reauthentication_required`, `enrolled` when there is one
  */
 export async function beginTotp(
-  { user, session }: Signed,
+  { user, session }: SignedIn,
   issuer: string,
   { db, sealing, clock }: EnrolTotpPorts,
 ): Promise<TotpEnrolment> {
   const createdAt = clock.now();
-  if (!isRecentProof(session, createdAt)) throw new PeopleRefusal('proof_old');
+  if (!isRecentProof(session, createdAt)) throw new AccountRefusal('reauthentication_required');
   const sealedSecret = sealNewTotp(user.id, sealing);
   const enrolling = { userId: user.id, sealedSecret, createdAt };
-  if (!(await insertTotp(db, enrolling))) throw new PeopleRefusal('enrolled');
+  if (!(await insertTotp(db, enrolling))) throw new AccountRefusal('enrolled');
   return totpEnrolment(enrolling, { email: user.email, issuer }, sealing);
 }
 
 /**
- * Confirms the app by its first code. From now on, signing in by password requires a code. All sessions of the person
- * end, so that every session has proved both factors. The recovery codes are shown once.
+ * Confirms the app by its first code. From then on, signing in with a password requires a code. All sessions of the
+ * person end, so that every session has proved both factors. The recovery codes are displayed once.
  *
  * @returns the codes, or the enrolment again if the code is wrong
- * @throws {PeopleRefusal} `proof_old`, `enrolled` when no enrolment is pending
+ * @throws {AccountRefusal} `reauthentication_required`, `enrolled` when no enrolment is pending
  */
 export async function confirmTotp(
-  { user, session }: Signed,
+  { user, session }: SignedIn,
   { code, issuer }: { code: string; issuer: string },
   visit: Visit,
   ports: EnrolTotpPorts,
@@ -73,9 +73,9 @@ export async function confirmTotp(
 > {
   const { db, sealing, clock } = ports;
   const now = clock.now();
-  if (!isRecentProof(session, now)) throw new PeopleRefusal('proof_old');
+  if (!isRecentProof(session, now)) throw new AccountRefusal('reauthentication_required');
   const totp = await findTotp(db, user.id);
-  if (!totp || totp.confirmedAt !== undefined) throw new PeopleRefusal('enrolled');
+  if (!totp || totp.confirmedAt !== undefined) throw new AccountRefusal('enrolled');
   const step = totpStep(code, totp, { sealing, now });
   if (step === undefined) {
     const enrolment = totpEnrolment(totp, { email: user.email, issuer }, sealing);
@@ -83,51 +83,54 @@ export async function confirmTotp(
   }
   const { codes, hashes: recoveryHashes } = newCodes(user.id);
   if (!(await markTotpConfirmed(db, user.id, { step, now, recoveryHashes }))) {
-    throw new PeopleRefusal('enrolled');
+    throw new AccountRefusal('enrolled');
   }
   await endSessions(db, user.id);
-  await note(user, 'totp.enrol', visit, ports);
+  await recordEvent(user, 'totp.enrol', visit, ports);
   return { outcome: 'enrolled', codes };
 }
 
 /**
  * Replaces the recovery codes.
  *
- * @throws {PeopleRefusal} `proof_old`, `not_yours` without an authenticator app
+ * @throws {AccountRefusal} `reauthentication_required`, `not_found` without an authenticator app
  */
 export async function renewRecoveryCodes(
-  signed: Signed,
+  signed: SignedIn,
   visit: Visit,
   ports: EnrolTotpPorts,
 ): Promise<readonly string[]> {
-  const { user } = await provedTwice(signed, ports);
+  const { user } = await requireTwoFactors(signed, ports);
   const { codes, hashes } = newCodes(user.id);
   await replaceRecoveryCodes(ports.db, user.id, hashes);
-  await note(user, 'recovery-codes.renew', visit, ports);
+  await recordEvent(user, 'recovery-codes.renew', visit, ports);
   return codes;
 }
 
 /**
  * Removes the authenticator app and its recovery codes.
  *
- * @throws {PeopleRefusal} `proof_old`, `not_yours` without one
+ * @throws {AccountRefusal} `reauthentication_required`, `not_found` without one
  */
 export async function removeTotp(
-  signed: Signed,
+  signed: SignedIn,
   visit: Visit,
   ports: EnrolTotpPorts,
 ): Promise<void> {
-  const { user } = await provedTwice(signed, ports);
+  const { user } = await requireTwoFactors(signed, ports);
   await deleteTotp(ports.db, user.id);
-  await note(user, 'totp.remove', visit, ports);
+  await recordEvent(user, 'totp.remove', visit, ports);
 }
 
-async function provedTwice(signed: Signed, { db, clock }: EnrolTotpPorts): Promise<Signed> {
+async function requireTwoFactors(
+  signed: SignedIn,
+  { db, clock }: EnrolTotpPorts,
+): Promise<SignedIn> {
   const { user, session } = signed;
   const isProved = session.factors === 2 && isRecentProof(session, clock.now());
-  if (!isProved) throw new PeopleRefusal('proof_old');
+  if (!isProved) throw new AccountRefusal('reauthentication_required');
   const totp = await findTotp(db, user.id);
-  if (totp?.confirmedAt === undefined) throw new PeopleRefusal('not_yours');
+  if (totp?.confirmedAt === undefined) throw new AccountRefusal('not_found');
   return signed;
 }
 
@@ -137,7 +140,7 @@ function newCodes(userId: string) {
   return { codes, hashes };
 }
 
-function note(
+function recordEvent(
   { id }: User,
   action: string,
   { address, requestId }: Visit,
@@ -154,7 +157,7 @@ const periodSeconds = 30;
 /** SHA-1, six digits, thirty seconds: the only kind that every authenticator app supports. RFC 6238 §4, §5.2 */
 const kind = { algorithm: 'SHA1', digits: 6, period: periodSeconds };
 
-/** A new shared secret, sealed for one person. */
+/** A new shared secret, encrypted for one person. */
 export function sealNewTotp(userId: string, sealing: Sealing): string {
   return sealing.seal(purposeOf(userId), new Secret({ size: secretBytes }).base32);
 }
@@ -196,7 +199,7 @@ const characters = 16;
 /** Without letters that look like digits. Crockford's Base32 */
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
 
-/** Ten recovery codes in case the authenticator is lost, 80 random bits each: `k3f9-…`. Shown once. */
+/** Ten recovery codes for a person who loses their authenticator: `k3f9-…`, 80 random bits each. Displayed once. */
 export function mintRecoveryCodes(): string[] {
   return Array.from({ length: howMany }, () => {
     const code = Array.from({ length: characters }, () => alphabet[randomInt(alphabet.length)]);
@@ -204,7 +207,7 @@ export function mintRecoveryCodes(): string[] {
   });
 }
 
-/** The stored form of a recovery code, in any spelling; `undefined` if `typed` cannot be one. */
+/** The hash of a recovery code, in whatever spelling it was typed; `undefined` if `typed` cannot be one. */
 export function recoveryHash(userId: string, typed: string): string | undefined {
   const code = typed
     .toLowerCase()

@@ -5,7 +5,7 @@ import { hashSecret } from '#oauth/secrets';
 import { markChallengeSpent } from '#db/one-time';
 import type { Db } from '#db/transaction';
 import { challengeLifeSeconds } from './lifetimes.ts';
-import type { Sealing } from './sealing.ts';
+import type { Sealing } from '#oauth/master-key';
 
 const timeBytes = 6;
 const randomLength = 16;

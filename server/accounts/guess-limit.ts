@@ -24,13 +24,13 @@ interface Limit {
 }
 
 interface SubjectLimits {
-  /** For one network, or one browser that signed in before. */
+  /** Applies to one network, or to one browser that signed in before. */
   readonly place: Limit;
-  /** For all networks together. Each adds at most its free failures. */
+  /** Applies to all networks together. Each contributes at most its free failures. */
   readonly everywhere: Limit;
 }
 
-/** It takes failures from ten networks before guesses are limited together, to one a minute. */
+/** Guesses from all networks together are limited, to one a minute, only after failures from ten networks. */
 const passwordLimits: SubjectLimits = {
   place: { free: 10, mostSeconds: quarterHour },
   everywhere: { free: 100, mostSeconds: 60 },
@@ -45,7 +45,7 @@ const codeLimits: SubjectLimits = {
   everywhere: { free: 20, mostSeconds: quarterHour },
 };
 
-/** For one network that tries many accounts, within a quarter of an hour. */
+/** Applies to one network that tries many accounts within a quarter of an hour. */
 const networkLimit: Limit = { free: 30, mostSeconds: quarterHour };
 
 /**
@@ -54,14 +54,14 @@ const networkLimit: Limit = { free: 30, mostSeconds: quarterHour };
  * - Failures are counted by account and place, for a day. A place is a network, or a browser that the person signed
  *   in with before. Whatever one network does, the right password works from every other place.
  * - A network is also limited over all accounts together, which does not affect known browsers.
- * - Guesses from many networks at one account are limited together. It takes ten networks to get there, as each adds
- *   its free failures at most, so one network can neither cause that nor prolong it. From then on an unknown browser on
- *   a new network may have to wait in line with the guessers; known browsers, passkeys and single sign-on do not.
+ * - Guesses from many networks at one account are limited together. That takes ten networks, as each contributes at most
+ *   its free failures, so one network can neither cause nor prolong it. From then on, an unknown browser on a new network
+ *   may have to wait together with the guessers; known browsers, passkeys and single sign-on do not.
  *
  * OWASP Authentication Cheat Sheet, "Login Throttling"; NIST SP 800-63B-4 §3.2.2
  *
- * @returns how many seconds to wait before this guess may be checked. 0 means now; the guess then counts as a failure
- * until `succeeded` is called.
+ * @returns `waitSeconds`: the seconds until the guess may be checked. If 0, it may be checked now, and is stored as a
+ * failure until `succeeded` is called.
  */
 export async function beginGuess(
   attempt: Attempt,
@@ -75,20 +75,20 @@ export async function beginGuess(
   );
   return {
     waitSeconds,
-    // For this place and account only: signing in to an own account must not reset the count of a network.
+    // Only for this place and account: attackers who sign in to their own account must not reset the count of their network.
     succeeded: () => clearAttempts(db, subject, place),
   };
 }
 
 /**
- * The key under which failures of an account are counted, whether or not it exists. Hashed, because people type
+ * The subject under which failures of an account are counted, whether or not it exists. Hashed, because people type
  * passwords into the address field, and because the text can have any length.
  */
 export function accountSubject(email: string): string {
   return `account:${hashSecret(emailKey(email))}`;
 }
 
-/** The key under which wrong second factors of a person are counted. */
+/** The subject under which wrong second factors of a person are counted. */
 export function codeSubject(userId: string): string {
   return codePrefix + userId;
 }
@@ -98,7 +98,7 @@ function longestWait(
   { atSubject, fromPlace }: EarlierFailures,
   { limits, now }: { limits: SubjectLimits; now: EpochSeconds },
 ): number {
-  const here = waitOf(atSubject.get(place), limits.place, now);
+  const here = secondsToWait(atSubject.get(place), limits.place, now);
   if (!isNetwork(place)) return here;
   const networks = [...atSubject].filter(([other]) => isNetwork(other));
   const everywhere = {
@@ -107,12 +107,16 @@ function longestWait(
   };
   return Math.max(
     here,
-    waitOf(fromPlace, networkLimit, now),
-    waitOf(everywhere, limits.everywhere, now),
+    secondsToWait(fromPlace, networkLimit, now),
+    secondsToWait(everywhere, limits.everywhere, now),
   );
 }
 
-function waitOf(failures: Failures | undefined, { free, mostSeconds }: Limit, now: EpochSeconds) {
+function secondsToWait(
+  failures: Failures | undefined,
+  { free, mostSeconds }: Limit,
+  now: EpochSeconds,
+) {
   if (!failures || failures.count < free) return 0;
   const wait = Math.min(mostSeconds, 2 ** Math.min(failures.count - free + 1, 20));
   return Math.max(0, failures.lastAt + wait - now);
@@ -146,8 +150,8 @@ export function isNetwork(place: string): boolean {
 }
 
 /**
- * Records a successful sign-in with this browser. Returns the token for its cookie: the one it has if it is ours,
- * otherwise a new one.
+ * Records a successful sign-in with this browser. Returns the token for its cookie: the presented one if this server
+ * issued it, otherwise a new one.
  */
 export async function rememberBrowser(
   userId: string,
@@ -165,8 +169,8 @@ export async function rememberBrowser(
 }
 
 /**
- * The network that an address is throttled under. Of IPv6 the first half, because one household or server has 2^64
- * addresses.
+ * The network of an IP address: for IPv6 the first 64 bits, because one household or server has 2^64 addresses; for IPv4
+ * the address itself.
  */
 export function networkOf(address: string): string {
   if (!address.includes(':') || address.includes('.')) return address;

@@ -9,7 +9,7 @@ import {
   type Invitee,
 } from '#db/invitations';
 import { transaction, type Db } from '#db/transaction';
-import { PeopleRefusal } from './account-refusal.ts';
+import { AccountRefusal } from './account-refusal.ts';
 import type { Visit } from './sessions.ts';
 
 export interface JoinPorts {
@@ -17,18 +17,21 @@ export interface JoinPorts {
   readonly clock: Clock;
 }
 
-/** What the link of an invitation offers. @throws {PeopleRefusal} `link_over` */
-export async function offered(linkToken: string, { db, clock }: JoinPorts): Promise<Invitation> {
+/** The open invitation of a link. @throws {AccountRefusal} `link_expired` */
+export async function openInvitation(
+  linkToken: string,
+  { db, clock }: JoinPorts,
+): Promise<Invitation> {
   const invitation = await findInvitation(db, hashSecret(linkToken), clock.now());
   if (invitation) return invitation;
-  throw new PeopleRefusal('link_over');
+  throw new AccountRefusal('link_expired');
 }
 
 /**
- * Accepts an invitation: the person becomes a member, and is created first if new. All in one transaction, so that
- * the invitation stays open if it fails.
+ * Accepts an invitation and records it in the audit log: the person becomes a member, and is created first if new. All in
+ * one transaction, so that the invitation stays open if it fails.
  *
- * @throws {PeopleRefusal} `link_over`
+ * @throws {AccountRefusal} `link_expired`
  */
 export async function join(
   linkToken: string,
@@ -37,10 +40,10 @@ export async function join(
   { db: database, clock }: JoinPorts,
 ): Promise<Exclude<InvitationResult, 'invalid'>> {
   return transaction(database, async (db) => {
-    const { id, organization, role } = await offered(linkToken, { db, clock });
-    const taken = await acceptInvitation(db, hashSecret(linkToken), invitee, clock.now());
-    if (taken === 'invalid') throw new PeopleRefusal('link_over');
-    if (taken !== 'done') return taken;
+    const { id, organization, role } = await openInvitation(linkToken, { db, clock });
+    const result = await acceptInvitation(db, hashSecret(linkToken), invitee, clock.now());
+    if (result === 'invalid') throw new AccountRefusal('link_expired');
+    if (result !== 'done') return result;
     await insertAuditEvent(db, {
       at: clock.now(),
       actor: `user:${invitee.id}`,

@@ -6,7 +6,7 @@ import { replacePasswordHash } from '#db/authenticators';
 import { insertLink, findLink, takeLink, type LinkPurpose } from '#db/one-time';
 import { insertUser, hasUsers, type User } from '#db/people';
 import { transaction, type Db } from '#db/transaction';
-import { PeopleRefusal } from './account-refusal.ts';
+import { AccountRefusal } from './account-refusal.ts';
 import { linkLifeSeconds } from './lifetimes.ts';
 import type { PasswordHashing } from './passwords.ts';
 import { newUserId } from './people.ts';
@@ -50,7 +50,7 @@ export async function isSetUpOpen(
  * Creates the first owner, and their organization if it does not exist, by the link that the first start printed. All
  * in one transaction, so that the link stays valid if it fails.
  *
- * @throws {PeopleRefusal} `set_up_over`
+ * @throws {AccountRefusal} `set_up_expired`
  */
 export async function setUp(
   linkToken: string,
@@ -63,7 +63,7 @@ export async function setUp(
     const isOpen = await isSetUpOpen(linkToken, { db, clock });
     const createdAt = clock.now();
     if (!isOpen || !(await takeLink(db, hashSecret(linkToken), createdAt))) {
-      throw new PeopleRefusal('set_up_over');
+      throw new AccountRefusal('set_up_expired');
     }
     const { organization: name } = chosen;
     await insertOrganization(db, { id: `org_${randomBase62(16)}`, name, createdAt });

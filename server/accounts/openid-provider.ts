@@ -10,7 +10,7 @@ export interface UpstreamIdentity {
   readonly groups: readonly string[];
 }
 
-/** What ties an answer to its request. Derived under a key of this server, so nothing is stored. */
+/** Values that tie a response to its request. Derived with a key of this server, so nothing is stored. */
 export interface SignInChecks {
   readonly state: string;
   readonly nonce: string;
@@ -27,8 +27,8 @@ export interface IdentityProvider {
   begin(checks: SignInChecks): Promise<URL>;
 
   /**
-   * The identity that the provider returned; `callback` is the whole URL. Rejects unless everything about the answer
-   * is valid.
+   * The identity that the provider asserts. `callback` is the complete URL that the browser was redirected to. Rejects
+   * unless every part of the response is valid.
    */
   finish(callback: URL, checks: SignInChecks): Promise<UpstreamIdentity>;
 }
@@ -46,7 +46,7 @@ export interface OpenIdOptions {
   readonly redirectUri: string;
   /** The claim that lists the groups of a person. */
   readonly groupsClaim: string;
-  /** Scopes to request besides `openid email`; some providers send groups only for one. */
+  /** Scopes to request in addition to `openid email`; some providers send groups only if a scope requests them. */
   readonly scopes: readonly string[];
 }
 

@@ -14,7 +14,7 @@ import { databaseFault } from '#db/faults';
 import type { User } from '#db/people';
 import type { Db } from '#db/transaction';
 import { issueChallenge, spendChallenge } from './challenges.ts';
-import type { Sealing } from './sealing.ts';
+import type { Sealing } from '#oauth/master-key';
 
 /** EdDSA, ES256, RS256: every authenticator supports one of them, and so does Node. */
 const supportedAlgorithmIDs = [-8, -7, -257];
@@ -33,10 +33,10 @@ export function passkeyDomain(base: string): string | undefined {
 
 export type Passkeys = ReturnType<typeof passkeys>;
 
-/** Registration of passkeys and sign-in with them, for one public URL. WebAuthn L3 §7 */
+/** Registers passkeys and verifies sign-ins with them. `base` is the public URL of the server. WebAuthn L3 §7 */
 export function passkeys(base: string, ports: PasskeyPorts) {
   const rpID = passkeyDomain(base) ?? 'passkeys.invalid';
-  const place = { expectedOrigin: base, expectedRPID: rpID, requireUserVerification: true };
+  const relyingParty = { expectedOrigin: base, expectedRPID: rpID, requireUserVerification: true };
   const { db, clock } = ports;
   const challengeFor = (purpose: string, cookieToken: string) => ({
     challenge: Buffer.from(issueChallenge(purpose, cookieToken, ports), 'base64url'),
@@ -64,7 +64,7 @@ export function passkeys(base: string, ports: PasskeyPorts) {
       });
     },
 
-    /** Stores the passkey that the browser created; `false` if its response does not verify. */
+    /** Stores the passkey that the browser created. Resolves with `false` if its response does not verify. */
     async register(
       { user, name, answer }: { user: User; name: string; answer: unknown },
       cookieToken: string,
@@ -74,7 +74,7 @@ export function passkeys(base: string, ports: PasskeyPorts) {
       const expectedChallenge = isOurs(`passkey-add ${user.id}`, cookieToken);
       const result = await proven(
         verifyRegistrationResponse({
-          ...place,
+          ...relyingParty,
           response: response.data,
           expectedChallenge,
           supportedAlgorithmIDs,
@@ -103,7 +103,7 @@ export function passkeys(base: string, ports: PasskeyPorts) {
       });
     },
 
-    /** The owner of the passkey, if known, and whether the response verifies. */
+    /** Verifies a sign-in. `userId` is the owner of the passkey, or `undefined` for an unknown passkey. */
     async signIn(
       answer: unknown,
       cookieToken: string,
@@ -118,7 +118,7 @@ export function passkeys(base: string, ports: PasskeyPorts) {
       const key = new Uint8Array(Buffer.from(publicKey, 'base64url'));
       const result = await proven(
         verifyAuthenticationResponse({
-          ...place,
+          ...relyingParty,
           response: response.data,
           expectedChallenge: isOurs('passkey-sign-in', cookieToken),
           credential: { id, counter, publicKey: key },
@@ -140,7 +140,7 @@ function textOf(base64url: string): string {
   return Buffer.from(base64url, 'base64url').toString();
 }
 
-/** The library throws if a response does not verify. Errors of our database are passed on. */
+/** Resolves with `undefined` if the response does not verify, for which the library throws. Database errors are rethrown. */
 async function proven<T>(verification: Promise<T>): Promise<T | undefined> {
   try {
     return await verification;

@@ -8,7 +8,7 @@ import { revokeGrantsOfPerson } from '#db/grants';
 import type { User } from '#db/people';
 import { revokePersonalTokens } from '#db/personal-tokens';
 import type { Db } from '#db/transaction';
-import { PeopleRefusal } from './account-refusal.ts';
+import { AccountRefusal } from './account-refusal.ts';
 import { accountSubject } from './guess-limit.ts';
 import { emailKey } from './people.ts';
 import type { Visit } from './sessions.ts';
@@ -17,7 +17,7 @@ const fewestCharacters = 12;
 const mostCharacters = 256;
 
 /**
- * Explains what is wrong with a new password; `undefined` if it is acceptable. Length matters, not the kinds of
+ * Explains what is wrong with a new password; `undefined` if it is acceptable. Requires length and not certain kinds of
  * characters. NIST SP 800-63B-4 §3.1.1.2
  */
 export function passwordProblem(password: string, repeated: string, email: string) {
@@ -49,20 +49,20 @@ export interface PasswordHashing {
  * Hashes passwords with scrypt, two at a time, so that many sign-ins queue up instead of exhausting memory. OWASP
  * Password Storage Cheat Sheet, PHC string format
  *
- * @throws {PeopleRefusal} `busy` when a hundred are queued
+ * @throws {AccountRefusal} `busy` when a hundred are queued
  */
 export function passwordHashing({ log2Cost = parameters.log2Cost } = {}): PasswordHashing {
   const own = { ...parameters, log2Cost };
   const unknownPerson = encode(own, randomBytes(saltBytes), randomBytes(keyBytes));
-  const inTurn = turns();
+  const limited = limitedConcurrency();
   return {
     hash: (password) =>
-      inTurn(async () => {
+      limited(async () => {
         const salt = randomBytes(saltBytes);
         return encode(own, salt, await derive(password, salt, own));
       }),
     verify: (password, encoded) =>
-      inTurn(async () => {
+      limited(async () => {
         const { salt, key, ...cost } = decode(encoded ?? unknownPerson);
         const isEqual = timingSafeEqual(await derive(password, salt, cost), key);
         return isEqual && encoded !== undefined;
@@ -77,7 +77,7 @@ function derive(password: string, salt: Uint8Array, cost: Cost): Promise<Buffer>
   const N = 2 ** log2Cost;
   const options: ScryptOptions = { N, r, p, maxmem: 256 * N * r };
   return new Promise((resolve, reject) => {
-    // Normalizes what looks the same on every keyboard. NIST SP 800-63B-4 §3.1.1.2
+    // Keyboards encode the same character differently, so the text is normalized. NIST SP 800-63B-4 §3.1.1.2
     scrypt(password.normalize('NFKC'), salt, keyBytes, options, (error, key) =>
       error ? reject(error) : resolve(key),
     );
@@ -106,18 +106,18 @@ function base64(bytes: Buffer): string {
   return bytes.toString('base64').replaceAll('=', '');
 }
 
-/** Runs at most `mostAtOnce` pieces of work concurrently, first come, first served. */
-function turns(): <T>(work: () => Promise<T>) => Promise<T> {
+/** Runs at most `mostAtOnce` functions concurrently, in the order in which they were passed. */
+function limitedConcurrency(): <T>(work: () => Promise<T>) => Promise<T> {
   let working = 0;
   const waiting: (() => void)[] = [];
   return async (work) => {
-    if (waiting.length >= mostWaiting) throw new PeopleRefusal('busy');
+    if (waiting.length >= mostWaiting) throw new AccountRefusal('busy');
     if (working >= mostAtOnce) await new Promise<void>((resolve) => waiting.push(resolve));
     else working += 1;
     try {
       return await work();
     } finally {
-      // The slot passes directly to the next in line, so that no newcomer can take it.
+      // The slot passes directly to the next in the queue, so that no later caller can take it.
       const next = waiting.shift();
       if (next) next();
       else working -= 1;
@@ -132,8 +132,8 @@ export interface SetPasswordPorts {
 
 /**
  * Replaces a person's password and revokes their sessions, grants and tokens, so that anyone who knew the old one is
- * signed out. The caller has checked that the person may do this, validated and hashed the password, as those can
- * fail, and passes a transaction.
+ * signed out. The caller checks that the person may do this, validates and hashes the password, because those steps can
+ * fail, and passes a transaction as `db`.
  */
 export async function setPassword(
   user: User,
@@ -144,7 +144,7 @@ export async function setPassword(
   const now = clock.now();
   await endGrants(user.id, { db, now });
   await replacePasswordHash(db, user.id, hash);
-  // Until now an old session could still consent to a grant.
+  // Again, because until `replacePasswordHash` an old session could still consent to a grant.
   await endGrants(user.id, { db, now });
   await clearAttempts(db, accountSubject(user.email));
   await insertAuditEvent(db, {

@@ -8,7 +8,7 @@ export function newUserId(): string {
   return `user_${randomBase62(16)}`;
 }
 
-/** E-mail addresses are compared without regard to case. */
+/** The form in which e-mail addresses are compared: normalized, in lower case. */
 export function emailKey(email: string): string {
   return email.normalize('NFKC').trim().toLowerCase();
 }

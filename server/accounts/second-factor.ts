@@ -12,12 +12,12 @@ import {
 import { findUser, hasIdentity } from '#db/people';
 import type { Session } from '#db/sessions';
 import type { Db } from '#db/transaction';
-import { PeopleRefusal } from './account-refusal.ts';
+import { AccountRefusal } from './account-refusal.ts';
 import { recoveryHash, totpStep } from './authenticator-app.ts';
 import { issueChallenge, spendChallenge } from './challenges.ts';
 import { beginGuess, codeSubject, placeOf } from './guess-limit.ts';
 import type { IdentityProvider } from './openid-provider.ts';
-import type { Sealing } from './sealing.ts';
+import type { Sealing } from '#oauth/master-key';
 import type { Visit } from './sessions.ts';
 
 export interface SecondFactorPorts {
@@ -29,15 +29,15 @@ export interface SecondFactorPorts {
 
 export type SecondFactor =
   | { readonly outcome: 'proved' }
-  /** A wrong code, a used one, or an unknown recovery code. Deliberately not told apart. */
+  /** A wrong code, a used one, or an unknown recovery code. Deliberately not distinguished. */
   | { readonly outcome: 'refused' }
   | { readonly outcome: 'wait'; readonly waitSeconds: number };
 
 /**
  * A challenge proving that this browser entered the right password, for the page that asks for the code. Call it only
- * after checking the password. `undefined` if the person has no authenticator app, so that the password suffices.
+ * after checking the password. `undefined` if the person has no authenticator app and the password suffices.
  *
- * @throws {PeopleRefusal} `sign_in_late` if the person has no password
+ * @throws {AccountRefusal} `sign_in_expired` if the person has no password
  */
 export async function askSecondFactor(
   userId: string,
@@ -47,18 +47,18 @@ export async function askSecondFactor(
   const totp = await findTotp(ports.db, userId);
   if (totp?.confirmedAt === undefined) return undefined;
   const purpose = await purposeOf(userId, ports);
-  if (purpose === undefined) throw new PeopleRefusal('sign_in_late', 'there is no password');
+  if (purpose === undefined) throw new AccountRefusal('sign_in_expired', 'there is no password');
   return issueChallenge(purpose, cookieToken, ports);
 }
 
 /**
- * Whether the code is the current one and unused, or a recovery code, which is then used up. Guesses are throttled by
+ * Checks that the code is the current one and unused, or a recovery code, which is then deleted. Guesses are throttled by
  * person and place, even if correct passwords were entered in between.
  *
  * RFC 6238 §5.2, NIST SP 800-63B-4 §3.2.2
  *
- * @throws {PeopleRefusal} `sign_in_late` unless this browser entered the right password within five minutes and the
- * person still has the app
+ * @throws {AccountRefusal} `sign_in_expired` unless this browser entered the right password in the last five minutes and
+ * the person still has the app
  */
 export async function proveSecondFactor(
   {
@@ -79,11 +79,11 @@ export async function proveSecondFactor(
     purpose !== undefined && (await spendChallenge({ challenge, purpose, cookieToken }, ports));
   if (!isProved) {
     await noteUnproved(userId, visit, ports);
-    throw new PeopleRefusal('sign_in_late', 'no password was proved, or too long ago');
+    throw new AccountRefusal('sign_in_expired', 'no password was proved, or too long ago');
   }
   const totp = await findTotp(db, userId);
   if (totp?.confirmedAt === undefined) {
-    throw new PeopleRefusal('sign_in_late', 'the authenticator app was removed meanwhile');
+    throw new AccountRefusal('sign_in_expired', 'the authenticator app was removed meanwhile');
   }
   const place = await placeOf(userId, { address, deviceToken }, { db, now });
   const guess = await beginGuess({ subject: codeSubject(userId), place }, { db, now });
@@ -116,7 +116,7 @@ async function proof(
   return (await spendRecoveryCode(db, totp.userId, hash)) ? 'recovery code' : undefined;
 }
 
-/** Anyone can send this without limit, so it is counted rather than listed, and ignored for unknown people. */
+/** Anyone can cause this without limit, so it is counted instead of audited one by one, and ignored for unknown people. */
 async function noteUnproved(
   userId: string,
   { address, requestId }: Visit,
@@ -141,23 +141,23 @@ async function purposeOf(
 
 export interface SecondFactorFirstPorts {
   readonly db: Db;
-  /** Where single sign-on is configured. */
+  /** Set if single sign-on is configured. */
   readonly identityProvider: Pick<IdentityProvider, 'issuer'> | undefined;
 }
 
 /**
- * A person with a passkey or a linked account of the OpenID provider may change how they sign in only after signing
- * in with two factors. Otherwise an attacker who knows only the password could add a factor of their own.
+ * Throws unless the person may change how they sign in. With a passkey or a linked account of the OpenID provider, that
+ * requires a session with two factors. Otherwise an attacker who knows only the password could add a factor of their own.
  * Authenticator apps need no check here, because the password never works without the code. NIST SP 800-63B-4 §4.1.2
  *
- * @throws {PeopleRefusal} `passkey_first`, `provider_first`
+ * @throws {AccountRefusal} `passkey_first`, `provider_first`
  */
 export async function checkSecondFactorFirst(
   { userId, factors }: Pick<Session, 'userId' | 'factors'>,
   { db, identityProvider: provider }: SecondFactorFirstPorts,
 ): Promise<void> {
   if (factors === 2) return;
-  if ((await listPasskeys(db, userId)).length > 0) throw new PeopleRefusal('passkey_first');
+  if ((await listPasskeys(db, userId)).length > 0) throw new AccountRefusal('passkey_first');
   const isLinked = provider && (await hasIdentity(db, provider.issuer, userId));
-  if (isLinked) throw new PeopleRefusal('provider_first');
+  if (isLinked) throw new AccountRefusal('provider_first');
 }

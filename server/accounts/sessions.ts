@@ -6,7 +6,7 @@ import { insertSession, type Session } from '#db/sessions';
 import type { Db } from '#db/transaction';
 import { recentProofSeconds, sessionLifeSeconds } from './lifetimes.ts';
 
-/** Where a request came from, for sessions and the audit log. */
+/** Where a request came from, as stored with sessions and in the audit log. */
 export interface Visit {
   readonly address: string;
   readonly userAgent: string;
@@ -20,7 +20,7 @@ export function randomToken(): string {
   return randomBytes(24).toString('base64url');
 }
 
-/** Signs a browser in. The token is stored only in its cookie. */
+/** Starts a session. The browser's cookie gets `sessionToken`; the database stores only its hash. */
 export async function startSession(
   { userId, factors }: Pick<Session, 'userId' | 'factors'>,
   { address, userAgent }: Visit,
@@ -43,7 +43,7 @@ export async function startSession(
 }
 
 /**
- * Whether this browser signed in within the last ten minutes. Adding another way to sign in requires it; otherwise
+ * Whether this browser signed in within the last ten minutes, which adding another way to sign in requires. Otherwise
  * anyone who finds an unlocked browser or steals a cookie could take over the account permanently. OWASP Session
  * Management Cheat Sheet, "Require Re-authentication for Sensitive Actions"
  */
@@ -52,8 +52,8 @@ export function isRecentProof({ createdAt }: Pick<Session, 'createdAt'>, now: Ep
 }
 
 /**
- * The CSRF token of our forms, derived from the browser's cookie, which no other site can read, so that nothing is
- * stored. OWASP CSRF Prevention Cheat Sheet, "HMAC Based Token Pattern"
+ * The CSRF token of forms, base64url. It is derived from the browser's cookie, which no other site can read, so nothing
+ * is stored. OWASP CSRF Prevention Cheat Sheet, "HMAC Based Token Pattern"
  */
 export function csrfToken(cookieToken: string): string {
   return createHmac('sha256', cookieToken).update('latchkey csrf').digest('base64url');
@@ -82,7 +82,7 @@ const systems = [
   ['Linux', /\b(?:Linux|X11)\b/],
 ] as const;
 
-/** A readable form of a `User-Agent`: `Firefox on Windows`. A guess, to tell sessions apart. */
+/** A readable form of a `User-Agent`, such as `Firefox on Windows`. It is a guess that helps people recognize a session. */
 export function browserInWords(userAgent: string): string {
   const browser = browsers.find(([, pattern]) => pattern.test(userAgent))?.[0];
   const system = systems.find(([, pattern]) => pattern.test(userAgent))?.[0];

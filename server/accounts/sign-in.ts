@@ -15,11 +15,11 @@ export interface SignInPorts {
 
 export type SignIn =
   | { readonly outcome: 'signed-in'; readonly user: User }
-  /** Wrong password, unknown address, or an account without a password. Deliberately not told apart. */
+  /** Wrong password, unknown address, or an account without a password. Deliberately not distinguished. */
   | { readonly outcome: 'refused' }
   | { readonly outcome: 'wait'; readonly waitSeconds: number };
 
-/** Signs a person in by address and password. An unknown address gets the same answer in the same time. */
+/** Checks an e-mail address and a password. An unknown address gets the same result after the same time as a wrong password. */
 export async function signIn(
   {
     email,
@@ -36,7 +36,7 @@ export async function signIn(
   if (guess.waitSeconds > 0) return { outcome: 'wait', waitSeconds: guess.waitSeconds };
   const hash = user && (await findPasswordHash(db, user.id));
   const isEqual = await hashing.verify(password, hash);
-  // The check waits in a queue, and the password may have been replaced meanwhile.
+  // The check waited in a queue, and the password may have been replaced in the meantime.
   const isRight = isEqual && user !== undefined && (await findPasswordHash(db, user.id)) === hash;
   const outcome = user && isRight ? 'done' : 'refused';
   await insertAuditEvent(db, {
@@ -55,8 +55,8 @@ export async function signIn(
 }
 
 /**
- * Where to go after a sign-in: `text` if it is a path of this server, otherwise the start page. A browser reads
- * `//evil`, `/\evil` and a tab between the slashes as another host. WHATWG URL §4.4
+ * Where to go after a sign-in: `text` if it is a path of this server, otherwise the start page. Browsers parse `//evil`,
+ * `/\evil` and slashes with a tab between them as another host. WHATWG URL §4.4
  */
 export function ownPath(text: string | undefined, base: string): string {
   const start = '/';

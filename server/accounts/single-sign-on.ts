@@ -1,11 +1,11 @@
 import type { Clock } from '#clock/clock';
 import type { Db } from '#db/transaction';
-import { PeopleRefusal } from './account-refusal.ts';
+import { AccountRefusal } from './account-refusal.ts';
 import { issueChallenge, spendChallenge } from './challenges.ts';
 import type { IdentityProvider, SignInChecks, UpstreamIdentity } from './openid-provider.ts';
-import type { Sealing } from './sealing.ts';
+import type { Sealing } from '#oauth/master-key';
 
-/** What a person goes to the provider for: to sign in, to link their account there, or to accept an invitation. */
+/** Why a person is sent to the provider: to sign in, to link their account there, or to accept an invitation. */
 export type UpstreamPurpose = 'sign-in' | 'link' | 'join';
 
 const longestNext = 1500;
@@ -18,26 +18,28 @@ export interface UpstreamSignInPorts {
 }
 
 /**
- * The URL at the provider to send the browser to. The state is `{purpose}.{challenge}.{next}`; nonce and code
- * verifier are derived from it under a key of this server, so nothing is stored meanwhile.
+ * The URL at the provider to send the browser to. The state is `{purpose}.{challenge}.{next}`. Nonce and code verifier are
+ * derived from it with a key of this server, so nothing is stored.
+ *
+ * @throws {AccountRefusal} `provider_unreachable`
  */
 export async function beginUpstreamSignIn(
   { purpose, next, cookieToken }: { purpose: UpstreamPurpose; next: string; cookieToken: string },
   { provider, sealing, clock }: UpstreamSignInPorts,
 ): Promise<URL> {
-  const place = next.length > longestNext ? '/' : next;
-  const tail = Buffer.from(place).toString('base64url');
+  const path = next.length > longestNext ? '/' : next;
+  const tail = Buffer.from(path).toString('base64url');
   const issuedFor = `provider ${purpose} ${tail}`;
   const challenge = issueChallenge(issuedFor, cookieToken, { sealing, clock });
   const checks = checksOf(`${purpose}.${challenge}.${tail}`, sealing);
   try {
     return await provider.begin(checks);
   } catch (cause) {
-    throw new PeopleRefusal('provider_unreachable', 'the provider cannot be asked', { cause });
+    throw new AccountRefusal('provider_unreachable', 'the provider cannot be asked', { cause });
   }
 }
 
-/** The purpose in a state; `undefined` if the state is not ours. */
+/** The purpose in a `state`; `undefined` if this server did not create it. */
 export function upstreamPurpose(state: string | undefined): UpstreamPurpose | undefined {
   const [purpose] = (state ?? '').split('.');
   return purpose === 'sign-in' || purpose === 'link' || purpose === 'join' ? purpose : undefined;
@@ -46,8 +48,8 @@ export function upstreamPurpose(state: string | undefined): UpstreamPurpose | un
 /**
  * The identity that the provider returned, and where the person wanted to go.
  *
- * @throws {PeopleRefusal} `state_unknown` unless this browser was sent there and returns for the first time,
- * `identity_unproven` unless the provider asserts a verified address
+ * @throws {AccountRefusal} `state_unknown` unless this server sent this browser there and it returns for the first time,
+ * `identity_invalid` unless the provider asserts an identity with a verified address
  */
 export async function finishUpstreamSignIn(
   { callback, cookieToken }: { callback: URL; cookieToken: string },
@@ -57,11 +59,11 @@ export async function finishUpstreamSignIn(
   const [purpose = '', challenge = '', tail = ''] = state.split('.');
   const spent = { challenge, purpose: `provider ${purpose} ${tail}`, cookieToken };
   if (!(await spendChallenge(spent, { db, sealing, clock }))) {
-    throw new PeopleRefusal('state_unknown', 'state of another browser, used or too old');
+    throw new AccountRefusal('state_unknown', 'state of another browser, used or too old');
   }
   const identity = await identityOf(callback, checksOf(state, sealing), provider);
   if (!identity.isEmailVerified) {
-    throw new PeopleRefusal('identity_unproven', 'the e-mail address is not verified there');
+    throw new AccountRefusal('identity_invalid', 'the e-mail address is not verified there');
   }
   return { identity, next: Buffer.from(tail, 'base64url').toString() };
 }
@@ -70,7 +72,7 @@ async function identityOf(callback: URL, checks: SignInChecks, provider: Identit
   try {
     return await provider.finish(callback, checks);
   } catch (cause) {
-    throw new PeopleRefusal('identity_unproven', String(cause), { cause });
+    throw new AccountRefusal('identity_invalid', String(cause), { cause });
   }
 }
 

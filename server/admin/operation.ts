@@ -151,7 +151,7 @@ export function actorName(actor: Actor): string {
 
 /**
  * The person whose personal token this is; `undefined` when it is wrong, expired, revoked, or gone with its
- * person: deliberately not told apart. Permissions are looked up at each operation.
+ * person: deliberately not distinguished. Permissions are looked up at each operation.
  */
 export async function tokenActor(
   personalToken: string,

@@ -10,7 +10,7 @@ export interface FieldError {
 
 /** Why an operation was turned down; HTTP, pages and commands each have words of their own for it. */
 export type AdministrationRefusalCode =
-  /** It does not exist or belongs to another organization or person. Deliberately not told apart. */
+  /** It does not exist or belongs to another organization or person. Deliberately not distinguished. */
   | 'not_found'
   /** The actor sees it, and may not do that. */
   | 'forbidden'

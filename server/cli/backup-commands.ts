@@ -8,7 +8,7 @@ import type { Clock } from '#clock/clock';
 import { json, masterKeyFile } from '#config/option';
 import type { Input } from '#config/read-options';
 import { CommandError } from '#config/usage-error';
-import { keepMasterKey, parseMasterKey, readMasterKey } from '#oauth/master-key';
+import { storeMasterKey, parseMasterKey, readMasterKey } from '#oauth/master-key';
 import { areSealedUnder } from '#oauth/signing-keys';
 import type { Command, CommandFacts, Stores } from '#admin/command';
 import { printMade } from '#admin/print';
@@ -147,7 +147,7 @@ async function provenMasterKey(
   }
   const text = await readSecret('Master key of the backup, as its file holds it: ', 'master key');
   const masterKey = parseMasterKey(text);
-  if (masterKey && areSealedUnder(masterKey, keys)) return () => keepMasterKey(file, text);
+  if (masterKey && areSealedUnder(masterKey, keys)) return () => storeMasterKey(file, text);
   throw new CommandError(
     'this is not the master key of this backup',
     `type the text of its master.key, or put that file to ${file}`,

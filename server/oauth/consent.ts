@@ -288,7 +288,7 @@ export interface ConsentTerms {
 
 export type ConsentTermsOutcome =
   | { readonly outcome: 'terms'; readonly terms: ConsentTerms }
-  /** Not a member, not in a group with access, or the server is missing or disabled. Deliberately not told apart. */
+  /** Not a member, not in a group with access, or the server is missing or disabled. Deliberately not distinguished. */
   | { readonly outcome: 'stranger' }
   /** The person is a member. */
   | Extract<Permitted, { outcome: 'closed' | 'nothing' }>

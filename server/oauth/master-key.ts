@@ -5,7 +5,7 @@ const keyBytes = 32;
 const nonceBytes = 12;
 const tagBytes = 16;
 
-/** The key that encrypts every secret which must remain readable. */
+/** The key that encrypts every secret that must remain readable. It is never part of a backup. */
 export interface MasterKey {
   /** AES-256-GCM, bound to `purpose`, so that one sealed value cannot replace another. Base64url. */
   seal(purpose: string, plaintext: string): string;
@@ -20,9 +20,14 @@ export interface MasterKey {
   mac(purpose: string, text: string): string;
 }
 
+/** What most modules need of the master key. */
+export type Sealing = Pick<MasterKey, 'seal' | 'open' | 'mac'>;
+
 /**
- * Reads the master key from `file`. If the file is missing and `mayCreate` is set, creates it (mode 0600). It must
- * not be created next to a database with secrets that were sealed under a lost key.
+ * Reads the master key from `file`. If the file is missing and `mayCreate` is set, creates it (mode 0600). Do not set
+ * `mayCreate` when the database already contains secrets: they were encrypted with a key that is now missing.
+ *
+ * @throws {Error} when the file is missing, readable by others, or does not contain a key
  */
 export function readMasterKey(file: string, { mayCreate }: { mayCreate: boolean }): MasterKey {
   if (!existsSync(file)) {
@@ -49,7 +54,7 @@ export function parseMasterKey(text: string): MasterKey | undefined {
 }
 
 /** Writes a master key to `file` (mode 0600) unless the file exists. */
-export function keepMasterKey(file: string, text: string): void {
+export function storeMasterKey(file: string, text: string): void {
   writeKeyFile(file, text.trim());
 }
 
@@ -57,7 +62,7 @@ function createKeyFile(file: string): void {
   writeKeyFile(file, randomBytes(keyBytes).toString('base64url'));
 }
 
-/** If two processes start at the same time, both end up with the one key that was linked first, complete. */
+/** Writes a complete file atomically. If two processes do so at the same time, both then use the key that was linked first. */
 function writeKeyFile(file: string, text: string): void {
   const draft = `${file}.${randomBytes(6).toString('hex')}`;
   writeFileSync(draft, `${text}\n`, { mode: 0o600, flag: 'wx', flush: true });
@@ -70,6 +75,7 @@ function writeKeyFile(file: string, text: string): void {
   }
 }
 
+/** @param key 32 bytes */
 export function masterKey(key: Uint8Array): MasterKey {
   const macKey = Buffer.from(hkdfSync('sha256', key, '', 'latchkey mac', keyBytes));
   return {

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { PeopleRefusal } from '#accounts/account-refusal';
+import { AccountRefusal } from '#accounts/account-refusal';
 import { passkeyDomain } from '#accounts/passkeys';
 import { passwordProblem, setPassword } from '#accounts/passwords';
 import { browserInWords, isRecentProof } from '#accounts/sessions';
@@ -126,7 +126,7 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     if (!person) return reply;
     readPageForm(request, base, person);
     const isEnded = await endSession(db, person.user.id, request.params.id);
-    if (!isEnded) throw new PeopleRefusal('not_yours');
+    if (!isEnded) throw new AccountRefusal('not_found');
     await note(request, person, { action: 'session.end', target: request.params.id });
     return sendOnward(reply, '/account?done=session', base);
   });
@@ -202,7 +202,7 @@ export function accountGrantRoutes(
     const { id: grantId } = request.params;
     const source = visitOf(request);
     const isDone = await withdrawGrant(grantId, person.user.id, { ...ports, source });
-    if (!isDone) throw new PeopleRefusal('not_yours');
+    if (!isDone) throw new AccountRefusal('not_found');
     return sendOnward(reply, '/account?done=withdrawn', base);
   });
 }

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { PeopleRefusal } from '#accounts/account-refusal';
-import { join, offered } from '#accounts/invitations';
+import { AccountRefusal } from '#accounts/account-refusal';
+import { join, openInvitation } from '#accounts/invitations';
 import { isSetUpOpen, setUp } from '#accounts/one-time-links';
 import { passwordProblem, setPassword } from '#accounts/passwords';
 import { isEmail, newUserId } from '#accounts/people';
@@ -50,14 +50,14 @@ function setUpRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
 
   app.get<Link>('/set-up/:linkToken', async (request, reply) => {
     if (!(await isSetUpOpen(request.params.linkToken, people)))
-      throw new PeopleRefusal('set_up_over');
+      throw new AccountRefusal('set_up_expired');
     return send(request, reply, { email: '', organization: firstOrganization ?? '' }, []);
   });
 
   app.post<Link>('/set-up/:linkToken', async (request, reply) => {
     const { linkToken } = request.params;
     const form = readPageForm(request, base, undefined);
-    if (!(await isSetUpOpen(linkToken, people))) throw new PeopleRefusal('set_up_over');
+    if (!(await isSetUpOpen(linkToken, people))) throw new AccountRefusal('set_up_expired');
     const email = form.get('email')?.trim() ?? '';
     const organization = firstOrganization ?? form.get('organization')?.trim().toLowerCase() ?? '';
     const password = form.get('password') ?? '';
@@ -86,7 +86,7 @@ function resetRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
   const { db, clock } = people;
   const ownerOf = async (userId: string | undefined): Promise<User> => {
     const user = userId === undefined ? undefined : await findUser(db, userId);
-    if (!user) throw new PeopleRefusal('link_over');
+    if (!user) throw new AccountRefusal('link_expired');
     return user;
   };
   const look = async (linkToken: string) => {
@@ -116,7 +116,7 @@ function resetRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
     // One transaction: where the password cannot be kept, the link stays good.
     await transaction(db, async (tx) => {
       if (!(await takeLink(tx, hashSecret(linkToken), clock.now())))
-        throw new PeopleRefusal('link_over');
+        throw new AccountRefusal('link_expired');
       await setPassword(user, hash, visitOf(request), { db: tx, clock });
     });
     const next = '/account?done=password';
@@ -139,7 +139,7 @@ export function invitationRoutes(app: FastifyInstance, options: PeopleRoutesOpti
     { email = '', errors = [] }: { email?: string; errors?: FieldError[] } = {},
   ) => {
     const { linkToken } = request.params;
-    const { organization, role } = await offered(linkToken, people);
+    const { organization, role } = await openInvitation(linkToken, people);
     const person = await currentPerson(request);
     const data = {
       action: `/invitation/${linkToken}`,
@@ -163,7 +163,7 @@ export function invitationRoutes(app: FastifyInstance, options: PeopleRoutesOpti
     if (!person) return reply;
     readPageForm(request, base, person);
     const { linkToken } = request.params;
-    const { organization } = await offered(linkToken, people);
+    const { organization } = await openInvitation(linkToken, people);
     const taken = await join(linkToken, { id: person.user.id }, visitOf(request), people);
     if (taken === 'done') return sendOnward(reply, `/dashboard/${organization}`, base);
     const message = `You belong to ${organization} already; the invitation remains available for another person.`;
@@ -173,7 +173,7 @@ export function invitationRoutes(app: FastifyInstance, options: PeopleRoutesOpti
   app.post<InvitationLink>('/invitation/:linkToken/account', async (request, reply) => {
     const form = readPageForm(request, base, undefined);
     const { linkToken } = request.params;
-    const { organization } = await offered(linkToken, people);
+    const { organization } = await openInvitation(linkToken, people);
     const email = form.get('email')?.trim() ?? '';
     const password = form.get('password') ?? '';
     const errors: FieldError[] = [];
@@ -199,7 +199,7 @@ export function invitationRoutes(app: FastifyInstance, options: PeopleRoutesOpti
   app.post<InvitationLink>('/invitation/:linkToken/provider', async (request, reply) => {
     readPageForm(request, base, undefined);
     const { linkToken } = request.params;
-    await offered(linkToken, people);
+    await openInvitation(linkToken, people);
     const cookieToken = readCookie(request.headers.cookie, 'latchkey-browser', base) ?? '';
     const start = { purpose: 'join', next: `/invitation/${linkToken}`, cookieToken } as const;
     const { href } = await beginUpstreamSignIn(start, { ...people, provider });

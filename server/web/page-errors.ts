@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { PeopleRefusal, type PeopleRefusalCode } from '#accounts/account-refusal';
+import { AccountRefusal, type AccountRefusalCode } from '#accounts/account-refusal';
 import { AdministrationRefusal } from '#admin/refusal';
 import { insertAuditEvent } from '#db/audit';
 import { databaseFault } from '#db/faults';
@@ -37,7 +37,7 @@ export function pageErrors(
     const { status, headers, page } = pageErrorAnswer(error);
     if (status >= 500) request.log.error({ err: error }, 'page failed');
     else request.log.info({ reason: String(error) }, 'page refused');
-    const isForged = error instanceof PeopleRefusal && error.code === 'forged';
+    const isForged = error instanceof AccountRefusal && error.code === 'csrf_invalid';
     const person = isForged ? await currentPerson(request) : undefined;
     if (person) {
       const { address, requestId } = visitOf(request);
@@ -80,7 +80,7 @@ const toDashboard = { text: 'To the dashboard', href: '/dashboard' };
 
 /** What a page shows for an error. */
 export function pageErrorAnswer(error: unknown): ErrorPageAnswer {
-  if (error instanceof PeopleRefusal) return peopleErrorPage(error.code);
+  if (error instanceof AccountRefusal) return accountErrorPage(error.code);
   if (error instanceof AdministrationRefusal) return administrationPage(error);
   const status = error instanceof OAuthError ? oauthStatus(error.code) : frameworkStatus(error);
   if (status !== undefined) {
@@ -127,31 +127,31 @@ function administrationPage({ code, message }: AdministrationRefusal): ErrorPage
 }
 
 /** What a page shows when signing in, or changing how to sign in, is refused. */
-function peopleErrorPage(code: PeopleRefusalCode): ErrorPageAnswer {
+function accountErrorPage(code: AccountRefusalCode): ErrorPageAnswer {
   switch (code) {
     case 'busy': {
       const text = 'Many people sign in at this moment. Try again in a few seconds.';
       return { ...plainErrorPage(503, 'Busy', text), headers: { 'Retry-After': '5' } };
     }
-    case 'link_over':
+    case 'link_expired':
       return plainErrorPage(
         410,
         'This link is over',
         'It was used or taken back, it is too old, or a newer one took its place. Ask the person who gave it to you for a new one.',
       );
-    case 'set_up_over':
+    case 'set_up_expired':
       return plainErrorPage(
         410,
         'This link is over',
         'It has already created the first owner, or it has expired. Until there is an account, the server prints a new link whenever it starts: restart it.',
       );
-    case 'forged':
+    case 'csrf_invalid':
       return plainErrorPage(
         403,
         'Nothing was changed',
         'The form did not come from a page that this browser has open now: it was too old, cookies are off, or another site sent it. Open the page again and repeat it.',
       );
-    case 'proof_old':
+    case 'reauthentication_required':
       return plainErrorPage(
         403,
         'Sign in again first',
@@ -186,27 +186,27 @@ function peopleErrorPage(code: PeopleRefusalCode): ErrorPageAnswer {
         'An authenticator app is set up already, or none waits for its first code. Look at your account and start again there.',
         { text: 'To your account', href: '/account' },
       );
-    case 'sign_in_late':
+    case 'sign_in_expired':
       return plainErrorPage(
         403,
         'Not signed in',
         'The code came more than five minutes after the password, or from another browser. Start again.',
       );
-    case 'not_yours':
+    case 'not_found':
       return plainErrorPage(
         404,
         'Nothing was changed',
         'What the form was about is not there, or not there any more.',
         { text: 'To your account', href: '/account' },
       );
-    case 'passkey_unproven':
+    case 'passkey_invalid':
       return plainErrorPage(
         403,
         'Not signed in',
         'The passkey was not recognised. Try again, or sign in otherwise.',
       );
     case 'state_unknown':
-    case 'identity_unproven':
+    case 'identity_invalid':
       return plainErrorPage(
         403,
         'Not signed in',

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { PeopleRefusal } from '#accounts/account-refusal';
+import { AccountRefusal } from '#accounts/account-refusal';
 import { isCsrfToken } from '#accounts/sessions';
 import { type Form, parseForm } from '#oauth/forms';
 import { OAuthError } from '#oauth/oauth-error';
@@ -64,7 +64,7 @@ export function takeForms(app: FastifyInstance, maxFormBytes = usualFormBytes): 
  * The fields of a form that a page of ours sent to `person` or, without one, to this browser before sign-in. Every
  * request that changes something goes through here, or through `checkOrigin` and `checkToken`.
  *
- * @throws {PeopleRefusal} `forged`
+ * @throws {AccountRefusal} `csrf_invalid`
  * @throws {OAuthError} `invalid_request` if the body is not a form
  */
 export function readPageForm(
@@ -78,7 +78,7 @@ export function readPageForm(
   return form;
 }
 
-/** @throws {PeopleRefusal} `forged` unless the token is that of this person or browser */
+/** @throws {AccountRefusal} `csrf_invalid` unless the token is that of this person or browser */
 function checkToken(
   request: FastifyRequest,
   token: string | undefined,
@@ -86,19 +86,20 @@ function checkToken(
   person: { readonly sessionToken: string } | undefined,
 ): void {
   const mine = person?.sessionToken ?? readCookie(request.headers.cookie, 'latchkey-browser', base);
-  if (mine === undefined) throw new PeopleRefusal('forged', 'no cookie');
+  if (mine === undefined) throw new AccountRefusal('csrf_invalid', 'no cookie');
   if (!isCsrfToken(token, mine)) {
-    throw new PeopleRefusal('forged', 'token absent or of another session');
+    throw new AccountRefusal('csrf_invalid', 'token absent or of another session');
   }
 }
 
-/** @throws {PeopleRefusal} `forged` if the browser says that another site sent this. Fetch Metadata §2.4 */
+/** @throws {AccountRefusal} `csrf_invalid` if the browser says that another site sent this. Fetch Metadata §2.4 */
 function checkOrigin({ headers }: FastifyRequest, base: string): void {
   const { origin } = headers;
   const site = headers['sec-fetch-site'];
-  if (origin !== undefined && origin !== base) throw new PeopleRefusal('forged', 'foreign origin');
+  if (origin !== undefined && origin !== base)
+    throw new AccountRefusal('csrf_invalid', 'foreign origin');
   if (site !== undefined && site !== 'same-origin' && site !== 'none') {
-    throw new PeopleRefusal('forged', 'sent by another site');
+    throw new AccountRefusal('csrf_invalid', 'sent by another site');
   }
 }
 
@@ -109,7 +110,7 @@ export function bodyOf({ body }: FastifyRequest): Buffer {
 /**
  * The members of a JSON body that a script of ours sent, with the CSRF token in `X-CSRF-Token`.
  *
- * @throws {PeopleRefusal} `forged`
+ * @throws {AccountRefusal} `csrf_invalid`
  * @throws {OAuthError} `invalid_request`
  */
 export function readPageJson(

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { PeopleRefusal } from '#accounts/account-refusal';
+import { AccountRefusal } from '#accounts/account-refusal';
 import { join } from '#accounts/invitations';
 import type { UpstreamIdentity } from '#accounts/openid-provider';
 import { isEmail, newUserId } from '#accounts/people';
@@ -59,17 +59,17 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
     { identity, next }: { identity: UpstreamIdentity; next: string },
   ): Promise<string> => {
     const { issuer, subject, email } = identity;
-    if (email === undefined || !isEmail(email)) throw new PeopleRefusal('identity_unproven');
+    if (email === undefined || !isEmail(email)) throw new AccountRefusal('identity_invalid');
     const linkToken = next.split('/').at(-1) ?? '';
     const made = { id: newUserId(), email, createdAt: clock.now(), identity: { issuer, subject } };
     const taken = await join(linkToken, made, visitOf(request), people);
     // An equal address links nothing: the person has to sign in here first, then link.
-    if (taken !== 'done') throw new PeopleRefusal('identity_unknown', 'the address is taken here');
+    if (taken !== 'done') throw new AccountRefusal('identity_unknown', 'the address is taken here');
     return made.id;
   };
 
   const checkChange = async ({ session }: CurrentPerson) => {
-    if (!isRecentProof(session, clock.now())) throw new PeopleRefusal('proof_old');
+    if (!isRecentProof(session, clock.now())) throw new AccountRefusal('reauthentication_required');
     await checkSecondFactorFirst(session, people);
   };
 
@@ -107,14 +107,14 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
       ? person?.sessionToken
       : readCookie(request.headers.cookie, 'latchkey-browser', base);
     try {
-      if (cookieToken === undefined) throw new PeopleRefusal('state_unknown', 'no cookie');
+      if (cookieToken === undefined) throw new AccountRefusal('state_unknown', 'no cookie');
       const { identity, next } = await finishUpstreamSignIn({ callback, cookieToken }, ports);
       const { issuer, subject } = identity;
       if (isLink && person) {
         const owner = await findUserIdByIdentity(db, issuer, subject);
         const isMine = owner === person.user.id;
         if (!isMine && !(await linkIdentity(db, { issuer, subject, userId: person.user.id }))) {
-          throw new PeopleRefusal('identity_taken');
+          throw new AccountRefusal('identity_taken');
         }
         await setProviderGroups(db, identity, identity.groups);
         await note(request, { userId: person.user.id, action: 'identity.link', outcome: 'done' });
@@ -123,7 +123,7 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
       const known = await findUserIdByIdentity(db, issuer, subject);
       const isJoining = upstreamPurpose(queryText(request, 'state')) === 'join';
       const userId = known ?? (isJoining ? await joined(request, { identity, next }) : undefined);
-      if (userId === undefined) throw new PeopleRefusal('identity_unknown');
+      if (userId === undefined) throw new AccountRefusal('identity_unknown');
       await setProviderGroups(db, identity, identity.groups);
       await signInBrowser(request, reply, { userId, factors: 2 }, options);
       await note(request, { userId, action: 'sign-in', outcome: 'done' });
@@ -131,7 +131,7 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
     } catch (error) {
       const action = isLink ? 'identity.link' : 'sign-in';
       // An unknown state could be sent endlessly to fill the log, so it is not recorded.
-      const isNoise = error instanceof PeopleRefusal && error.code === 'state_unknown';
+      const isNoise = error instanceof AccountRefusal && error.code === 'state_unknown';
       if (!isNoise) await note(request, { userId: person?.user.id, action, outcome: 'refused' });
       throw error;
     }

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { encodeQR } from 'qr';
-import { PeopleRefusal } from '#accounts/account-refusal';
+import { AccountRefusal } from '#accounts/account-refusal';
 import {
   beginTotp,
   confirmTotp,
@@ -112,11 +112,12 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
   const currentPerson = currentPersonOf(base, people);
   const mustPerson = async (request: FastifyRequest): Promise<CurrentPerson> => {
     const person = await currentPerson(request);
-    if (!person) throw new PeopleRefusal('forged', 'not signed in');
+    if (!person) throw new AccountRefusal('csrf_invalid', 'not signed in');
     return person;
   };
   const mustBeRecent = async ({ session }: Pick<CurrentPerson, 'session'>) => {
-    if (!isRecentProof(session, people.clock.now())) throw new PeopleRefusal('proof_old');
+    if (!isRecentProof(session, people.clock.now()))
+      throw new AccountRefusal('reauthentication_required');
     await checkSecondFactorFirst(session, people);
   };
   const note = (request: FastifyRequest, what: { userId: string; action: string; ok: boolean }) => {
@@ -145,7 +146,7 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     const made = { user, name: typeof name === 'string' ? name : '', answer };
     const ok = await passkeys.register(made, person.sessionToken);
     await note(request, { userId: user.id, action: 'passkey.add', ok });
-    if (!ok) throw new PeopleRefusal('passkey_unproven', 'registration not proven');
+    if (!ok) throw new AccountRefusal('passkey_invalid', 'registration not proven');
     return {};
   });
 
@@ -157,7 +158,7 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     const userId = person.user.id;
     const ok = await deletePasskey(people.db, userId, request.params.id);
     await note(request, { userId, action: 'passkey.remove', ok });
-    if (!ok) throw new PeopleRefusal('not_yours');
+    if (!ok) throw new AccountRefusal('not_found');
     return sendOnward(reply, '/account?done=passkey-removed', base);
   });
 
@@ -175,7 +176,7 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     // Attempts with an unknown passkey could fill the log, so they are not recorded.
     if (userId !== undefined) await note(request, { userId, action: 'sign-in', ok: isProven });
     if (userId === undefined || !isProven) {
-      throw new PeopleRefusal('passkey_unproven', 'assertion not proven');
+      throw new AccountRefusal('passkey_invalid', 'assertion not proven');
     }
     await signInBrowser(request, reply, { userId, factors: 2 }, options);
     return { location: ownPath(typeof next === 'string' ? next : undefined, base) };

@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { PeopleRefusal } from '#accounts/account-refusal';
+import { AccountRefusal } from '#accounts/account-refusal';
 import { rememberBrowser } from '#accounts/guess-limit';
 import { knownBrowserLifeSeconds, sessionLifeSeconds } from '#accounts/lifetimes';
 import type { IdentityProvider } from '#accounts/openid-provider';
 import { passkeyDomain } from '#accounts/passkeys';
 import type { PasswordHashing } from '#accounts/passwords';
-import type { Sealing } from '#accounts/sealing';
+import type { Sealing } from '#oauth/master-key';
 import { askSecondFactor, proveSecondFactor } from '#accounts/second-factor';
 import { csrfToken, startSession } from '#accounts/sessions';
 import { ownPath, signIn } from '#accounts/sign-in';
@@ -239,7 +239,7 @@ function codeRoute(app: FastifyInstance, options: PeopleRoutesOptions): void {
     const again = async (message: string, status: number) => {
       const challenge = await askSecondFactor(userId, cookieToken, people);
       // A refused code must not sign in, even if the app is removed at the same moment.
-      if (challenge === undefined) throw new PeopleRefusal('sign_in_late', 'no app any more');
+      if (challenge === undefined) throw new AccountRefusal('sign_in_expired', 'no app any more');
       const errors: FieldError[] = [{ field: 'code', message }];
       return sendCodePage(request, reply, { challenge, userId, next, errors }, base, status);
     };

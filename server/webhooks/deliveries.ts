@@ -1,4 +1,4 @@
-import type { Sealing } from '#accounts/sealing';
+import type { Sealing } from '#oauth/master-key';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { insertAuditEvent } from '#db/audit';
 import { type Db, transaction } from '#db/transaction';

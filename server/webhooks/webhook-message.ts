@@ -1,6 +1,6 @@
 import { hostAndPort } from '#outbound/checked-addresses';
 import { createHmac, randomBytes } from 'node:crypto';
-import type { Sealing } from '#accounts/sealing';
+import type { Sealing } from '#oauth/master-key';
 import { eventDocument } from '#audit/export-audit';
 import type { EpochSeconds } from '#clock/clock';
 import type { StoredAuditEvent } from '#db/audit';

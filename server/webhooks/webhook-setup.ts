@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Sealing } from '#accounts/sealing';
+import type { Sealing } from '#oauth/master-key';
 import type { Clock } from '#clock/clock';
 import type { Webhook } from '#db/webhooks';
 import { checkedAddresses, OutboundError, type OutboundGuard } from '#outbound/checked-addresses';

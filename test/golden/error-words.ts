@@ -1,4 +1,4 @@
-import { PeopleRefusal, type PeopleRefusalCode } from '#server/accounts/account-refusal';
+import { AccountRefusal, type AccountRefusalCode } from '#server/accounts/account-refusal';
 import { AdministrationRefusal, type AdministrationRefusalCode } from '#server/admin/refusal';
 import { errorAnswer } from '#server/gateway/errors';
 import { GatewayRefusal, type RefusalCode } from '#server/gateway/gateway-refusal';
@@ -79,25 +79,25 @@ const tunnelCodes = {
   full: true,
 } as const satisfies All<TunnelRefusalCode>;
 
-const peopleCodes = {
+const accountCodes = {
   busy: true,
-  link_over: true,
-  set_up_over: true,
-  forged: true,
-  proof_old: true,
+  link_expired: true,
+  set_up_expired: true,
+  csrf_invalid: true,
+  reauthentication_required: true,
   enrolled: true,
   second_factor: true,
   passkey_first: true,
   provider_first: true,
-  sign_in_late: true,
-  not_yours: true,
-  passkey_unproven: true,
-  identity_unproven: true,
+  sign_in_expired: true,
+  not_found: true,
+  passkey_invalid: true,
+  identity_invalid: true,
   state_unknown: true,
   identity_taken: true,
   provider_unreachable: true,
   identity_unknown: true,
-} as const satisfies All<PeopleRefusalCode>;
+} as const satisfies All<AccountRefusalCode>;
 
 /** Each code of each closed list with what is answered: file name to text. */
 export function errorWords(): Map<string, string> {
@@ -121,7 +121,7 @@ export function errorWords(): Map<string, string> {
     ],
     [
       'errors/sign-in-pages.txt',
-      sections(peopleCodes, (code) => pageErrorAnswer(new PeopleRefusal(code))),
+      sections(accountCodes, (code) => pageErrorAnswer(new AccountRefusal(code))),
     ],
     [
       'errors/dashboard-pages.txt',

@@ -201,16 +201,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     enters: ['accounts', 'cli', 'clock', 'command-setup', 'config', 'stage-backup', 'stores'],
   },
   'server/command-setup': {
-    enters: [
-      'accounts',
-      'clock',
-      'config',
-      'db',
-      'oauth',
-      'outbound',
-      'upstreams/credentials',
-      'webhooks',
-    ],
+    enters: ['clock', 'config', 'db', 'oauth', 'outbound', 'upstreams/credentials', 'webhooks'],
   },
   'server/stage-backup': { enters: ['cli', 'config', 'db', 'stores'] },
   'server/serve': {
@@ -346,7 +337,7 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
     ],
     packages: ['kysely', 'pg'],
   },
-  'server/webhooks': { enters: ['accounts', 'audit', 'clock', 'db', 'outbound'] },
+  'server/webhooks': { enters: ['audit', 'clock', 'db', 'oauth', 'outbound'] },
   'server/http': {
     enters: [
       'accounts',

@@ -7,7 +7,7 @@ import { OutboundError, type OutboundGuard } from '#outbound/checked-addresses';
 import { guardedFetch, type GuardedFetch } from '#outbound/guarded-fetch';
 import type { Db } from '#db/transaction';
 import { issueChallenge, spendChallenge, type ChallengePorts } from '#accounts/challenges';
-import type { Sealing } from '#accounts/sealing';
+import type { Sealing } from '#oauth/master-key';
 import { secretPurpose, UpstreamAccessError } from './access.ts';
 import { timesOf, type UpstreamTokens } from './tokens.ts';
 

@@ -12,7 +12,7 @@ import {
 } from '#gateway/upstream';
 import type { ServerRecord } from '#db/servers';
 import type { OutboundGuard } from '#outbound/checked-addresses';
-import type { Sealing } from '#accounts/sealing';
+import type { Sealing } from '#oauth/master-key';
 import type { Db } from '#db/transaction';
 import { findUpstreamAccess } from '#db/upstream-access';
 import type { AccessTokens } from '#oauth/access-tokens';

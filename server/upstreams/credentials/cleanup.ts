@@ -20,7 +20,7 @@ import {
 import { registrationPurpose, tokensPurpose } from './access.ts';
 import { OutboundError } from '#outbound/checked-addresses';
 import type { GuardedFetch } from '#outbound/guarded-fetch';
-import type { Sealing } from '#accounts/sealing';
+import type { Sealing } from '#oauth/master-key';
 import type { AuthorizationClient } from './authorization-client.ts';
 import { readTokens, type EndedTokens } from './tokens.ts';
 

@@ -5,7 +5,7 @@ import type { Clock, EpochSeconds } from '#clock/clock';
 import { discard } from '#gateway/answers';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import type { UpstreamStep } from '#gateway/upstream';
-import type { Sealing } from '#accounts/sealing';
+import type { Sealing } from '#oauth/master-key';
 import { callerHeader } from './access.ts';
 
 /*

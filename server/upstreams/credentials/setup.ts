@@ -4,7 +4,7 @@ import type { UpstreamAccess } from '#db/upstream-access';
 import type { FixedHeader, ServerRecord } from '#db/servers';
 import { isPlainlyForbidden, OutboundError, type OutboundGuard } from '#outbound/checked-addresses';
 import type { GuardedFetch } from '#outbound/guarded-fetch';
-import type { Sealing } from '#accounts/sealing';
+import type { Sealing } from '#oauth/master-key';
 import {
   registrationPurpose,
   secretPurpose,

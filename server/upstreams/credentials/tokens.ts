@@ -12,7 +12,7 @@ import { isUpstreamAccessActive, type UpstreamAccess } from '#db/upstream-access
 import type { Db } from '#db/transaction';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import type { ServerRecord } from '#db/servers';
-import type { Sealing } from '#accounts/sealing';
+import type { Sealing } from '#oauth/master-key';
 import { tokensPurpose, UpstreamAccessError } from './access.ts';
 import type { AuthorizationClient } from './authorization-client.ts';
 

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { PeopleRefusal } from '#accounts/account-refusal';
+import { AccountRefusal } from '#accounts/account-refusal';
 import type { Role } from '#accounts/people';
 import { type Actor, mayDo, type Permission } from '#admin/operation';
 import { AdministrationRefusal, notFound } from '#admin/refusal';
@@ -93,7 +93,7 @@ export function dashboardGuard(
     const { organization = '' } = request.params;
     const membership = await membershipOf(person, organization, ports);
     if (!membership) throw notFound('organization');
-    if (!membership.isProved) throw new PeopleRefusal('second_factor');
+    if (!membership.isProved) throw new AccountRefusal('second_factor');
     const { role, others } = membership;
     const { address, requestId } = visitOf(request);
     if (!mayDo(role, permission)) {

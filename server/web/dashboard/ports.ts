@@ -2,7 +2,7 @@ import type { UpstreamAccess } from '#db/upstream-access';
 import type { AdministrationPorts } from '#admin/operation';
 import type { ProxyReference } from '#download/proxy-reference';
 import type { AgentPresence } from '#upstreams/tunnel/connected-agent';
-import type { Sealing } from '#accounts/sealing';
+import type { Sealing } from '#oauth/master-key';
 import type { AuthorizationClient } from '#upstreams/credentials/authorization-client';
 import type { ChangeStore } from './live.ts';
 import type { TryRoutesPorts } from './try.ts';

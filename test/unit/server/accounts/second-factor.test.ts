@@ -145,7 +145,7 @@ test('the question counts once, in its browser, for its person, and for five min
   const ask = async () => (await askSecondFactor(dana.user.id, cookieToken, ports())) ?? '';
   const bring = (challenge: string, userId = dana.user.id, cookie = cookieToken) =>
     bringTo({ userId, code: 'x', challenge }, cookie);
-  const late = { code: 'sign_in_late' };
+  const late = { code: 'sign_in_expired' };
   const used = await ask();
   await bring(used);
 
@@ -166,7 +166,7 @@ test('92: nobody without a password is asked for a code, nor proves one', async 
   const challenge = (await askSecondFactor(user.id, cookieToken, ports())) ?? '';
   await stores.db.deleteFrom('password').where('person_id', '=', user.id).execute();
   const bring = (code: string) => bringTo({ userId: user.id, code, challenge });
-  const late = { code: 'sign_in_late' };
+  const late = { code: 'sign_in_expired' };
 
   await expect(askSecondFactor(user.id, cookieToken, ports())).rejects.toMatchObject(late);
   await expect(bring(codeNow())).rejects.toMatchObject(late);
@@ -177,8 +177,8 @@ test('91: a challenge that was not issued is in the audit log, for whom it was m
   const { user } = await enrolled();
   const bring = (userId: string) => bringTo({ userId, code: 'x', challenge: 'x' });
 
-  await expect(bring(user.id)).rejects.toMatchObject({ code: 'sign_in_late' });
-  await expect(bring('user_nobody')).rejects.toMatchObject({ code: 'sign_in_late' });
+  await expect(bring(user.id)).rejects.toMatchObject({ code: 'sign_in_expired' });
+  await expect(bring('user_nobody')).rejects.toMatchObject({ code: 'sign_in_expired' });
 
   const actor = `user:${user.id}`;
   expect(await newestEvents(stores.db, 1)).toMatchObject([
@@ -194,7 +194,7 @@ test('a code that comes after the app was removed signs nobody in', async () => 
 
   const answer = bringTo({ userId: user.id, code: codeNow(), challenge });
 
-  await expect(answer).rejects.toMatchObject({ code: 'sign_in_late' });
+  await expect(answer).rejects.toMatchObject({ code: 'sign_in_expired' });
 });
 
 test('turning it on ends every session; turning it off takes both factors, just now', async () => {
@@ -220,7 +220,7 @@ test('turning it on ends every session; turning it off takes both factors, just 
   expect(await useSession(stores.db, 'old', clock.now())).toBeUndefined();
   for (const proved of [person.session, old]) {
     const removal = removeTotp({ user, session: proved }, visit, ports());
-    await expect(removal).rejects.toMatchObject({ code: 'proof_old' });
+    await expect(removal).rejects.toMatchObject({ code: 'reauthentication_required' });
   }
   await expect(beginTotp(person, 'x', ports())).rejects.toMatchObject({ code: 'enrolled' });
   await removeTotp({ user, session: both }, visit, ports());
