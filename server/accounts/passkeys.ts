@@ -1,11 +1,5 @@
 import { isIP } from 'node:net';
 
-import {
-  generateAuthenticationOptions,
-  generateRegistrationOptions,
-  verifyAuthenticationResponse,
-  verifyRegistrationResponse,
-} from '@simplewebauthn/server';
 import { z } from 'zod';
 
 import type { Clock } from '#clock/clock';
@@ -15,6 +9,9 @@ import type { User } from '#db/people';
 import type { Db } from '#db/transaction';
 import { issueChallenge, spendChallenge } from './challenges.ts';
 import type { Sealing } from '#oauth/master-key';
+
+/** Loaded when somebody uses a passkey: it takes as much memory and time to start as all of our own modules. */
+const webAuthn = () => import('@simplewebauthn/server');
 
 /** EdDSA, ES256, RS256: every authenticator supports one of them, and so does Node. */
 const supportedAlgorithmIDs = [-8, -7, -257];
@@ -47,6 +44,7 @@ export function passkeys(base: string, ports: PasskeyPorts) {
   return {
     /** Options for the browser to create a passkey for `user`. */
     async registrationOptions(user: User, cookieToken: string): Promise<object> {
+      const { generateRegistrationOptions } = await webAuthn();
       return generateRegistrationOptions({
         rpName: 'Latchkey',
         rpID,
@@ -71,6 +69,7 @@ export function passkeys(base: string, ports: PasskeyPorts) {
     ): Promise<boolean> {
       const response = attestationSchema.safeParse(answer);
       if (!response.success) return false;
+      const { verifyRegistrationResponse } = await webAuthn();
       const expectedChallenge = isOurs(`passkey-add ${user.id}`, cookieToken);
       const result = await proven(
         verifyRegistrationResponse({
@@ -96,6 +95,7 @@ export function passkeys(base: string, ports: PasskeyPorts) {
 
     /** Options for the browser to sign in with any passkey; the response says whose it is. */
     async signInOptions(cookieToken: string): Promise<object> {
+      const { generateAuthenticationOptions } = await webAuthn();
       return generateAuthenticationOptions({
         rpID,
         userVerification: 'required',
@@ -115,6 +115,7 @@ export function passkeys(base: string, ports: PasskeyPorts) {
       const refused = { userId, isProven: false };
       const { userHandle } = response.data.response;
       if (userHandle !== undefined && textOf(userHandle) !== userId) return refused;
+      const { verifyAuthenticationResponse } = await webAuthn();
       const key = new Uint8Array(Buffer.from(publicKey, 'base64url'));
       const result = await proven(
         verifyAuthenticationResponse({

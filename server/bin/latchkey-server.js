@@ -10,6 +10,19 @@ if (major < 22 || (major === 22 && minor < 19)) {
   );
   process.exit(1);
 }
+
+// Node takes this only on its command line. Without it V8 lets the memory for short-lived objects grow with the calls,
+// to several hundred megabytes. Whoever sets it, here or in NODE_OPTIONS, decides.
+const youngGeneration = '--max-semi-space-size';
+const given = [...process.execArgv, process.env.NODE_OPTIONS ?? ''].join(' ');
+if (
+  process.argv[2] === 'start' &&
+  process.platform !== 'win32' &&
+  !given.includes(youngGeneration)
+) {
+  const { execPath, execArgv, argv } = process;
+  process.execve(execPath, [execPath, `${youngGeneration}=8`, ...execArgv, ...argv.slice(1)]);
+}
 module.enableCompileCache?.();
 
 // The sources win over a build, so that a stale build never shadows what is being worked on.

@@ -44,8 +44,8 @@ export function adminApiRoutes(app: FastifyInstance, options: AdminApiRoutesOpti
     return reply.code(status).headers(headers).send(body);
   });
 
-  const document = openApiDocument(base, operations);
-  app.get(`${root}/openapi.json`, async () => document);
+  let document: ReturnType<typeof openApiDocument> | undefined;
+  app.get(`${root}/openapi.json`, async () => (document ??= openApiDocument(base, operations)));
   for (const operation of operations) {
     const { route } = operation;
     if (route) serveOperation(app, operation, route, options);

@@ -14,7 +14,7 @@ import { pinnedTools, ToolWatch } from '#tools/tool-pinning';
 import { authorizationStep, UpstreamAuthorizations } from '#upstreams/credentials/authorization';
 import { fixedHeaderStep, type FixedHeaderOptions } from '#upstreams/credentials/fixed-headers';
 import type { EndedTokens } from '#upstreams/credentials/tokens';
-import { openDemoLibrary } from '#upstreams/demo/demo-library';
+import type { DemoLibrary } from '#upstreams/demo/demo-library';
 import { SkillFolders } from '#upstreams/skills/skills';
 import { AgentTunnels, callerNames } from '#upstreams/tunnel/agent-tunnels';
 import type { OpenStores } from '#stores';
@@ -65,7 +65,7 @@ export async function openUpstreams(
   closers: (() => Promise<void>)[],
 ): Promise<OpenUpstreams> {
   const { dataDir, base, clock, log } = options;
-  const demo = openDemoLibrary({ dataDir, nodePath: options.nodePath });
+  const demo = demoLibrary({ dataDir, nodePath: options.nodePath });
   closers.push(() => demo.close());
   const directory = sqliteAgentDirectory(stores.connection);
   const tunnels = new AgentTunnels({
@@ -144,6 +144,22 @@ export async function openUpstreams(
       tunnels.endCaller(caller);
       stdio.endCaller(caller).catch((err: unknown) => log.error({ err }, 'a child was not ended'));
     },
+  };
+}
+
+/** The demo library, loaded with the MCP SDK when somebody first calls it. */
+function demoLibrary(settings: {
+  readonly dataDir: string;
+  readonly nodePath: string;
+}): Pick<DemoLibrary, 'upstream' | 'close'> {
+  let opened: Promise<DemoLibrary> | undefined;
+  const open = async () => {
+    const { openDemoLibrary } = await import('#upstreams/demo/demo-library');
+    return openDemoLibrary(settings);
+  };
+  return {
+    upstream: { send: async (request) => (await (opened ??= open())).upstream.send(request) },
+    close: async () => (await opened)?.close(),
   };
 }
 

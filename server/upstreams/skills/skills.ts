@@ -20,7 +20,7 @@ import {
   type AddedMembers,
 } from './responses.ts';
 import { sendCancellable, SkillSessions, type SkillSession } from './sessions.ts';
-import { SkillFolder } from './skill-folder.ts';
+import type { SkillFolder } from './skill-folder.ts';
 import { isSkillUri, skillUriProblem } from './skill-uri.ts';
 
 export interface SkillFoldersOptions {
@@ -43,6 +43,8 @@ export class SkillFolders {
     options: SkillFoldersOptions,
   ): Promise<SkillFolders> {
     const opened = [...folders].map(async ([server, root]) => {
+      // Most installations have none, and the MCP SDK behind it takes eight megabytes.
+      const { SkillFolder } = await import('./skill-folder.ts');
       const folder = await SkillFolder.open(root, {
         onProblem: (problem) => options.onProblem(server, problem),
         onError: (error) => options.onError(server, error),

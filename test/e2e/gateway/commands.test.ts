@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
@@ -103,6 +103,27 @@ test('data folder: without one commands use the database of a server that was st
   expect(server.stdout).toContain(`data folder: ${join(place.path, 'data')} (new)\n`);
   expect([made.code, made.stderr]).toEqual([0, `data folder: ${join(place.path, 'data')}\n`]);
 });
+
+test.skipIf(process.platform !== 'linux').each([
+  [undefined, '--max-semi-space-size=8'],
+  ['--max-semi-space-size=32', undefined],
+])(
+  'start: with NODE_OPTIONS %s the memory for short-lived objects is limited by %s',
+  async (nodeOptions, added) => {
+    await using place = await temporaryFolder('memory');
+    await using server = startProgram(process.execPath, {
+      args: [launcher, 'start', '--port', '0'],
+      cwd: place.path,
+      env: { LATCHKEY_DATA_DIR: undefined, NODE_OPTIONS: nodeOptions },
+    });
+    await server.line(/^listening on /m);
+
+    const running = readFileSync(`/proc/${server.pid}/cmdline`, 'utf8').split('\0');
+
+    expect(running.find((word) => word.includes('semi-space'))).toBe(added);
+    expect(await server.end()).toMatchObject({ code: 0 });
+  },
+);
 
 test.each([
   [['server', '--help'], 0, 'server create ORG/SERVER'],
