@@ -1,4 +1,5 @@
 import type { EpochSeconds } from '#clock/clock';
+import { preparedQuery } from './prepared-query.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 /** A secret of an OAuth client without its value, which was displayed once, at creation. */
@@ -90,14 +91,8 @@ export async function insertSecret(
   return id;
 }
 
-/** Whether the client has an active secret with this `hash`. Records its use, accurate to the minute. */
-export async function checkClientSecret(
-  db: Db,
-  clientId: string,
-  hash: string,
-  now: EpochSeconds,
-): Promise<boolean> {
-  const row = await db
+const activeSecret = preparedQuery((db, hash: string, now: number) =>
+  db
     .selectFrom('client_secret as secret')
     .innerJoin('oauth_client as client', 'client.id', 'secret.client_id')
     .select(['secret.client_id', 'secret.last_used_at'])
@@ -108,8 +103,17 @@ export async function checkClientSecret(
     )
     .where((where) =>
       where.or([where('secret.expires_at', 'is', null), where('secret.expires_at', '>', now)]),
-    )
-    .executeTakeFirst();
+    ),
+);
+
+/** Whether the client has an active secret with this `hash`. Records its use, accurate to the minute. */
+export async function checkClientSecret(
+  db: Db,
+  clientId: string,
+  hash: string,
+  now: EpochSeconds,
+): Promise<boolean> {
+  const [row] = await activeSecret(db, hash, now);
   if (row?.client_id !== clientId) return false;
   if (row.last_used_at === null || now - row.last_used_at >= lastUsePrecisionSeconds) {
     await db

@@ -6,6 +6,7 @@ import type { Page, PageQuery } from '#listing/page';
 import { insertSecret } from './client-secrets.ts';
 import { containsText, nullsSmallest, readScopes, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
+import { preparedQuery } from './prepared-query.ts';
 import { isServerOf } from './servers.ts';
 import { transaction, type Db } from './transaction.ts';
 
@@ -112,16 +113,19 @@ export async function insertClient(
 
 /** Finds revoked clients too. */
 export async function findClient(db: Db, id: string): Promise<OAuthClient | undefined> {
-  const row = await db
+  const [row] = await clientById(db, id);
+  return row && readClient(row);
+}
+
+const clientById = preparedQuery((db, id: string) =>
+  db
     .selectFrom('oauth_client')
     .leftJoin('mcp_server', 'mcp_server.id', 'oauth_client.server_id')
     .leftJoin('organization', 'organization.id', 'mcp_server.organization_id')
     .selectAll('oauth_client')
     .select(['organization.name as organization', 'mcp_server.name as server'])
-    .where('oauth_client.id', '=', id)
-    .executeTakeFirst();
-  return row && readClient(row);
-}
+    .where('oauth_client.id', '=', id),
+);
 
 const sortColumns = {
   name: 'oauth_client.name',

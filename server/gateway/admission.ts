@@ -2,7 +2,7 @@ import type { ServerRecord } from '#db/servers';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import type { Scope } from '#oauth/scopes';
 import { hashSecret, isWellFormedSecret } from '#oauth/secrets';
-import type { AccessTokens } from '#oauth/access-tokens';
+import type { AccessTokens, Verdict } from '#oauth/access-tokens';
 import { type Awaitable, whenReady } from './awaitable.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { MeteredCall } from './metering.ts';
@@ -160,7 +160,7 @@ export function admit(
     case 'key':
       return admitKey(credential.key, at, ports, asOf);
     case 'token':
-      return admitToken(credential.token, at, ports);
+      return admitToken(credential.token, at, ports, asOf);
     case 'person':
       return admitPerson(credential.userId, at, ports);
   }
@@ -194,12 +194,24 @@ function admitKey(
   );
 }
 
-async function admitToken(
+function admitToken(
   token: string,
+  place: Place,
+  ports: AdmitPorts,
+  asOf: string | undefined,
+): Awaitable<Admission> {
+  const verdict = ports.tokens.verify(token);
+  // What was written meanwhile is looked at anew.
+  if (verdict instanceof Promise) return verdict.then((made) => admitVerified(made, place, ports));
+  return admitVerified(verdict, place, ports, asOf);
+}
+
+function admitVerified(
+  verdict: Verdict,
   { organization, server }: Place,
-  { admissions, tokens, clock, endpointUrl }: AdmitPorts,
-): Promise<Admission> {
-  const verdict = await tokens.verify(token);
+  { admissions, clock, endpointUrl }: AdmitPorts,
+  asOf?: string,
+): Awaitable<Admission> {
   if (verdict.outcome === 'invalid') {
     throw new GatewayRefusal('bad_credential', { cause: verdict.reason });
   }
@@ -209,24 +221,28 @@ async function admitToken(
   }
   const grant = grantId === undefined ? undefined : { id: grantId, userId: subject };
   const at = { organization, server, clientId, grant };
-  const ask = () => admissions.byClient({ ...at, tokenId });
+  const ask = (readAsOf?: string) => admissions.byClient({ ...at, tokenId, asOf: readAsOf });
   const askForAny = () => admissions.byClient(at);
-  const found = await asked(ask);
-  if (!found) throw new GatewayRefusal('bad_credential', { cause: 'revoked' });
   const within = (most: AdmittedClient) => scopes.filter((scope) => most.scopes.includes(scope));
-  return {
-    principal: `client:${clientId}:${subject}`,
-    credential: { type: 'client', id: clientId },
-    ...(grantId !== undefined && { grantId, userId: subject }),
-    scopes: within(found),
-    server: found.server,
-    reference: tokenId,
-    async scopesNow() {
-      const now = expiresAt > clock.now() ? await ask() : undefined;
-      return now && within(now);
+  return whenReady(
+    asked(() => ask(asOf)),
+    (found): Admission => {
+      if (!found) throw new GatewayRefusal('bad_credential', { cause: 'revoked' });
+      return {
+        principal: `client:${clientId}:${subject}`,
+        credential: { type: 'client', id: clientId },
+        ...(grantId !== undefined && { grantId, userId: subject }),
+        scopes: within(found),
+        server: found.server,
+        reference: tokenId,
+        async scopesNow() {
+          const now = expiresAt > clock.now() ? await ask() : undefined;
+          return now && within(now);
+        },
+        access: whileAsked(`client ${clientId} ${grantId ?? ''}`, askForAny).access,
+      };
     },
-    access: whileAsked(`client ${clientId} ${grantId ?? ''}`, askForAny).access,
-  };
+  );
 }
 
 async function admitPerson(

@@ -1,6 +1,6 @@
-import { hash } from 'node:crypto';
+import { hash, sign } from 'node:crypto';
 
-import { jwtVerify, SignJWT } from 'jose';
+import { jwtVerify } from 'jose';
 import { z } from 'zod';
 
 import type { Clock, EpochSeconds } from '#clock/clock';
@@ -33,10 +33,10 @@ export type Verdict =
 
 /** Issues and verifies access tokens: JWTs of type `at+jwt`, signed with Ed25519. RFC 9068 */
 export interface AccessTokens {
-  issue(claims: AccessTokenClaims): Promise<string>;
+  issue(claims: AccessTokenClaims): string;
 
-  /** Checks signature and expiry, but neither revocation nor audience. */
-  verify(token: string): Promise<Verdict>;
+  /** Checks signature and expiry, but neither revocation nor audience. A value for a token that was verified before. */
+  verify(token: string): Verdict | Promise<Verdict>;
 }
 
 const maxTokenLength = 4096;
@@ -86,18 +86,23 @@ export function accessTokens(
         ...(grantId !== undefined && { grant_id: grantId }),
         ...(endpoint !== undefined && { endpoint }),
       };
-      return new SignJWT({ client_id: clientId, scope: formatScopes(scopes), ...own })
-        .setProtectedHeader({ typ: 'at+jwt', alg: 'EdDSA', kid: keys.current.kid })
-        .setIssuer(issuer)
-        .setSubject(subject)
-        .setAudience(audience)
-        .setIssuedAt(issuedAt)
-        .setExpirationTime(expiresAt)
-        .setJti(id)
-        .sign(keys.current.privateKey);
+      const { kid, privateKey } = keys.current;
+      const payload = {
+        client_id: clientId,
+        scope: formatScopes(scopes),
+        ...own,
+        iss: issuer,
+        sub: subject,
+        aud: audience,
+        iat: issuedAt,
+        exp: expiresAt,
+        jti: id,
+      };
+      const signed = `${encoded({ typ: 'at+jwt', alg: 'EdDSA', kid })}.${encoded(payload)}`;
+      return `${signed}.${sign(null, Buffer.from(signed), privateKey).toString('base64url')}`;
     },
 
-    async verify(token) {
+    verify(token) {
       const digest = hash('sha256', token, 'base64url');
       const known = verified.get(digest);
       if (known) {
@@ -105,14 +110,23 @@ export function accessTokens(
         verified.delete(digest);
         return { outcome: 'invalid', reason: 'expired' };
       }
-      const verdict = await check(token);
-      if (verdict.outcome === 'valid') {
-        if (verified.size >= maxRemembered) verified.delete(verified.keys().next().value ?? '');
-        verified.set(digest, verdict.claims);
-      }
-      return verdict;
+      return check(token).then((verdict) => {
+        if (verdict.outcome === 'valid') {
+          if (verified.size >= maxRemembered) verified.delete(verified.keys().next().value ?? '');
+          verified.set(digest, verdict.claims);
+        }
+        return verdict;
+      });
     },
   };
+}
+
+/**
+ * A part of a JWS. Signing is three lines here, because `node:crypto` signs at once and in half the time of WebCrypto, which
+ * `jose` uses; reading what others wrote is left to `jose`. RFC 7515 §3.1, RFC 8037 §3.1
+ */
+function encoded(part: object): string {
+  return Buffer.from(JSON.stringify(part)).toString('base64url');
 }
 
 const claimsSchema = z.object({

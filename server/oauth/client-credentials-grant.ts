@@ -28,7 +28,7 @@ export async function clientCredentialsGrant(
   }
   const scopes = requestedScopes(form.get('scope'), client.scopes);
   const issuedAt = clock.now();
-  const accessToken = await tokens.issue({
+  const accessToken = tokens.issue({
     id: randomBase62(22),
     subject: client.id,
     clientId: client.id,

@@ -1,13 +1,7 @@
+import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 
-import {
-  exportJWK,
-  exportPKCS8,
-  generateKeyPair,
-  importJWK,
-  importPKCS8,
-  type CryptoKey,
-} from 'jose';
+import { exportJWK, exportPKCS8, generateKeyPair } from 'jose';
 import { z } from 'zod';
 
 import type { Clock, EpochSeconds } from '#clock/clock';
@@ -28,8 +22,8 @@ export const overlapSeconds = 2 * 3600;
 
 /** Ed25519 keys for signing and verification. The newest one signs. The set can change at any time. */
 export interface SigningKeys {
-  readonly current: { readonly kid: string; readonly privateKey: CryptoKey };
-  readonly publicKeys: ReadonlyMap<string, CryptoKey | Uint8Array>;
+  readonly current: { readonly kid: string; readonly privateKey: KeyObject };
+  readonly publicKeys: ReadonlyMap<string, KeyObject>;
   /** The JWKS document: public members only. RFC 7517 §5 */
   readonly jwks: { readonly keys: readonly object[] };
 }
@@ -46,11 +40,11 @@ export async function readSigningKeys(
   if (!newest) throw new Error('the signing key that was just stored cannot be read back');
   const pkcs8 = masterKey.open(purpose(newest.kid), newest.encryptedPrivateKey);
   const documents = stored.map(({ publicJwk }) => jwkSchema.parse(JSON.parse(publicJwk)));
-  const publicKeys = await Promise.all(
-    documents.map(async (jwk) => [jwk.kid, await importJWK(jwk, 'EdDSA')] as const),
+  const publicKeys = documents.map(
+    (jwk) => [jwk.kid, createPublicKey({ key: jwk, format: 'jwk' })] as const,
   );
   return {
-    current: { kid: newest.kid, privateKey: await importPKCS8(pkcs8, 'EdDSA') },
+    current: { kid: newest.kid, privateKey: createPrivateKey(pkcs8) },
     publicKeys: new Map(publicKeys),
     jwks: { keys: documents },
   };

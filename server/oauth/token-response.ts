@@ -35,15 +35,15 @@ export interface GrantContext extends ClientContext {
 type Granted = Pick<NamedGrant, 'id' | 'userId' | 'clientId' | 'serverPath' | 'expiresAt'>;
 
 /** The tokens of a grant: an access token and the refresh token for the next one. */
-export async function grantedToken(
+export function grantedToken(
   grant: Granted,
   { scopes, refreshToken }: { scopes: readonly Scope[]; refreshToken: string },
   { tokens, clock, endpointUrl }: GrantContext,
-): Promise<TokenResponse> {
+): TokenResponse {
   const issuedAt = clock.now();
   // The token carries the expiry of the grant, so that a call need not look it up.
   const expiresAt = Math.min(issuedAt + accessTokenLifeSeconds, grant.expiresAt);
-  const accessToken = await tokens.issue({
+  const accessToken = tokens.issue({
     id: randomBase62(22),
     subject: grant.userId,
     clientId: grant.clientId,

@@ -107,7 +107,7 @@ describe('admit', () => {
 
   describe('a token', () => {
     test('is looked up by its client and its own id', async () => {
-      const admission = await withToken(await tokenFor());
+      const admission = await withToken(tokenFor());
 
       expect(byClient).toHaveBeenCalledExactlyOnceWith({
         ...place,
@@ -123,7 +123,7 @@ describe('admit', () => {
     });
 
     test('has the scopes that it and its client have now, and no others', async () => {
-      expect((await withToken(await tokenFor())).scopes).toEqual(['mcp:tools:read']);
+      expect((await withToken(tokenFor())).scopes).toEqual(['mcp:tools:read']);
     });
 
     test.each([
@@ -131,9 +131,7 @@ describe('admit', () => {
       ['the whole organization', `${base}/mcp/acme`],
       ['the same path elsewhere', 'https://evil.example.com/mcp/acme/sales'],
     ])('for %s is refused without asking the store', async (_, audience) => {
-      await expect(withToken(await tokenFor({ audience }))).rejects.toEqual(
-        refused('bad_credential'),
-      );
+      await expect(withToken(tokenFor({ audience }))).rejects.toEqual(refused('bad_credential'));
       expect(byClient).not.toHaveBeenCalled();
     });
 
@@ -145,11 +143,11 @@ describe('admit', () => {
     test('that was revoked is refused', async () => {
       byClient.mockResolvedValue(undefined);
 
-      await expect(withToken(await tokenFor())).rejects.toEqual(refused('bad_credential'));
+      await expect(withToken(tokenFor())).rejects.toEqual(refused('bad_credential'));
     });
 
     test('is valid until it expires or is revoked', async () => {
-      const { scopesNow } = await withToken(await tokenFor());
+      const { scopesNow } = await withToken(tokenFor());
       clock.advance(3599);
 
       expect(await scopesNow()).toEqual(['mcp:tools:read']);
@@ -160,7 +158,7 @@ describe('admit', () => {
     });
 
     test('may expire or be revoked while its client comes back with another', async () => {
-      const { access, scopesNow } = await withToken(await tokenFor());
+      const { access, scopesNow } = await withToken(tokenFor());
       clock.advance(3600);
       byClient.mockImplementation(async ({ tokenId }) =>
         tokenId === undefined ? admittedClient : undefined,
@@ -175,7 +173,7 @@ describe('admit', () => {
     });
 
     test('is no longer valid once its client is gone', async () => {
-      const { scopesNow } = await withToken(await tokenFor());
+      const { scopesNow } = await withToken(tokenFor());
       byClient.mockResolvedValue(undefined);
 
       expect(await scopesNow()).toBeUndefined();
@@ -187,7 +185,7 @@ describe('admit', () => {
     byClient.mockRejectedValue(new Error('disk full'));
 
     await expect(withKey(mintSecret('mcp_'))).rejects.toEqual(refused('unavailable'));
-    await expect(withToken(await tokenFor())).rejects.toEqual(refused('unavailable'));
+    await expect(withToken(tokenFor())).rejects.toEqual(refused('unavailable'));
   });
 });
 

@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { insertClient, revokeClient } from '#server/db/clients';
 import { insertKey, revokeKey } from '#server/db/keys';
+import { revokeAccessToken } from '#server/db/grants';
 import { updateServer } from '#server/db/servers';
 import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
 import { EraAdapters } from '#server/gateway/era-adapters';
@@ -9,19 +11,35 @@ import { GatewayRefusal } from '#server/gateway/gateway-refusal';
 import type { GatewayAnswer, GatewayRequest } from '#server/gateway/request';
 import { principalSeal } from '#server/gateway/seal';
 import type { Upstream } from '#server/gateway/upstream';
+import { accessTokens } from '#server/oauth/access-tokens';
 import { type Scope, allScopes } from '#server/oauth/scopes';
 import { hashSecret, mintSecret } from '#server/oauth/secrets';
 import { openStores, openStoresAt, type OpenStores } from '#server/stores';
 import { fakeMac } from '#support/fake-mac';
 import { eventStream, upstreamAnswer, type ScriptedAnswer } from '#support/fake-upstream';
+import { freshSigningKeys } from '#support/fresh-signing-keys';
 import { bodyText } from '#support/gateway-answer';
-import { madeAt, makeServer, newKey } from '#support/made-records';
+import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
 import { modern, rpc } from '#support/mcp-call';
 import { stillClock } from '#support/still-clock';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const base = 'https://latchkey.example.com';
 const key = mintSecret('mcp_');
+const now = stillClock(madeAt + 60);
+const tokens = accessTokens(base, { keys: await freshSigningKeys(now), clock: now });
+const tokenFor = (serverPath: string, expiresAt = madeAt + 3600) =>
+  tokens.issue({
+    id: 'token-1',
+    subject: 'client_a',
+    clientId: 'client_a',
+    audience: `${base}/mcp/${serverPath}`,
+    scopes: ['mcp:tools:read', 'mcp:tools:execute'],
+    issuedAt: madeAt,
+    expiresAt,
+  });
+const bearer = (token: string) => ({ rawHeaders: ['Authorization', `Bearer ${token}`] });
+const token = tokenFor('acme/sales');
 const ownSeal = principalSeal('key:key_a srv_sales', fakeMac);
 
 /** How a call comes, and how the gateway takes it: with all at hand, or waiting for everything. */
@@ -61,7 +79,7 @@ function upstreamFor(way: Way): Upstream {
 }
 
 function newGateway(way: Way): Gateway {
-  const clock = stillClock(madeAt + 60);
+  const clock = now;
   const admissions = sqliteAdmissions(stores.connection);
   const changeToken = () => {
     looks += 1;
@@ -75,10 +93,7 @@ function newGateway(way: Way): Gateway {
       told.push({ refused: code, detail: details.detail, organization, server, principal }),
     note: (call) => told.push({ call: { ...call, ms: 0 } }),
     admissions: { ...admissions, changeToken },
-    tokens: {
-      issue: () => Promise.reject(new Error('not here')),
-      verify: () => Promise.resolve({ outcome: 'invalid', reason: 'not here' }),
-    },
+    tokens,
     endpointUrl: (serverPath) => `${base}/mcp/${serverPath}`,
     mac: fakeMac,
     upstreamOf: () => upstreamFor(way),
@@ -103,12 +118,15 @@ async function open(way: Way, { scopes = allScopes, hiddenTools, limits }: Setti
   const changes = { ...(hiddenTools && { hiddenTools }), ...(limits && { limits }) };
   if (hiddenTools || limits) await updateServer(stores.db, 'srv_sales', changes);
   await insertKey(stores.db, newKey({ hash: hashSecret(key), scopes }));
+  await insertClient(stores.db, newClient());
   told = [];
   sentInTurn = [];
   script = (text) => ({ text: text.replace(/"method".*/, '"result":{}}') });
   gateway = newGateway(way);
   // The handshake that plain requests need is made.
   await ask(way, { body: rpc('ping') });
+  // Nor is a token looked at for the first time.
+  await ask(way, { body: rpc('ping'), ...bearer(token) });
   told = [];
   sentInTurn = [];
 }
@@ -241,7 +259,11 @@ describe('the fast path and the ordinary pipeline do the same with', () => {
     ['a key as a bearer token', { rawHeaders: ['authorization', `bearer ${key}`] }],
     ['a key with a wrong checksum', { rawHeaders: ['X-API-Key', `${key.slice(0, -1)}-`] }],
     ['the key of nobody', { rawHeaders: ['X-API-Key', mintSecret('mcp_')] }],
-    ['a token', { rawHeaders: ['Authorization', 'Bearer eyJ.e.e'] }],
+    ['a token', bearer(token)],
+    ['a token for another server', bearer(tokenFor('acme/other'))],
+    ['a token that has expired', bearer(tokenFor('acme/sales', madeAt + 60))],
+    ['a token with another signature', bearer(`${token.slice(0, -8)}AAAAAAAQ`)],
+    ['no token', bearer('eyJ.e.e')],
     ['an unknown session', { headers: { 'mcp-session-id': 'unknown' } }],
     ['an unknown version', { headers: { 'mcp-protocol-version': '1999-01-01' } }],
     ['a version of the legacy era', { headers: { 'mcp-protocol-version': '2025-06-18' } }],
@@ -328,12 +350,17 @@ describe('the fast path', () => {
   test('reaches the upstream in the turn of the call, and the ordinary one later', async () => {
     await open('fast');
     await ask('fast', { body: call });
+    await ask('fast', { body: call, ...bearer(token) });
     const fast = [...sentInTurn];
     await close();
     await open('ordinary');
     await ask('ordinary', { body: call });
+    await ask('ordinary', { body: call, ...bearer(token) });
 
-    expect([fast, sentInTurn]).toEqual([[true], [false]]);
+    expect([fast, sentInTurn]).toEqual([
+      [true, true],
+      [false, false],
+    ]);
   });
 
   test('looks once whether anything was written, for all calls of a turn', async () => {
@@ -370,6 +397,23 @@ describe('46: revocation: on the fast path the next call', () => {
     await revokeKey(stores.db, 'key_a', madeAt + 60);
 
     expect((await ask('fast', { body: call })).status).toBe(401);
+    expect(sentInTurn).toEqual([]);
+  });
+
+  test.each([
+    [
+      'that was revoked',
+      () => revokeAccessToken(stores.db, { id: 'token-1', expiresAt: madeAt + 3600 }, madeAt + 60),
+    ],
+    ['of a client that was revoked', () => revokeClient(stores.db, 'client_a', madeAt + 60)],
+  ])('with a token %s is refused, and nothing of it reaches the upstream', async (_, revoke) => {
+    const withToken = { body: call, ...bearer(token) };
+    expect((await ask('fast', withToken)).status).toBe(200);
+    sentInTurn = [];
+
+    await revoke();
+
+    expect((await ask('fast', withToken)).status).toBe(401);
     expect(sentInTurn).toEqual([]);
   });
 

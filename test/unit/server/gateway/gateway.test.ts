@@ -47,7 +47,7 @@ beforeEach(() => {
     note,
     admissions: { byKey, byClient: () => Promise.resolve(undefined), byPerson, changeToken },
     tokens: {
-      issue: () => Promise.reject(new Error('not here')),
+      issue: () => expect.fail('not here'),
       verify: () => Promise.resolve({ outcome: 'invalid', reason: 'not here' }),
     },
     endpointUrl: (serverPath) => `${base}/mcp/${serverPath}`,

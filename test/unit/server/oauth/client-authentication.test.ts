@@ -1,6 +1,4 @@
-import type { KyselyPlugin } from 'kysely';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { revokeClient } from '#server/db/clients';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { hashSecret, mintSecret } from '#server/oauth/secrets';
 import { authenticateClient } from '#server/oauth/client-authentication';
 import { stillClock } from '#support/still-clock';
@@ -111,31 +109,15 @@ describe('wrong, unknown and revoked are one answer', () => {
   });
 });
 
-test('26: a wrong secret, an unknown and a revoked client ask the database the same questions', async () => {
+test('26: a wrong secret, an unknown and a revoked client cost the same statements', async () => {
   const revoked = someClient({ id: 'client_revoked', revokedAt: 1_700_000_001 });
   const tries = {
     'wrong secret': { client_id: client.id, client_secret: mintSecret('secret_') },
     'unknown client': { client_id: 'client_unknown', client_secret: mintSecret('secret_') },
     'revoked client': { client_id: revoked.id, client_secret: await database.keep(revoked) },
   };
-  const questions = async (tried: { client_id: string; client_secret: string }) => {
-    const asked: { sql: string; of: unknown }[] = [];
-    const db = database.db.withPlugin({
-      transformQuery({ node, queryId }) {
-        const { sql, parameters } = database.db.getExecutor().compileQuery(node, queryId);
-        if (sql.startsWith('select')) asked.push({ sql, of: parameters[0] });
-        return node;
-      },
-      transformResult: async ({ result }) => result,
-    });
-    const ports = { db, clock: stillClock() };
-    const answer = authenticateClient(new Map(Object.entries(tried)), undefined, ports);
-    await expect(answer).rejects.toMatchObject({ code: 'invalid_client' });
-    return asked;
-  };
-
   for (const tried of Object.values(tries))
-    expect(await questions(tried)).toEqual([
+    expect(await statementsFor(tried)).toEqual([
       {
         sql: expect.stringContaining('from "client_secret"'),
         of: hashSecret(tried.client_secret),
@@ -195,36 +177,15 @@ test('a database that fails is no refusal of the client', async () => {
   ).rejects.toThrow('no such table');
 });
 
-/** The statements by which a refused client was checked, in order. */
-async function statementsFor(id: string, tried: string): Promise<string[]> {
-  const statements: string[] = [];
-  const recording: KyselyPlugin = {
-    transformQuery({ node, queryId }) {
-      statements.push(database.db.getExecutor().compileQuery(node, queryId).sql);
-      return node;
-    },
-    transformResult: async ({ result }) => result,
-  };
-  const db = database.db.withPlugin(recording);
-  const form = new Map([
-    ['client_id', id],
-    ['client_secret', tried],
-  ]);
-  const refused = authenticateClient(form, undefined, { db, clock: stillClock() });
-  await expect(refused).rejects.toMatchObject({ code: 'invalid_client' });
-  return statements;
+/** The statements by which a client that is refused was checked, in order, each with its first value. */
+async function statementsFor(tried: { client_id: string; client_secret: string }) {
+  const executed = vi.spyOn(database.db.getExecutor(), 'executeQuery');
+  try {
+    const ports = { db: database.db, clock: stillClock() };
+    const answer = authenticateClient(new Map(Object.entries(tried)), undefined, ports);
+    await expect(answer).rejects.toMatchObject({ code: 'invalid_client' });
+    return executed.mock.calls.map(([{ sql, parameters }]) => ({ sql, of: parameters[0] }));
+  } finally {
+    executed.mockRestore();
+  }
 }
-
-test('26: a wrong secret, an unknown and a revoked client cost the same statements', async () => {
-  const gone = someClient({ id: `client_${'g'.repeat(24)}` });
-  const goneSecret = await database.keep(gone);
-  await revokeClient(database.db, gone.id, 1);
-  const wrong = await statementsFor(client.id, mintSecret('secret_'));
-
-  expect(wrong).toEqual([
-    expect.stringMatching(/from "client_secret" as "secret"/),
-    expect.stringMatching(/from "oauth_client"/),
-  ]);
-  expect(await statementsFor(`client_${'u'.repeat(24)}`, secret)).toEqual(wrong);
-  expect(await statementsFor(gone.id, goneSecret)).toEqual(wrong);
-});
