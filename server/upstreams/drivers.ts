@@ -1,7 +1,7 @@
-// The kinds of upstreams. Each is one entry of `drivers`: what is stored, entered and shown of it, what forms and commands
-// say of its settings, and how calls get there. The database, the admin API, the form of a server, the options of commands
-// and the path of a call derive from that. A new kind is an entry here, a file that speaks to it, and what that file needs
-// in `open-upstreams.ts`.
+// The kinds of upstreams. Each is one entry of `drivers`: which settings are stored, entered and displayed, how forms and
+// commands describe them, and how calls reach the upstream. The database, the admin API, the form of a server, the options of
+// commands and the path of a call derive from that. A new kind is an entry here, a file with its driver, and what that driver
+// needs in `open-upstreams.ts`.
 import assert from 'node:assert/strict';
 import { z } from 'zod';
 
@@ -11,15 +11,15 @@ import type { Upstream } from '#gateway/upstream';
 import { slugPattern, slugRule } from '#organizations/slug';
 import { headersField, textWithout } from '#upstreams/credentials/fixed-headers';
 
-/** What forms and commands say of a setting. */
+/** How forms and commands describe a setting. */
 export interface SettingNotes {
   readonly label: string;
-  /** Begins the sentence that says what is wrong with it. */
+  /** The subject of a sentence that explains what is wrong with the setting. */
   readonly subject: string;
-  /** Said when nothing was entered. */
+  /** Displayed when nothing was entered. */
   readonly missing: string;
   readonly help: string;
-  /** Said instead of `help` in the form of a server that exists. */
+  /** Replaces `help` in the form of an existing server. */
   readonly helpOnChange?: string;
   /** `agent` offers the active agents of the organization. */
   readonly control: 'text' | 'url' | 'agent';
@@ -28,10 +28,10 @@ export interface SettingNotes {
   readonly column?: string;
 }
 
-/** Notes on the settings that administrators enter. They stand beside the schemas, so that no API document repeats them. */
+/** Notes on the settings that administrators enter. They are not part of the schemas, so that the API's document does not contain them. */
 const settingNotes = z.registry<SettingNotes>();
 
-/** What an administrator does after a call that did not reach the upstream. */
+/** What an administrator can do after a call that did not reach the upstream. */
 export interface NextStep {
   readonly text: string;
   readonly link: { readonly text: string; readonly to: 'settings' | { readonly agent: string } };
@@ -44,8 +44,8 @@ type Out<Shape extends z.ZodRawShape> = [Shape] extends [never]
     : z.output<z.ZodObject<Shape>>;
 
 /**
- * What is declared of a kind. `Stored`, `Entered` and `Shown` are its settings in these places: what is entered and shown
- * is what is stored, unless it is declared.
+ * The declaration of a kind. `Stored`, `Entered` and `Shown` are the schemas of its settings in the database, as input and in
+ * views. Default of `Entered` and `Shown`: `Stored`.
  */
 interface Driver<
   Stored extends z.ZodRawShape,
@@ -53,26 +53,26 @@ interface Driver<
   Shown extends z.ZodRawShape,
   Credentials extends z.ZodRawShape,
 > {
-  /** In the form of a server. */
+  /** The name of the kind in the form of a server. */
   readonly title: string;
   readonly help: string;
   /** Only the operator can choose it, outside of the dashboard, the API and commands. */
   readonly isOperators?: boolean;
-  /** Sample data: offered after the other kinds. */
+  /** Sample data; listed after the other kinds. */
   readonly isSample?: boolean;
-  /** What is stored, as JSON. `agentId` names an agent, and is a column of its own that refers to it. */
+  /** The settings, stored as JSON. `agentId` is stored in a column of its own, which references the agent. */
   readonly settings: Stored;
-  /** Of a kind whose calls may carry credentials, which are stored in columns of their own. */
+  /** Set if calls can contain credentials, which are stored in columns of their own. */
   readonly credentials?: Credentials;
-  /** What administrators enter, with `settingNotes` for forms and commands. */
+  /** The settings that administrators enter, with `settingNotes` for forms and commands. */
   readonly entered?: Entered;
-  /** What every surface shows. */
+  /** The settings that pages, commands and the API display. */
   readonly shown?: Shown;
   /** Describes the kind in the API's document. */
   readonly doc?: string;
   /** Chooses a kind that has no settings, in a command. */
   readonly option?: Option;
-  /** Turns what was entered into what is stored. */
+  /** Converts the entered settings into stored ones. */
   readonly choose?: (
     entered: Out<Entered>,
     context: ChoiceContext,
@@ -80,9 +80,9 @@ interface Driver<
   /** Whether a choice keeps the server's location, so that an earlier approval of it remains valid. */
   readonly staysVouched?: (before: Out<Stored>, chosen: Out<Stored>) => boolean;
   readonly open: (settings: Out<Stored>, at: OpenedFor, resources: UpstreamResources) => Upstream;
-  /** Two upstreams with the same location share sessions; what was made at one location is invalid at another. The kind unless declared. */
+  /** Identifies where the upstream is: sessions and tokens of one location are invalid at another. Default: the kind. */
   readonly location?: (settings: Out<Stored>) => string;
-  /** `agentNames` are by id. */
+  /** `agentNames`: the names of agents, by id. */
   readonly view?: (settings: Out<Stored>, agentNames: ReadonlyMap<string, string>) => Out<Shown>;
   /** Text for a cell of a table. */
   readonly describe: (shown: Out<Shown>) => string;
@@ -95,9 +95,9 @@ const intoPrivateNetwork =
 const credentials = {
   /** The `UpstreamAccess` that the server uses: the upstream requires a token. */
   accessId: z.string().optional(),
-  /** Calls carry a signed assertion of who calls. */
+  /** Calls contain a signed assertion of the caller's identity. */
   tellsCallers: z.literal(true).optional(),
-  /** Sent with every request to the origin of `url`; their values open only for it. */
+  /** Sent with every request to the origin of `url`. The values can be decrypted only for this origin. */
   headers: z.custom<readonly FixedHeader[]>().optional(),
   /** When it last refused the current values of `headers` and accepted the previous ones; only read for pages. */
   headersRefusedAt: z.number().optional(),
@@ -204,7 +204,7 @@ const drivers = {
   }),
 };
 
-/** Declares a kind, and lets the compiler work out its types. */
+/** Declares a kind, so that the compiler infers its types. */
 function driver<
   Stored extends z.ZodRawShape,
   Entered extends z.ZodRawShape = Stored,
@@ -221,20 +221,20 @@ type Declared<K extends Kind, Part extends 'settings' | 'credentials' | 'entered
   NonNullable<(typeof drivers)[K][Part]>
 >;
 
-/** Where the calls of a server go: the kind, its settings, and its credentials if it has any. */
+/** The upstream of a server: its kind, its settings, and its credentials if it has any. */
 export type UpstreamKind<K extends Kind = Kind> = {
   [P in K]: Readonly<{ kind: P } & Declared<P, 'settings'> & Declared<P, 'credentials'>>;
 }[K];
-/** What an administrator enters. */
+/** An upstream as an administrator enters it. */
 export type UpstreamChoice<K extends Kind = Kind> = {
   [P in K]: Readonly<{ kind: P } & Declared<P, 'entered'>>;
 }[K];
-/** What every surface shows. */
+/** An upstream as pages, commands and the API display it. */
 export type UpstreamView<K extends Kind = Kind> = {
   [P in K]: Readonly<{ kind: P } & Declared<P, 'shown'>>;
 }[K];
 
-/** What opens connections to upstreams of each kind. */
+/** What the drivers need to open upstreams. */
 export interface UpstreamResources {
   readonly http: (url: string, publicOnly: boolean) => Upstream;
   readonly agent: (agentId: string, server: string, owner: string) => Upstream;
@@ -250,14 +250,14 @@ export interface OpenedFor {
   readonly owner: string;
 }
 
-/** What checking a choice needs to know. */
+/** What is needed to check a choice. */
 export interface ChoiceContext {
   readonly isOperator: boolean;
-  /** Where the calls went until now. */
+  /** The current upstream of the server. */
   readonly before: UpstreamKind | undefined;
-  /** The id of an active agent of the organization. */
+  /** Returns the id of an active agent of the organization; `undefined` when there is none of that name. */
   readonly findAgent: (name: string) => Promise<string | undefined>;
-  /** Whether the URL itself already names a host that this server may not call. */
+  /** Whether the host in the URL is one that this server must not call. */
   readonly isForbidden: (url: URL) => boolean;
 }
 
@@ -268,7 +268,7 @@ export interface ChoiceProblem {
 }
 
 type AnyDriver = Driver<z.ZodRawShape, z.ZodRawShape, z.ZodRawShape, z.ZodRawShape>;
-// The kind of an upstream picks the entry, which therefore gets its own settings; the compiler cannot follow that.
+// An entry is always used with settings of its own kind, which the compiler cannot infer.
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion
 const table = drivers as unknown as Readonly<Record<Kind, AnyDriver>>;
 const kinds = Object.entries(table);
@@ -298,27 +298,27 @@ export const upstreamViewSchema = unionOf<UpstreamView>(
   },
 );
 
-/** A setting that administrators enter; its notes say how. */
+/** A setting that administrators enter, with its notes. */
 export interface EnteredSetting extends SettingNotes {
-  /** Unique among all kinds, as the form of a server has the settings of each. */
+  /** Unique among all kinds, because the form of a server contains the settings of all kinds. */
   readonly name: string;
   readonly isOptional: boolean;
-  /** What is wrong with a text that was entered, beyond its length and pattern: a phrase that follows the field's name. */
+  /** What is wrong with an entered text, apart from its length and pattern: a phrase that follows the field's name. */
   readonly problemOf: (text: string) => string | undefined;
 }
 
-/** A kind as forms and commands offer it. */
+/** A kind that can be chosen in forms and commands. */
 export interface OfferedKind {
   readonly kind: string;
   readonly title: string;
   readonly help: string;
   readonly isOperators: boolean;
   readonly settings: readonly EnteredSetting[];
-  /** What chooses it in a command. */
+  /** The command options that choose it. */
   readonly options: readonly Option[];
 }
 
-/** Every kind, in the order of forms and commands: samples later, and last what only the operator chooses. */
+/** All kinds, in the order of forms and commands: samples follow the others, and kinds that only the operator can choose come last. */
 export const offeredKinds: readonly OfferedKind[] = kinds
   .toSorted(([, one], [, other]) => offeredAt(one) - offeredAt(other))
   .map(([kind, declared]) => {
@@ -344,13 +344,13 @@ function enteredSettings(shape: z.ZodRawShape): EnteredSetting[] {
   });
 }
 
-/** What a row of the database stores of an upstream. */
+/** An upstream as stored in the database. */
 export interface UpstreamColumns {
   readonly kind: string;
-  /** A JSON object: the same text for the same settings. */
+  /** A JSON object. Equal settings have equal texts. */
   readonly settings: string;
   readonly agentId: string | null;
-  /** Absent for what is not stored. */
+  /** Its credentials, if any are stored. */
   readonly credentials?: object;
 }
 
@@ -363,7 +363,7 @@ export function upstreamColumns(upstream: UpstreamKind): UpstreamColumns {
   return { kind, settings: JSON.stringify(settings), agentId };
 }
 
-/** @returns `undefined` for a row that this program does not understand */
+/** @returns `undefined` for a kind that this version does not know, or invalid settings */
 export function readUpstream({
   kind,
   settings,
@@ -384,17 +384,17 @@ export function openUpstream(
   return table[upstream.kind].open(upstream, at, resources);
 }
 
-/** Where an upstream is. A session or a cached fact of one location is invalid at any other. */
+/** Identifies where an upstream is. Sessions and cached facts of one location are invalid at any other. */
 export function upstreamLocation(upstream: UpstreamKind): string {
   return table[upstream.kind].location?.(upstream) ?? upstream.kind;
 }
 
-/** Whether what was made for one of them, as a token, is valid for the other. */
+/** Whether tokens and sessions of one upstream are valid at the other. */
 export function isSameLocation(one: UpstreamKind, other: UpstreamKind): boolean {
   return one.kind === other.kind && upstreamLocation(one) === upstreamLocation(other);
 }
 
-/** The URL that tokens and fixed headers are for, where calls carry any. */
+/** The URL that tokens and fixed headers are for; `undefined` if calls to this kind never contain any. */
 export function credentialsUrl(upstream: UpstreamKind): string | undefined {
   return table[upstream.kind].credentials && upstreamLocation(upstream);
 }
@@ -407,12 +407,12 @@ export function toUpstreamView(
   return upstreamViewSchema.parse({ ...upstream, ...table[kind].view?.(upstream, agentNames) });
 }
 
-/** Describes where the calls of a server go, for a cell of a table. */
+/** Describes an upstream in a few words, for a cell of a table. */
 export function describeUpstream(view: UpstreamView): string {
   return table[view.kind].describe(view);
 }
 
-/** What an administrator does after a call that did not reach the upstream; `undefined` where nothing helps. */
+/** What an administrator can do after a call that did not reach the upstream; `undefined` if there is nothing. */
 export function nextStepFor(view: UpstreamView, server: string): NextStep | undefined {
   return table[view.kind].nextStep?.(view, server);
 }
@@ -422,7 +422,7 @@ export const settingColumns: readonly string[] = offeredKinds.flatMap(({ setting
   settings.flatMap(({ column }) => column ?? []),
 );
 
-/** What these columns hold of an upstream, `null` where another kind has them. */
+/** The values of these columns for an upstream; `null` for settings of other kinds. */
 export function listedSettings(view: UpstreamView): Readonly<Record<string, string | null>> {
   const columns = offeredKinds.flatMap(({ kind, settings }) =>
     settings.flatMap(({ name, column }) => {
@@ -435,8 +435,8 @@ export function listedSettings(view: UpstreamView): Readonly<Record<string, stri
 }
 
 /**
- * Turns the choice of an administrator into settings. A URL that the operator did not enter must lead to the public
- * internet, unless it is the one that the server has already.
+ * Checks the choice of an administrator and converts it into settings. A URL that the operator did not enter must lead to the
+ * public internet, unless the server already has it.
  */
 export async function chooseUpstream(
   choice: UpstreamChoice,

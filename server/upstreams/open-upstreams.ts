@@ -24,13 +24,13 @@ import { StdioCommands, type StdioCommandSettings } from './stdio.ts';
 
 export interface UpstreamOptions {
   readonly dataDir: string;
-  /** The public URL, which tokens and metadata repeat byte for byte. */
+  /** The public URL of the server, which tokens and metadata contain byte for byte. */
   readonly base: string;
   /** Commands of stdio servers, by `organization/server`; only the operator can configure them. */
   readonly stdioServers?: ReadonlyMap<string, StdioCommandSettings>;
   /** Folders of skills, by `organization/server`; only the operator can configure them. */
   readonly skillFolders?: ReadonlyMap<string, string>;
-  /** The environment of this process. Children get what every program needs of it, and none of our variables. */
+  /** The environment of this process. Child processes get the variables that every program needs, and none of Latchkey's. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly platform?: NodeJS.Platform;
   /** The Node that runs the demo's queries. */
@@ -54,11 +54,11 @@ export interface OpenUpstreams {
   readonly upstreamOf: GatewayPorts['upstreamOf'];
   readonly pinned: GatewayPorts['pinned'];
   readonly left: GatewayPorts['left'];
-  /** Removes and returns servers' own tokens that are to be revoked. */
+  /** Removes and returns the tokens of servers (not of people) that must be revoked. */
   readonly endedTokens: () => Promise<readonly EndedTokens[]>;
 }
 
-/** Opens what the upstreams of all servers need. Appends to `closers` what is to be closed again. */
+/** Opens what the upstreams of all servers need. Appends functions that close it to `closers`. */
 export async function openUpstreams(
   options: UpstreamOptions,
   { stores, masterKey, tokens, guard, endpointUrl }: UpstreamDependencies,
@@ -168,7 +168,7 @@ async function quietDelay(ms: number, signal?: AbortSignal): Promise<void> {
   await delay(ms, undefined, signal && { signal }).catch(() => undefined);
 }
 
-/** Our log in the form that the runner of children expects. */
+/** Adapts the log to the interface that the runner of child processes expects. */
 function eventLog(log: Logger) {
   const at = (level: 'error' | 'warn' | 'info' | 'debug') => (event: string, fields?: object) =>
     log[level]({ ...fields }, event);

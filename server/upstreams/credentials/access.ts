@@ -1,8 +1,9 @@
-// Access to upstreams that require OAuth tokens: the metadata of their authorization servers, and what secrets are sealed for.
+// Access to upstreams that require OAuth tokens: the metadata of their authorization servers, and the purposes that secrets are
+// encrypted for.
 import { z } from 'zod';
 import { hostAndPort } from '#outbound/checked-addresses';
 
-/** The members of an authorization server's metadata that we use. RFC 8414 §2, RFC 9207 §3, RFC 7591, OpenID Connect Discovery §3 */
+/** The members of an authorization server's metadata that this server uses. RFC 8414 §2, RFC 9207 §3, RFC 7591, OpenID Connect Discovery §3 */
 export const serverMetadataSchema = z.object({
   issuer: z.string(),
   authorization_endpoint: z.string().optional(),
@@ -27,10 +28,10 @@ export interface Discovered {
   readonly resource: string;
 }
 
-/** Carries the assertion of who calls when `Authorization` carries a token for the upstream or a fixed header. */
+/** The header for the assertion of the caller's identity when `Authorization` contains a token for the upstream or a fixed header. */
 export const callerHeader = 'latchkey-caller';
 
-/** What a client secret is sealed for: this server and this authorization server. */
+/** The purpose that a client secret is encrypted for: one server and one authorization server. */
 export function secretPurpose({
   serverId,
   id,
@@ -58,7 +59,7 @@ export function vouchedHosts(
   return [...new Set(all)];
 }
 
-/** What a registration's token is sealed for. */
+/** The purpose that the token of a registration is encrypted for. */
 export function registrationPurpose(of: {
   readonly serverId: string;
   readonly clientId: string;
@@ -66,7 +67,7 @@ export function registrationPurpose(of: {
   return `upstream registration ${of.serverId} ${of.clientId}`;
 }
 
-/** What tokens are sealed for: this server, this authorization server and this person. */
+/** The purpose that tokens are encrypted for: one server, one authorization server and one person. */
 export function tokensPurpose(of: {
   readonly serverId: string;
   readonly accessId: string;
@@ -76,8 +77,8 @@ export function tokensPurpose(of: {
 }
 
 /**
- * Why there is no token for an upstream. `message` contains no secret and nothing of an answer's body, so that it may
- * be shown to the administrator; there is no `cause`, because the library's errors carry answers.
+ * Why there is no token for an upstream. `message` contains no secret and nothing from the body of a response, so it may be
+ * displayed to administrators. There is no `cause`, because the errors of the library contain responses.
  */
 export class UpstreamAccessError extends Error {
   override readonly name = 'UpstreamAccessError';
@@ -86,13 +87,13 @@ export class UpstreamAccessError extends Error {
     | 'not_connected'
     /** The authorization server no longer accepts a code or a refresh token. */
     | 'ended'
-    /** The authorization server refuses our request. */
+    /** The authorization server refuses the request. */
     | 'refused'
     /** The person denied consent. */
     | 'denied'
-    /** The authorization server cannot be reached now. */
+    /** The authorization server cannot be reached at the moment. */
     | 'unreachable'
-    /** Its metadata or its answers cannot be used. */
+    /** Its metadata or a response is invalid. */
     | 'unusable'
     /** It is in a private network that the operator has not named. */
     | 'forbidden';

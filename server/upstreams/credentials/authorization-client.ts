@@ -1,4 +1,4 @@
-// We as an OAuth client of an upstream's authorization server.
+// This server as an OAuth client of an upstream's authorization server.
 import * as openid from 'openid-client';
 import type { UpstreamAccess } from '#db/upstream-access';
 import type { Clock } from '#clock/clock';
@@ -20,14 +20,14 @@ export function accountPath(server: ServerName): string {
   return `/dashboard/${server.organization}/servers/${server.name}/account`;
 }
 
-/** Where an upstream's authorization server sends people back to. Every server has its own redirect URI. */
+/** The redirect URI for an upstream's authorization server. Every MCP server has its own. */
 export function redirectUriOf(base: string, server: ServerName): string {
   return `${base}${accountPath(server)}/callback`;
 }
 
 /**
- * The client metadata document at `/oauth/clients/upstream/{organization}/{server}`: we as a client of one upstream's
- * authorization server. It is made from the path alone, so that it does not reveal which servers exist.
+ * The client metadata document at `/oauth/clients/upstream/{organization}/{server}`, which describes this server as a client of
+ * one upstream's authorization server. It depends only on the path, so that it does not reveal which servers exist.
  *
  * draft-ietf-oauth-client-id-metadata-document §4
  */
@@ -49,7 +49,7 @@ export function accessFetch(guard: OutboundGuard, vouchedHosts: readonly string[
   return guardedFetch({ ...limits, ...guard, allowedHosts });
 }
 
-/** Returns a function that makes the client of an access. */
+/** Returns a function that creates the client of an access. */
 export function clientsOf({
   sealing,
   guard,
@@ -74,9 +74,8 @@ export interface ConnectChecks {
 }
 
 /**
- * Makes our requests to an upstream's authorization server. Each names the resource (RFC 8707) unless an administrator
- * chose to omit it. An authorization response is checked against `state`, PKCE and, if announced or present, `iss`
- * (RFC 9207).
+ * Sends requests to an upstream's authorization server. Each contains the resource (RFC 8707) unless an administrator chose to
+ * omit it. An authorization response is checked against `state`, PKCE and, if announced or present, `iss` (RFC 9207).
  *
  * All methods reject with `UpstreamAccessError`.
  */
@@ -119,7 +118,7 @@ export function authorizationClient(
       expires_in: lifetimeSeconds,
       ...rest
     } = await translateErrors(request, issuer);
-    // It becomes a header, so only the characters of RFC 6750 §2.1 are accepted. DPoP tokens are not.
+    // The token becomes part of a header, so only the characters of RFC 6750 §2.1 are accepted. DPoP tokens are not supported.
     if (rest.token_type.toLowerCase() !== 'bearer' || !/^[\w.~+/=-]{1,16384}$/.test(accessToken)) {
       throw new UpstreamAccessError('unusable', `${issuer} gives no bearer token`);
     }
@@ -133,7 +132,7 @@ export function authorizationClient(
         state,
         code_challenge: await openid.calculatePKCECodeChallenge(codeVerifier),
         code_challenge_method: 'S256',
-        // OpenID Connect Core §11: without it no refresh token follows.
+        // OpenID Connect Core §11: without it, the authorization server issues no refresh token.
         ...(scopes.includes('offline_access') && { prompt: 'consent' }),
       });
     },
@@ -190,7 +189,7 @@ function bodyText(body: unknown): string | undefined {
   throw new TypeError('no request of ours has such a body');
 }
 
-/** Translates errors into ours: the library's errors carry the answers, which may contain tokens. */
+/** Converts errors of the library, which contain responses and possibly tokens, into `UpstreamAccessError`. */
 async function translateErrors<Answer>(request: Promise<Answer>, issuer: string): Promise<Answer> {
   try {
     return await request;
@@ -231,7 +230,7 @@ function noSuchResource(issuer: string): UpstreamAccessError {
 }
 
 function refusalCode(error: string, status: number): UpstreamAccessError['code'] {
-  // A server error says nothing about our tokens.
+  // A server error does not mean that the tokens are invalid.
   if (status >= 500 || status === 429) return 'unreachable';
   return error === 'invalid_grant' ? 'ended' : 'refused';
 }
@@ -254,13 +253,13 @@ function outboundIn(error: unknown): OutboundError | undefined {
 export interface Connecting {
   readonly access: Pick<UpstreamAccess, 'id' | 'serverId'>;
   readonly userId: string;
-  /** Of the browser's session; another session cannot finish it. */
+  /** The token of the browser's session. Another session cannot finish connecting. */
   readonly sessionToken: string;
 }
 
 /**
  * Returns the URL where a person consents to connecting their account. The state is a challenge for this access, person
- * and session; the code verifier is derived from it under a key of this server, so nothing is stored meanwhile. Every
+ * and session; the code verifier is derived from it with a key of this server, so nothing is stored. Every
  * server has its own redirect URI, so that a response of one authorization server is not mistaken for another's.
  *
  * RFC 9700 §2.1, §4.4.2.2

@@ -1,4 +1,5 @@
-// What a request to an upstream carries besides fixed headers: an access token, and an assertion of who calls.
+// The credentials of a request to an upstream, apart from fixed headers: an access token, and an assertion of the caller's
+// identity.
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '#clock/clock';
 import type { Scope } from '#oauth/scopes';
@@ -22,9 +23,9 @@ import { PersonTokens, ServerTokens, type EndedTokens } from './tokens.ts';
 
 /** The credentials that an upstream requires for one caller. */
 export interface UpstreamCredentials {
-  /** Returns the access token; `rejected` is one that was just refused. */
+  /** Returns an access token. `rejected` is one that the upstream has just refused; it is not returned again. */
   readonly token?: (rejected?: string) => Promise<string>;
-  /** Returns a new assertion of who calls. */
+  /** Returns a new assertion of the caller's identity. */
   readonly assertion?: () => Promise<string | undefined>;
   /** Whether a fixed header sets `Authorization`. */
   readonly isAuthorizationFixed?: boolean;
@@ -35,9 +36,9 @@ export interface UpstreamCredentials {
 }
 
 /**
- * Sends requests to an upstream with the credentials it requires. When a token is refused, it is renewed and the
- * request sent once more: an upstream that answers 401 has done nothing. Its 401 and 403 are about our token, not the
- * caller's, so the caller gets another error.
+ * Sends requests to an upstream with the credentials it requires. When a token is refused, it is renewed and the request is sent
+ * once more, which is safe because an upstream that answers 401 has not processed the request. Its 401 and 403 are about this
+ * server's token, not the caller's, so the caller gets another error.
  */
 export function authorizationStep(
   credentials: Omit<UpstreamCredentials, 'isConnected'>,
@@ -109,28 +110,28 @@ async function finish({ body }: UpstreamAnswer): Promise<void> {
   }
 }
 
-/** Long enough for a request to arrive, and for clocks that differ. */
+/** Allows for the time that a request takes and for clocks that differ. */
 const assertionLifetimeSeconds = 60;
 
-/** Who calls, as told to an upstream. */
+/** The identity of a caller, as asserted to an upstream. */
 export interface AssertedCaller {
   /** The person's id, or the id of an application or key that acts for itself. */
   readonly subject: string;
   /** The application's client id, or the key's id. */
   readonly clientId: string;
   readonly scopes: readonly Scope[];
-  /** The URL of our endpoint that was called. */
+  /** The URL of the endpoint that was called. */
   readonly endpoint: string;
 }
 
 /**
- * Returns a signed assertion of who calls, for one request: a JWT access token whose audience is the upstream's URL and
- * whose key is in our JWKS. RFC 9068 §2
+ * Returns a signed assertion of the caller's identity, for one request: a JWT access token whose audience is the upstream's URL
+ * and whose key is in this server's JWKS. RFC 9068 §2
  *
- * The administrator of any server here can point it at that URL and call it. By `endpoint`, which is signed too, an
- * upstream distinguishes the calls of its own organization's server from all others.
+ * Administrators of any organization can point a server at that URL and call it. The assertion therefore contains `endpoint`, by
+ * which an upstream distinguishes the calls of its own organization's server from all others.
  *
- * `undefined` for a URL of ours, where the assertion could be mistaken for an access token.
+ * Returns `undefined` for a URL of this server, where the assertion could be mistaken for an access token.
  */
 export async function callerAssertion(
   url: string,

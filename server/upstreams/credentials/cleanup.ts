@@ -26,14 +26,14 @@ import { readTokens, type EndedTokens } from './tokens.ts';
 
 const intervalMs = 2000;
 const batch = 20;
-/** About nine hours, as the pauses double from a minute. */
+/** The attempts take about nine hours, because the pauses double from one minute. */
 const maxAttempts = 10;
-/** As long as a person waits for a page. */
+/** How long a person may have to wait for a page. */
 const waitMs = 5000;
 
 export interface CredentialCleanupOptions {
   readonly db: Db;
-  /** Removes and returns servers' own tokens that are to be revoked. */
+  /** Removes and returns the tokens of servers (not of people) that must be revoked. */
   readonly takeServerTokens: () => Promise<readonly EndedTokens[]>;
   readonly clientOf: (access: UpstreamAccess) => AuthorizationClient;
   /** The fetch for requests to the authorization server of an access. */
@@ -43,22 +43,21 @@ export interface CredentialCleanupOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** Something to undo at an authorization server: one row of one of the two tables of what ended. */
-interface Ended {
-  /** How often it was tried before. */
+/** An ended connection or registration, which must be revoked or removed at its authorization server. */
+interface PendingCleanup {
+  /** How often the cleanup failed before. */
   readonly attempts: number;
-  /** `true` for the one process that may make this attempt. */
+  /** Sets the next attempt. Resolves with `true` only for the one process that may make the current attempt. */
   readonly postpone: (next: EpochSeconds) => Promise<boolean>;
-  /** `retry` has it tried again later, until there were too many attempts. */
+  /** `retry`: try again later, up to the maximum number of attempts. */
   readonly undo: () => Promise<'done' | 'retry'>;
   readonly remove: () => Promise<void>;
 }
 
 /**
  * Revokes the tokens of connections that ended, in any way, and removes client registrations that are no longer used.
- * Here a connection is invalid from the moment that it ended; this tells the authorization servers, and then forgets the
- * rows. Failed attempts are repeated with growing pauses. Tokens of servers themselves are revoked once, as nothing of
- * them is stored.
+ * For this server, a connection is invalid from the moment it ended; this tells the authorization servers and then deletes the
+ * rows. Failed attempts are repeated with growing pauses. Tokens of servers are revoked only once, because they are not stored.
  *
  * RFC 7009, RFC 7592 §2.3
  */
@@ -83,12 +82,12 @@ export class CredentialCleanup {
     return this.#running;
   }
 
-  /** Cleans up what has ended by now. Returns after five seconds at the latest, and continues in the background; never rejects. */
+  /** Cleans up everything that has ended so far. Resolves after five seconds at the latest and continues in the background; never rejects. */
   async runNow(): Promise<void> {
     const waiting = new AbortController();
     const timeout = delay(waitMs, undefined, { signal: waiting.signal }).catch(() => undefined);
     const done = (async () => {
-      // A round that is running may have begun before what the caller ended.
+      // A round in progress may have started before the caller ended something.
       await this.#running;
       await this.run();
     })();
@@ -112,19 +111,19 @@ export class CredentialCleanup {
     // After the connections: their tokens can be revoked only while the client is registered.
     const unused = await listEndedRegistrations(db, clock.now(), batch);
     await Promise.all(unused.map((one) => this.#attempt(this.#endedRegistration(one))));
-    // An access that was never used leaves nothing that would be due.
+    // Accesses that were never used have no cleanup that becomes due.
     this.#rounds += 1;
     if (due.length > 0 || this.#rounds % 30 === 1) await deleteUnusedUpstreamAccesses(db);
   }
 
-  async #attempt({ attempts, postpone, undo, remove }: Ended): Promise<void> {
+  async #attempt({ attempts, postpone, undo, remove }: PendingCleanup): Promise<void> {
     const next = this.#options.clock.now() + 60 * 2 ** attempts;
     if (!(await postpone(next))) return;
     if ((await undo()) === 'retry' && attempts + 1 < maxAttempts) return;
     await remove();
   }
 
-  #endedConnection(connection: EndedConnection): Ended {
+  #endedConnection(connection: EndedConnection): PendingCleanup {
     const { db, sealing, onError } = this.#options;
     const { organization, server, userId, attempts } = connection;
     return {
@@ -146,8 +145,13 @@ export class CredentialCleanup {
     };
   }
 
-  /** An authorization server that does not let clients be removed, or has removed it, is not asked again. */
-  #endedRegistration({ access, registration, attempts, ...place }: EndedRegistration): Ended {
+  /** An authorization server that does not support removing clients, or has removed this one, is not asked again. */
+  #endedRegistration({
+    access,
+    registration,
+    attempts,
+    ...place
+  }: EndedRegistration): PendingCleanup {
     const { db, fetchOf, sealing } = this.#options;
     return {
       attempts,

@@ -19,14 +19,14 @@ type ResourceMetadata = z.infer<typeof resourceSchema>;
 export interface DiscoveryRequest {
   readonly url: string;
   readonly kind: UpstreamAccessKind;
-  /** The authorization server that an administrator named; `undefined` takes the first that the upstream names. */
+  /** The authorization server that an administrator chose. Default: the first one that the upstream names. */
   readonly issuer?: string | undefined;
   /** The upstream's fixed headers, which are sent only to its origin. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface DiscoveryResult extends Discovered {
-  /** The scopes that the upstream asks for. */
+  /** The scopes that the upstream requests. */
   readonly scopes: readonly string[];
 }
 
@@ -152,7 +152,7 @@ async function fetchServerMetadata(issuer: string, fetch: GuardedFetch): Promise
   for (const location of locations) {
     const found = serverMetadataSchema.safeParse(await fetchDocument(location, fetch)).data;
     if (!found) continue;
-    // RFC 8414 §3.3: identical byte for byte, or it belongs to another issuer.
+    // RFC 8414 §3.3: unless it is identical byte for byte, the document belongs to another issuer.
     if (found.issuer === issuer) return found;
     throw new UpstreamAccessError('unusable', `${location} is of another issuer than ${issuer}`);
   }

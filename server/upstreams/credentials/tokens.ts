@@ -1,4 +1,4 @@
-// Access tokens for upstreams: those of people, which are stored, and those of servers, which are kept in memory.
+// Access tokens for upstreams: those of people, which are stored in the database, and those of servers, which exist only in memory.
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import {
@@ -16,7 +16,7 @@ import type { Sealing } from '#oauth/master-key';
 import { tokensPurpose, UpstreamAccessError } from './access.ts';
 import type { AuthorizationClient } from './authorization-client.ts';
 
-/** The tokens that an authorization server issued to us. */
+/** The tokens that an upstream's authorization server issued to this server. */
 export interface UpstreamTokens {
   readonly accessToken: string;
   readonly refreshToken?: string | undefined;
@@ -47,9 +47,9 @@ export function readTokens(text: string): UpstreamTokens {
   return tokensSchema.parse(JSON.parse(text));
 }
 
-/** How long before its expiry an access token is renewed at most, so that no call uses an expired one. */
+/** An access token is renewed this long before it expires, or later if it is short-lived. */
 const marginSeconds = 60;
-/** A token that expires sooner than this would expire while the call is on its way. */
+/** A token that expires sooner is not sent, because it could expire before the call arrives. */
 const minimumSeconds = 2;
 
 /** When to renew a token with this lifetime. A short-lived one is not renewed at every call. */
@@ -72,7 +72,7 @@ export function isUsable({ expiresAt }: UpstreamTokens, now: EpochSeconds): bool
   return expiresAt === undefined || expiresAt > now + minimumSeconds;
 }
 
-/** Longer than a token request takes, so that a process that dies with a claim does not block others for ever. */
+/** Longer than a token request takes. A claim of a process that died ends after this time. */
 const claimSeconds = 30;
 const timeoutMs = 20_000;
 const pauseMs = 50;
@@ -188,7 +188,7 @@ export class PersonTokens {
     const sealedTokens = sealing.seal(tokensPurpose(of), tokensText(renewed));
     if (await renewUpstreamConnection(db, at, { sealedTokens, now: clock.now() }))
       return renewed.accessToken;
-    // Disconnected meanwhile: these tokens must not stay valid at the authorization server.
+    // The connection ended in the meantime: these tokens must not stay valid at the authorization server.
     await client.revoke(renewed).catch(() => undefined);
     return undefined;
   }
@@ -198,7 +198,7 @@ function notConnected(): UpstreamAccessError {
   return new UpstreamAccessError('not_connected', 'no account is connected');
 }
 
-/** Tokens of an access that has ended or changed, which are to be revoked. */
+/** Tokens of an access that has ended or changed. They must be revoked. */
 export interface EndedTokens {
   readonly access: UpstreamAccess;
   readonly tokens: UpstreamTokens;
@@ -225,8 +225,8 @@ export interface ServerTokensOptions {
 }
 
 /**
- * The tokens of servers themselves, by client credentials. They are kept only in memory, because another one can
- * always be requested; one request serves all callers, ahead of the old token's expiry.
+ * The tokens of servers, obtained with client credentials. They exist only in memory, because another one can always be
+ * requested. One request, made before the old token expires, serves all callers.
  */
 export class ServerTokens {
   readonly #options: ServerTokensOptions;

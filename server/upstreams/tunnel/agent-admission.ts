@@ -16,7 +16,7 @@ export interface AdmittedAgent {
 export interface AgentDirectory {
   /**
    * `undefined` for a key that is unknown, revoked or expired, or whose agent or organization is revoked or
-   * disabled; the caller does not learn which.
+   * disabled. Deliberately not distinguished.
    */
   byKey(at: { keyHash: string; now: EpochSeconds }): Promise<AdmittedAgent | undefined>;
 
@@ -51,7 +51,7 @@ function valuesOf(name: string, rawHeaders: readonly string[]): string[] {
   return values;
 }
 
-/** Why an agent is refused. `http/agent-error-answer.ts` turns it into a status and a message. */
+/** Why an agent is refused. `http/error-answers.ts` maps it to a status and a message. */
 export type TunnelRefusalCode = 'no_upgrade' | 'browser' | 'bad_subprotocol' | 'full';
 
 export class TunnelRefusal extends Error {

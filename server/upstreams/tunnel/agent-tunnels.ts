@@ -21,8 +21,8 @@ export interface AgentTunnelsOptions {
 }
 
 /**
- * The tunnels of all agents. Twice a second it ends the tunnels of agents that fell silent. When anything was written
- * to the database, one query finds which keys are no longer valid, and which servers are bound to each agent.
+ * The tunnels of all agents. Twice a second it ends the tunnels of agents that have become silent. After any write to the
+ * database, one query finds which keys are no longer valid and which servers are bound to each agent.
  */
 export class AgentTunnels {
   readonly #options: AgentTunnelsOptions;

@@ -7,10 +7,10 @@ import { isListening, type Tunnel, type TunnelRequest } from './tunnel.ts';
 
 const maxSessions = 20_000;
 const maxCallers = 20_000;
-/** What an agent keeps outlives its tunnel by a minute, and either end may take a while to notice the end of a tunnel. */
+/** An agent keeps the state of callers for a minute after its tunnel ended, and either end may notice that end late. */
 const tellAgainMs = 90_000;
 const waitTimeoutMs = 30_000;
-/** How much this process buffers of requests, and of answers, for all tunnels of an agent together. */
+/** How many bytes of requests, and of responses, this process buffers for all tunnels of an agent together. */
 const maxRequestBytes = 64 * 1024 * 1024;
 const maxAnswerBytes = 64 * 1024 * 1024;
 /** A request that is no longer than this is not worth evicting. */
@@ -23,7 +23,7 @@ export interface AgentPresence {
   readonly tunnels: number;
   /** The versions of the agent program, over all tunnels. */
   readonly versions: readonly string[];
-  /** The servers that the agent says it can serve. */
+  /** The servers that the agent offers. */
   readonly servers: readonly { readonly name: string; readonly kind: string }[];
   readonly activeCalls: number;
   /** Streams that only listen. */
@@ -53,8 +53,8 @@ export interface ConnectedAgentOptions {
 }
 
 /**
- * All tunnels of one agent: chooses the tunnel for a request, and queues requests when all are busy. Sessions and
- * callers return to the process that they were at, also after its tunnel was replaced.
+ * All tunnels of one agent: chooses the tunnel for a request, and queues requests when all are busy. The requests of a session
+ * or caller always go to the same process of the agent, even after its tunnel was replaced.
  */
 export class ConnectedAgent {
   readonly #options: ConnectedAgentOptions;
@@ -89,14 +89,14 @@ export class ConnectedAgent {
     this.serveWaiting();
   }
 
-  /** Remembers a failure for the pages. */
+  /** Stores a failure for display on pages. */
   noteError(at: EpochSeconds, message: string): void {
     this.#lastError = { at, message };
   }
 
   /**
-   * Counts bytes of answers that wait for callers. Beyond the limit the slowest reader loses its stream, so that the
-   * others do not suffer for it.
+   * Counts bytes of responses that wait for callers. Beyond the limit, the stream of the slowest reader is ended, so that it
+   * does not slow down the others.
    */
   countBuffered(bytes: number): void {
     this.#answerBytes += bytes;
@@ -291,7 +291,7 @@ function leastBusy(tunnels: readonly Tunnel[]): Tunnel | undefined {
   return best;
 }
 
-/** Remembers the instance that each key was last at. Beyond `max` keys the least recently used is forgotten. */
+/** The instance that each key was last sent to. Beyond `max` keys, the least recently used is forgotten. */
 class LastInstances {
   readonly #instances = new Map<string, string>();
   readonly #max: number;

@@ -79,7 +79,7 @@ const helloSchema = z.object({
 /** How an agent describes itself. */
 export type Hello = z.infer<typeof helloSchema>;
 
-// Only what may stand in a header goes on: a line break would start another one.
+// Only values that are valid in a header are passed on: a line break would start another header.
 const headerText = z
   .string()
   .max(1024)

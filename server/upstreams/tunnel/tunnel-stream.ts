@@ -135,7 +135,7 @@ export class TunnelStream {
     return true;
   }
 
-  /** Tells the other side that the rest is not wanted. */
+  /** Tells the other side to stop sending. */
   reset(code: ResetCode, detail: string): void {
     if (this.#isClosed) return;
     this.#options.send(jsonFrame(frameType.reset, this.#options.id, { code, detail }));

@@ -22,7 +22,7 @@ const silenceTimeoutMs = 4000;
 const maxViolations = 100;
 const maxStreamId = 0xffff_ffff;
 
-/** Why a tunnel ends: WebSocket close codes, ours from 4000 upwards. RFC 6455 §7.4.1 */
+/** Why a tunnel ends: WebSocket close codes. Those of this protocol start at 4000. RFC 6455 §7.4.1 */
 export const closeCode = {
   goingAway: 1001,
   notBinary: 1003,
@@ -34,7 +34,7 @@ export const closeCode = {
 export interface TunnelSocket {
   send(frame: Buffer): void;
   ping(): void;
-  /** Sends a close frame, and terminates soon after, answered or not. */
+  /** Sends a close frame and soon after terminates the connection, even without an answer. */
   close(code: number, reason: string): void;
   /** Drops the connection. */
   terminate(): void;
@@ -172,7 +172,7 @@ export class Tunnel {
     if (!frame || !this.#handle(frame)) this.#countViolation();
   }
 
-  /** Something arrived; a pong counts too. */
+  /** Notes that the agent is alive, because a message or a pong arrived. */
   noteActivity(): void {
     this.#lastActivityAtMs = this.#options.nowMs();
   }
@@ -234,7 +234,7 @@ export class Tunnel {
   #handle({ type, stream: id, payload }: Frame): boolean {
     if (id === 0) return type === frameType.hello && this.#onHello(payload);
     const stream = this.#streams.get(id);
-    // A frame that crossed the end of its stream on the way breaks no rule.
+    // A frame that was sent before the agent learned that its stream ended is not a protocol error.
     if (!stream) return id <= this.#lastId && type >= frameType.head && type <= frameType.credit;
     switch (type) {
       case frameType.head:
