@@ -126,7 +126,7 @@ async function open(
   const failed = (err: unknown) => log.error({ err }, 'calls not counted yet');
   const meter = new CallMeter(await listCountedNames(stores.db), {
     record: (tallies) => recordCalls(stores.db, tallies),
-    forget: (now) => deleteOldRollups(stores.db, now),
+    deleteOld: (now) => deleteOldRollups(stores.db, now),
     clock,
     failed,
   });

@@ -1,13 +1,25 @@
 import { sql, type Insertable, type QueryCreator, type RawBuilder } from 'kysely';
 
 import type { EpochSeconds } from '#clock/clock';
-import { periods, type Period } from '#usage/period';
 import { preparedQuery } from './prepared-query.ts';
 import type { Schema } from './schema.ts';
 import { quickTransaction, type Db } from './transaction.ts';
 
 // Counts of calls. The number of rows depends on the number of subjects and periods, not of calls. Counts recorded by several
 // processes add up. The database computes sums, because transferring rows costs more than reading them.
+
+/**
+ * Lengths and retention of the periods that calls are counted in: enough for the last hour by minutes, the last week
+ * by hours and the last year by days. Periods are aligned to UTC.
+ */
+export const periods = {
+  minute: { seconds: 60, retentionSeconds: 2 * 3600 },
+  hour: { seconds: 3600, retentionSeconds: 8 * 86_400 },
+  day: { seconds: 86_400, retentionSeconds: 400 * 86_400 },
+} as const;
+
+/** A minute, an hour or a day. */
+export type Period = keyof typeof periods;
 
 /** The kinds of subjects that calls are counted for. */
 export const callKinds = ['server', 'client', 'key', 'person', 'tool', 'method'] as const;
@@ -51,7 +63,7 @@ export interface RollupSpan {
   readonly until: EpochSeconds;
 }
 
-/** Calls in one latency range, as numbered in `latency-bucket.ts`. */
+/** Calls in one latency range, as numbered in `usage/latencies.ts`. */
 export interface TimedCounts extends CallCounts {
   readonly bucket: number;
 }

@@ -1,20 +1,20 @@
 import type { CallKind, CallTally, CallSubject } from '#db/rollups';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import type { MeteredCall } from '#gateway/metering';
-import { latencyBucket } from './latency-bucket.ts';
-import { ToolNames } from './tool-names.ts';
+import { redact } from '#log/redact';
+import { latencyBucket } from './latencies.ts';
 
 const flushEveryMs = 5000;
-const forgetEverySeconds = 60;
-const tranche = 500;
+const deleteEverySeconds = 60;
+const talliesPerTransaction = 500;
 const maxTallies = 50_000;
 
-type Growing = { -readonly [Member in keyof CallTally]: CallTally[Member] };
+type MutableTally = { -readonly [Member in keyof CallTally]: CallTally[Member] };
 
 interface CallMeterPorts {
   readonly record: (tallies: readonly CallTally[]) => Promise<void>;
-  /** Deletes what is too old. */
-  readonly forget: (now: EpochSeconds) => Promise<void>;
+  /** Deletes expired rows. */
+  readonly deleteOld: (now: EpochSeconds) => Promise<void>;
   readonly clock: Clock;
   /** Called when writing fails. The counts are kept for the next attempt. */
   readonly failed: (error: unknown) => void;
@@ -22,28 +22,29 @@ interface CallMeterPorts {
 
 /**
  * Counts calls in memory and adds them to the store every five seconds, so that no request waits for it. A process
- * that is killed loses that much.
+ * that is killed loses the counts of that time.
  */
 export class CallMeter {
-  #tallies = new Map<string, Growing>();
+  #tallies = new Map<string, MutableTally>();
   /** The tallies of calls with the same properties, found in one lookup. */
-  readonly #alike = new Map<string, readonly Growing[]>();
-  readonly #names: ToolNames;
+  readonly #alike = new Map<string, readonly MutableTally[]>();
+  readonly #names: CountedNames;
   readonly #ports: CallMeterPorts;
   readonly #timer: NodeJS.Timeout;
   #flushing: Promise<void> = Promise.resolve();
-  #forgottenAt: EpochSeconds = 0;
+  #deletedAt: EpochSeconds = 0;
 
   /** Loads the stored names, so that a restart does not allow additional ones. */
   constructor(
     counted: readonly (CallSubject & { readonly kind: CallKind })[],
     ports: CallMeterPorts,
   ) {
-    this.#names = new ToolNames(counted);
+    this.#names = new CountedNames(counted);
     this.#ports = ports;
     this.#timer = setInterval(() => void this.flush(), flushEveryMs).unref();
   }
 
+  /** Counts a call that has ended. */
   note(call: MeteredCall): void {
     const { outcome, ms } = call;
     const now = this.#ports.clock.now();
@@ -57,7 +58,7 @@ export class CallMeter {
     }
   }
 
-  #talliesOf(call: MeteredCall, at: EpochSeconds, bucket: number): readonly Growing[] {
+  #talliesOf(call: MeteredCall, at: EpochSeconds, bucket: number): readonly MutableTally[] {
     // The tallies of a name may change until it has been answered successfully, so they are not cached before.
     if (call.outcome !== 'ok') return this.#findTallies(call, at, bucket);
     const { serverId, credential, method, tool } = call;
@@ -72,9 +73,9 @@ export class CallMeter {
     return tallies;
   }
 
-  #findTallies(call: MeteredCall, at: EpochSeconds, bucket: number): readonly Growing[] {
+  #findTallies(call: MeteredCall, at: EpochSeconds, bucket: number): readonly MutableTally[] {
     const { serverId, credential, method, tool, outcome } = call;
-    const found: Growing[] = [];
+    const found: MutableTally[] = [];
     const find = (kind: CallKind, subject: string) => {
       const key = `${kind} ${serverId} ${at} ${bucket} ${subject}`;
       let tally = this.#tallies.get(key);
@@ -89,9 +90,9 @@ export class CallMeter {
     find(credential.type, credential.id);
     if (method === undefined) return found;
     const isAnswered = outcome === 'ok';
-    find('method', this.#names.counted(serverId, 'method', method, isAnswered));
+    find('method', this.#names.subjectFor(serverId, 'method', method, isAnswered));
     if (tool === undefined) return found;
-    find('tool', this.#names.counted(serverId, 'tool', tool, isAnswered));
+    find('tool', this.#names.subjectFor(serverId, 'tool', tool, isAnswered));
     return found;
   }
 
@@ -102,26 +103,26 @@ export class CallMeter {
   }
 
   async #write(): Promise<void> {
-    const { record, forget, clock, failed } = this.#ports;
+    const { record, deleteOld, clock, failed } = this.#ports;
     const tallies = [...this.#tallies.values()];
     this.#tallies = new Map();
     this.#alike.clear();
     try {
       // In several transactions, because no one else can write during one.
       while (tallies.length > 0) {
-        await record(tallies.slice(0, tranche));
-        tallies.splice(0, tranche);
+        await record(tallies.slice(0, talliesPerTransaction));
+        tallies.splice(0, talliesPerTransaction);
       }
-      if (clock.now() - this.#forgottenAt < forgetEverySeconds) return;
-      await forget(clock.now());
-      this.#forgottenAt = clock.now();
+      if (clock.now() - this.#deletedAt < deleteEverySeconds) return;
+      await deleteOld(clock.now());
+      this.#deletedAt = clock.now();
     } catch (error) {
-      this.#keep(tallies);
+      this.#putBack(tallies);
       failed(error);
     }
   }
 
-  #keep(tallies: readonly CallTally[]): void {
+  #putBack(tallies: readonly CallTally[]): void {
     for (const tally of tallies) {
       const { kind, serverId, at, bucket, subject } = tally;
       const key = `${kind} ${serverId} ${at} ${bucket} ${subject}`;
@@ -145,3 +146,42 @@ export class CallMeter {
 }
 
 const nothing = { calls: 0, toolErrors: 0, refused: 0, upstreamErrors: 0 };
+
+const maxNames = 100;
+const maxLength = 128;
+
+/** The subject for all names without rows of their own. */
+export const otherNames = '(other)';
+
+/**
+ * Decides which tool and method names get rows of their own. Names come from callers, who can send anything, so a
+ * name is accepted only after its MCP server has answered it successfully, and at most a hundred of each kind per
+ * server.
+ */
+export class CountedNames {
+  readonly #known = new Map<string, Set<string>>();
+
+  constructor(stored: readonly (CallSubject & { kind: CallKind })[] = []) {
+    for (const { serverId, kind, subject } of stored) this.#of(serverId, kind).add(subject);
+  }
+
+  /** The subject to count a name under: the name itself or `otherNames`. */
+  subjectFor(serverId: string, kind: 'tool' | 'method', name: string, isAnswered: boolean): string {
+    const names = this.#of(serverId, kind);
+    if (names.has(name)) return name;
+    if (!isAnswered || names.size >= maxNames || name.length > maxLength) return otherNames;
+    // Callers choose names freely, and an upstream may accept any, even a secret.
+    if (redact(name) !== name) return otherNames;
+    names.add(name);
+    return name;
+  }
+
+  #of(serverId: string, kind: CallKind): Set<string> {
+    const key = `${kind} ${serverId}`;
+    const known = this.#known.get(key);
+    if (known) return known;
+    const names = new Set<string>();
+    this.#known.set(key, names);
+    return names;
+  }
+}

@@ -1,4 +1,6 @@
 import {
+  type CallCounts,
+  type Period,
   type RollupSpan,
   type StepCounts,
   type TimedCounts,
@@ -11,8 +13,75 @@ import {
 } from '#db/rollups';
 import type { EpochSeconds } from '#clock/clock';
 import type { Db } from '#db/transaction';
-import { rangeAt, type UsageRange } from './usage-range.ts';
-import { usageSum, type UsageSum } from './usage-sum.ts';
+import { percentile } from './latencies.ts';
+
+interface Range {
+  /** The period of the rows that are read. */
+  readonly period: Period;
+  /** The length of a step in a plot. */
+  readonly stepSeconds: number;
+  readonly steps: number;
+}
+
+/** The ranges for which usage can be shown, all ending now. */
+export const usageRanges = {
+  '1h': { period: 'minute', stepSeconds: 60, steps: 60 },
+  '24h': { period: 'hour', stepSeconds: 3600, steps: 24 },
+  '7d': { period: 'hour', stepSeconds: 3 * 3600, steps: 56 },
+  '30d': { period: 'day', stepSeconds: 86_400, steps: 30 },
+  '90d': { period: 'day', stepSeconds: 86_400, steps: 90 },
+} as const satisfies Record<string, Range>;
+
+/** A range as it appears in a URL, such as `7d`. */
+export type UsageRange = keyof typeof usageRanges;
+
+export function isUsageRange(text: string): text is UsageRange {
+  return Object.hasOwn(usageRanges, text);
+}
+
+/** The range with its start (inclusive) and end (exclusive). The last step is the current one. */
+export function rangeAt(
+  range: UsageRange,
+  now: EpochSeconds,
+): Range & { from: EpochSeconds; until: EpochSeconds } {
+  const { stepSeconds, steps } = usageRanges[range];
+  const until = now - (now % stepSeconds) + stepSeconds;
+  return { ...usageRanges[range], from: until - steps * stepSeconds, until };
+}
+
+/** A sum of calls. The latencies are percentiles in ms, of calls that the gateway did not refuse; `undefined` without such calls. */
+export interface UsageSum extends CallCounts {
+  /** The sum of all failures. */
+  readonly errors: number;
+  readonly p50: number | undefined;
+  readonly p90: number | undefined;
+  readonly p99: number | undefined;
+}
+
+function usageSum(rows: readonly TimedCounts[]): UsageSum {
+  const sum = { calls: 0, toolErrors: 0, refused: 0, upstreamErrors: 0 };
+  const answered = new Map<number, number>();
+  for (const { bucket, calls, toolErrors, refused, upstreamErrors } of rows) {
+    sum.calls += calls;
+    sum.toolErrors += toolErrors;
+    sum.refused += refused;
+    sum.upstreamErrors += upstreamErrors;
+    answered.set(bucket, (answered.get(bucket) ?? 0) + calls - refused);
+  }
+  const tookAtMost = percentile(answered);
+  return {
+    ...sum,
+    errors: errorsIn(sum),
+    p50: tookAtMost(0.5),
+    p90: tookAtMost(0.9),
+    p99: tookAtMost(0.99),
+  };
+}
+
+/** The number of failed calls. */
+export function errorsIn({ toolErrors, refused, upstreamErrors }: CallCounts): number {
+  return toolErrors + refused + upstreamErrors;
+}
 
 const mostLines = 5;
 const mostSubjects = 50;
@@ -25,12 +94,12 @@ export interface UsageQuery {
   readonly subject?: CallSubject | undefined;
 }
 
-/** Calls over time. Steps without calls are omitted: no calls do not mean that calls would have succeeded. */
+/** Calls over time. Steps without calls are omitted, because an error rate of 0 would be misleading there. */
 export interface UsageReading {
   readonly from: EpochSeconds;
   readonly until: EpochSeconds;
   readonly stepSeconds: number;
-  /** Of the organization, or of the one subject. */
+  /** The sum for the organization or for the one subject. */
   readonly total: UsageSum;
   readonly points: readonly (UsageSum & { readonly at: EpochSeconds })[];
   /** The fifty busiest subjects of the kind; empty for a single subject. */

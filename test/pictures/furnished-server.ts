@@ -4,7 +4,7 @@ import { findOrganization } from '#server/db/organizations';
 import { findServer } from '#server/db/servers';
 import { createClient, createKey } from '#server/oauth/create-credentials';
 import { openStores, type OpenStores } from '#server/stores';
-import { latencyBucket } from '#server/usage/latency-bucket';
+import { latencyBucket } from '#server/usage/latencies';
 import { email, password } from '#support/dashboard-visitor';
 import { mcpCall } from '#support/mcp-call';
 import { rawAgent } from '#support/raw-agent';

@@ -331,7 +331,6 @@ const rooms: Record<string, { enters?: string[]; packages?: string[] }> = {
       'upstreams',
       'upstreams/credentials',
       'upstreams/tunnel',
-      'usage',
       'web',
       'webhooks',
     ],

@@ -11,9 +11,16 @@ import { csvCell } from '#audit/export-audit';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { findOrganization } from '#db/organizations';
 import type { Db } from '#db/transaction';
-import { readUsage, type UsageReading } from '#usage/read-usage';
-import { isUsageRange, rangeAt, type UsageRange, usageRanges } from '#usage/usage-range';
-import { errorsIn, type UsageSum } from '#usage/usage-sum';
+import {
+  errorsIn,
+  isUsageRange,
+  rangeAt,
+  readUsage,
+  usageRanges,
+  type UsageRange,
+  type UsageReading,
+  type UsageSum,
+} from '#usage/read-usage';
 import { displayName, html, type Html } from '#web/html';
 import {
   dashboardPath,

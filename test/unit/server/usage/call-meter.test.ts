@@ -2,26 +2,26 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
 import type { CallTally } from '#server/db/rollups';
 import type { MeteredCall } from '#server/gateway/metering';
-import { CallMeter } from '#server/usage/call-meter';
+import { CallMeter, CountedNames, otherNames } from '#server/usage/call-meter';
 import { type StillClock, stillClock } from '#support/still-clock';
 
 type Ports = ConstructorParameters<typeof CallMeter>[1];
 const record = vi.fn<Ports['record']>();
-const forget = vi.fn<Ports['forget']>();
+const deleteOld = vi.fn<Ports['deleteOld']>();
 const failed = vi.fn();
 let clock: StillClock;
 let meter: CallMeter;
 
 const start = (counted: ConstructorParameters<typeof CallMeter>[0] = []) => {
-  meter = new CallMeter(counted, { record, forget, clock, failed });
+  meter = new CallMeter(counted, { record, deleteOld, clock, failed });
 };
 
 beforeEach(() => {
   vi.useFakeTimers();
   clock = stillClock(1_800_000_030);
-  for (const spy of [record, forget, failed]) spy.mockReset();
+  for (const spy of [record, deleteOld, failed]) spy.mockReset();
   record.mockResolvedValue();
-  forget.mockResolvedValue();
+  deleteOld.mockResolvedValue();
   start();
 });
 
@@ -209,7 +209,7 @@ test('old rows are removed once a minute', async () => {
   clock.advance(60);
   await meter.flush();
 
-  expect(forget.mock.calls).toEqual([[1_800_000_030], [1_800_000_090]]);
+  expect(deleteOld.mock.calls).toEqual([[1_800_000_030], [1_800_000_090]]);
 });
 
 test('closing writes what was counted, and nothing afterwards', async () => {
@@ -218,4 +218,21 @@ test('closing writes what was counted, and nothing afterwards', async () => {
   await vi.advanceTimersByTimeAsync(20_000);
 
   expect(written()).toHaveLength(4);
+});
+
+test('counted names: a name has its own rows once its server has answered it successfully', () => {
+  const names = new CountedNames();
+
+  expect(names.subjectFor('srv', 'tool', 'query', false)).toBe(otherNames);
+  expect(names.subjectFor('srv', 'tool', 'query', true)).toBe('query');
+  expect(names.subjectFor('srv', 'tool', 'query', false)).toBe('query');
+});
+
+test.each([
+  `mcp_${'a'.repeat(36)}`,
+  `client_1:secret_${'b'.repeat(36)}`,
+  'Bearer abcdefgh12345678',
+  'eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJ4In0.c2ln',
+])('counted names: a name that contains a secret never has its own rows', (name) => {
+  expect(new CountedNames().subjectFor('srv', 'tool', name, true)).toBe(otherNames);
 });

@@ -1,10 +1,8 @@
 import { expect, test } from 'vitest';
 import { insertOrganization } from '#server/db/organizations';
-import { recordCalls, type CallTally } from '#server/db/rollups';
+import { periods, recordCalls, type CallTally } from '#server/db/rollups';
 import { insertServer } from '#server/db/servers';
-import { readUsage } from '#server/usage/read-usage';
-import { isUsageRange, rangeAt, usageRanges } from '#server/usage/usage-range';
-import { periods } from '#server/usage/period';
+import { isUsageRange, rangeAt, readUsage, usageRanges } from '#server/usage/read-usage';
 import { openDatabase } from '#support/open-database';
 
 const now = 1_800_000_123;

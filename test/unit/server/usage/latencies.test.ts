@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { bucketMs, latencyBucket } from '#server/usage/latency-bucket';
-import { percentile } from '#server/usage/percentile';
+import { bucketMs, latencyBucket, percentile } from '#server/usage/latencies';
 
 /** Calls by range of latencies. */
 function histogram(latencies: readonly number[]): Map<number, number> {
