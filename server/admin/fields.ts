@@ -14,6 +14,35 @@ export interface FieldOption extends Partial<Omit<Option, 'required'>> {
   readonly isPerson?: boolean;
 }
 
+/** One of the values that a field offers. */
+export interface FieldChoice {
+  readonly value: string;
+  readonly text: string;
+  readonly help?: string;
+}
+
+/** A choice that only a form has, such as which of two optional fields is given. */
+export interface FormChoice {
+  readonly name: string;
+  readonly label: string;
+  readonly choices: readonly FieldChoice[];
+}
+
+/** A field whose text is a list. */
+interface Entries {
+  readonly between: 'lines' | 'spaces' | 'spaces and commas';
+  /** What an error about one entry begins with, before the entry itself; the subject of the field unless given. */
+  readonly subject?: string;
+}
+
+/** What a person types. */
+interface TypedControl {
+  readonly attributes?: Readonly<Record<string, string>>;
+  readonly entries?: Entries;
+  /** What the text stands for; itself unless given. */
+  readonly read?: (text: string) => unknown;
+}
+
 /** How forms take a field. */
 export type FieldControl = {
   /** The name of the control, if it is not the field's. */
@@ -22,17 +51,39 @@ export type FieldControl = {
   /** What an error begins with, such as `The name`; the label unless given. */
   readonly subject?: string;
   readonly help?: string;
-} & (
-  | { readonly kind: 'text'; readonly attributes?: Readonly<Record<string, string>> }
-  /** One of these, at first `chosen` or the first; an empty value omits the field. */
-  | {
-      readonly kind: 'select';
-      readonly chosen?: string;
-      readonly choices: readonly { readonly value: string; readonly text: string }[];
-    }
-  /** Scopes, each in words. */
-  | { readonly kind: 'scopes'; readonly chosen: readonly Scope[] }
-);
+  /**
+   * Whether its label says that it is optional; as the schema says unless given. `unmarked` says nothing; with `false`
+   * the form asks for what the operation may be called without.
+   */
+  readonly optional?: boolean | 'unmarked';
+  /** It is part of the input only while one of the values `is` is chosen; `for-{part}` is its class in the style sheet. */
+  readonly when?: {
+    /** The name of the control, or a choice that is shown before the field. */
+    readonly choice: string | FormChoice;
+    readonly is: readonly string[];
+    readonly part: string;
+  };
+} &
+  /** One line; a password is never shown again, and keeps its spaces. */
+  (
+    | ({ readonly kind: 'text'; readonly type?: 'text' | 'url' | 'password' } & TypedControl)
+    | ({ readonly kind: 'textarea'; readonly rows?: number } & TypedControl)
+    /** One of these, at first `chosen` or the first; an empty value omits the field. */
+    | {
+        readonly kind: 'select' | 'radio';
+        readonly chosen?: string;
+        readonly choices: readonly FieldChoice[];
+      }
+    /** Any of these. Left out of the form where there are none. */
+    | { readonly kind: 'checkboxes'; readonly choices: readonly FieldChoice[] }
+    /** Yes or no; fields of the same group that follow each other are one group. */
+    | {
+        readonly kind: 'checkbox';
+        readonly group: { readonly name: string; readonly label: string };
+      }
+    /** Scopes, each in words. */
+    | { readonly kind: 'scopes'; readonly chosen: readonly Scope[] }
+  );
 
 /**
  * What commands and forms need of an operation's field besides its schema. A registry of its own, because what zod keeps

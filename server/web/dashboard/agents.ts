@@ -16,7 +16,8 @@ import {
 import { oneTimeSecretPage } from '#web/one-time-secret';
 import { queryText } from '#web/page-request';
 import { dataTable, type Fact, factList, type Table } from '#web/tables';
-import { formFor, formRoutes } from './forms.ts';
+import { formRoutes } from './form-routes.ts';
+import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { keyCells, keyColumns } from './keys.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';

@@ -1,7 +1,6 @@
-import type { FastifyReply } from 'fastify';
-import type { z } from 'zod';
+import { z } from 'zod';
 
-import { surfaces, type FieldControl } from '#admin/fields';
+import { surfaces, type FieldChoice, type FieldControl } from '#admin/fields';
 import type { Operation } from '#admin/operation';
 import { AdministrationRefusal } from '#admin/refusal';
 import type { Form } from '#oauth/forms';
@@ -10,209 +9,342 @@ import { scopeSentence, type ScopeSentence } from '#web/consent';
 import {
   checkboxes,
   errorOf,
-  errorSummary,
-  formActions,
-  postForm,
+  radioButtons,
   selectField,
+  textArea,
   textField,
   type ExplainedChoice,
   type FieldError,
 } from '#web/forms';
 import { html, type Html } from '#web/html';
-import { layout, pageHeading, type Crumb, type Frame } from '#web/layout';
-import type { DashboardGuard, DashboardRequest, DashboardVisit, PageNeeds } from './guard.ts';
-import { sendDashboardPage } from './page.ts';
 
 /** What was entered in a form, by the names of its controls. */
-export type Entered = Readonly<Record<string, string | readonly string[]>>;
+export type Entered = Readonly<Record<string, EnteredValue>>;
+type EnteredValue = string | readonly string[] | boolean;
+
+/** What a control has on one page, instead of what its field declares. */
+export interface ControlHere {
+  readonly help?: string;
+  readonly choices?: readonly FieldChoice[];
+  /** Shown before it. */
+  readonly before?: Html;
+}
+
+export interface FieldsOptions {
+  /** The control that has the focus unless something is wrong; the first for `true`, the default. */
+  readonly focus?: boolean | string;
+  /** By the names of controls. */
+  readonly here?: Readonly<Record<string, ControlHere>>;
+}
 
 /** The form of an operation, as its fields declare their controls. */
 export interface OperationForm {
   /** What it shows at first. */
   readonly blank: Entered;
+  /** What it shows of a record that has the fields of the input. */
+  readonly filled: (record: object) => Entered;
   readonly read: (sent: Form) => Entered;
   /** The operation's input; what may be omitted is, where nothing was entered. */
   readonly inputOf: (entered: Entered) => Readonly<Record<string, unknown>>;
   /** What it says of a refusal; see `refusedForm`. */
-  readonly errorsOf: (refusal: unknown, conflict?: string) => FieldError[];
-  /** Its fields; the first has the focus unless something is wrong, or `focus` is false. */
+  readonly errorsOf: (refusal: unknown, entered: Entered, conflict?: string) => FieldError[];
   readonly fields: (
     entered: Entered,
     errors: readonly FieldError[],
-    options?: { readonly focus?: boolean },
+    options?: FieldsOptions,
   ) => Html;
 }
 
 interface Control {
-  readonly field: string;
+  /** `undefined` for a choice that only the form has. */
+  readonly field: string | undefined;
   readonly name: string;
   readonly isOptional: boolean;
   readonly control: FieldControl;
 }
 
-/** The form of an operation: a control for each field of its input that declares one. */
-export function formFor({ input }: Pick<Operation, 'input'>): OperationForm {
-  const controls = Object.entries<z.ZodType>(input.shape).flatMap(([field, schema]): Control[] => {
-    const control = surfaces.get(schema)?.control;
-    const isOptional = schema.safeParse(undefined).success;
-    return control ? [{ field, name: control.name ?? field, isOptional, control }] : [];
-  });
-  const labels = Object.fromEntries(
-    controls.map(({ field, name, control: { label, subject = label } }) => [
-      field,
-      { field: name, label: subject },
-    ]),
-  );
+/**
+ * The form of an operation: a control for each field of its input that declares one, in the order of the input, but
+ * those of `first` before the others.
+ */
+export function formFor(
+  { input }: Pick<Operation, 'input'>,
+  first: readonly string[] = [],
+): OperationForm {
+  const names = [...new Set([...first, ...Object.keys(input.shape)])];
+  const controls = names.flatMap((field) => controlsOf(field, input.shape[field]));
+  const byName = (valueOf: (one: Control) => EnteredValue): Entered =>
+    Object.fromEntries(controls.map((one) => [one.name, valueOf(one)]));
   return {
-    blank: Object.fromEntries(controls.map(({ name, control }) => [name, blankOf(control)])),
-    read: (sent) =>
-      Object.fromEntries(controls.map(({ name, control }) => [name, sentOf(control, name, sent)])),
+    blank: byName(({ control }) => blankOf(control)),
+    filled(record) {
+      const values = new Map(Object.entries<unknown>({ ...record }));
+      return byName(({ field, control }) => shownOf(control, field && values.get(field)));
+    },
+    read: (sent) => byName((one) => sentOf(one, sent)),
     inputOf: (entered) =>
       Object.fromEntries(
-        controls.flatMap(({ field, name, isOptional }) => {
+        controls.flatMap(({ field, name, isOptional, control }) => {
           const value = entered[name] ?? '';
-          const given = typeof value === 'string' ? value.trim() : value;
-          return isOptional && given === '' ? [] : [[field, given]];
+          const isOmitted = isOptional && isEmpty(control, value);
+          if (field === undefined || isOmitted || !isWanted(control, entered)) return [];
+          return [[field, inputValue(control, value)]];
         }),
       ),
-    errorsOf: (refusal, conflict) => refusedForm(refusal, labels, conflict),
-    fields: (entered, errors, { focus = true } = {}) =>
-      html`${controls.map((control, index) => {
-        const hasFocus = focus && index === 0 && errors.length === 0;
-        return html`${index > 0 && ' '}${controlField(control, entered, errors, hasFocus)}`;
-      })}`,
+    errorsOf(refusal, entered, conflict) {
+      const errors = refusedForm(refusal, labelsOf(controls, entered), conflict);
+      return [...new Map(errors.map((one) => [`${one.field} ${one.message}`, one])).values()];
+    },
+    fields(entered, errors, { focus = true, here = {} } = {}) {
+      const shown = controls.map((one) => onPage(one, here[one.name])).filter(hasChoices);
+      const focused = focus === true ? shown[0]?.name : focus;
+      const rows = chunked(shown, ({ name, control }) => errorField(name, control));
+      const rowHtml = (row: readonly [Control, ...Control[]]) => {
+        const [{ name }] = row;
+        const hasFocus = errors.length === 0 && name === focused;
+        return html`${here[name]?.before}${rowField(row, entered, { errors, hasFocus })}`;
+      };
+      const parts = chunked(rows, ([{ control }]) => control.when?.part ?? '');
+      return spaced(
+        parts.map((part) => {
+          const content = spaced(part.map(rowHtml));
+          const name = part[0][0].control.when?.part;
+          return name === undefined ? content : html`<div class="for-${name}">${content}</div>`;
+        }),
+      );
+    },
   };
 }
 
-function blankOf(control: FieldControl): string | readonly string[] {
+/** The control of a field, with the choice that it needs before it. */
+function controlsOf(field: string, schema: z.ZodType | undefined): Control[] {
+  const declared = schema && declaredControl(schema);
+  if (!declared) return [];
+  const { control, isOptional } = declared;
+  const given = control.name ?? field;
+  const name = control.kind === 'checkbox' ? `${control.group.name}.${given}` : given;
+  const own = { field, name, isOptional, control };
+  const choice = control.when?.choice;
+  if (choice === undefined || typeof choice === 'string') return [own];
+  const { label, choices } = choice;
+  const ofForm = { kind: 'radio', label, choices } as const;
+  return [{ field: undefined, name: choice.name, isOptional: false, control: ofForm }, own];
+}
+
+/**
+ * The control that a schema declares, or that of the value which the schema makes optional. In the latter case the form
+ * asks for the value: an operation that changes a record may omit it, but a form shows what the record has.
+ */
+function declaredControl(
+  schema: z.ZodType,
+): { readonly control: FieldControl; readonly isOptional: boolean } | undefined {
+  const control = surfaces.get(schema)?.control;
+  if (control) {
+    const isOptional = control.optional !== false && schema.safeParse(undefined).success;
+    return { control, isOptional };
+  }
+  const isWrapped = schema instanceof z.ZodOptional || schema instanceof z.ZodDefault;
+  const inner = isWrapped ? schema.unwrap() : undefined;
+  return inner instanceof z.ZodType ? declaredControl(inner) : undefined;
+}
+
+/** The control as one page has it. */
+function onPage(one: Control, { help, choices }: ControlHere = {}): Control {
+  const changed = { ...one.control, ...(help !== undefined && { help }) };
+  const control = choices && 'choices' in changed ? { ...changed, choices } : changed;
+  return { ...one, control };
+}
+
+function hasChoices({ control }: Control): boolean {
+  return control.kind !== 'checkboxes' || control.choices.length > 0;
+}
+
+function blankOf(control: FieldControl): EnteredValue {
   switch (control.kind) {
     case 'text':
+    case 'textarea':
       return '';
     case 'select':
+    case 'radio':
       return control.chosen ?? control.choices[0]?.value ?? '';
+    case 'checkboxes':
+      return [];
+    case 'checkbox':
+      return false;
     case 'scopes':
       return control.chosen;
   }
 }
 
-function sentOf({ kind }: FieldControl, name: string, sent: Form): string | readonly string[] {
-  if (kind === 'scopes') return checkedValues(sent, name).filter(isScope);
-  return sent.get(name) ?? '';
+/** What a control shows of a value that is stored. */
+function shownOf(control: FieldControl, value: unknown): EnteredValue {
+  if (value === undefined) return blankOf(control);
+  if (control.kind === 'checkbox') return value === true;
+  if (typeof value === 'string' || typeof value === 'number') return String(value);
+  if (!Array.isArray(value)) return '';
+  const texts = value.map(String);
+  if (control.kind === 'textarea') return texts.join('\n');
+  return control.kind === 'text' ? texts.join(' ') : texts;
 }
 
-function controlField(
-  { name, isOptional, control }: Control,
-  entered: Entered,
-  errors: readonly FieldError[],
-  focus: boolean,
-): Html {
-  const { label, help = '' } = control;
-  const value = entered[name] ?? '';
-  const field = { name, label, error: errorOf(errors, name), ...(help && { help }) };
+function sentOf({ field, name, control }: Control, sent: Form): EnteredValue {
+  const text = sent.get(name) ?? '';
   switch (control.kind) {
-    case 'text': {
-      const attributes = Object.entries(control.attributes ?? {});
-      return textField({
-        ...field,
-        value: String(value),
-        focus,
-        optional: isOptional,
-        attributes: html`${attributes.map(([attribute, text], index) => html`${index > 0 && ' '}${attribute}="${text}"`)}`,
-      });
-    }
-    case 'select':
-      return selectField({
-        ...field,
-        options: control.choices.map((choice) => ({
-          ...choice,
-          isChosen: choice.value === value,
-        })),
-      });
     case 'scopes':
-      return checkboxes({
-        ...field,
-        legend: label,
-        options: scopeOptions(allScopes.filter((scope) => value.includes(scope))),
-      });
+      return checkedValues(sent, name).filter(isScope);
+    case 'checkboxes':
+      return checkedValues(sent, name);
+    case 'checkbox':
+      return sent.has(name);
+    case 'radio': {
+      // No operation refuses a value that only the form has.
+      const isKnown = field !== undefined || control.choices.some(({ value }) => value === text);
+      return isKnown ? text : blankOf(control);
+    }
+    case 'text':
+    case 'textarea':
+    case 'select':
+      return text;
   }
 }
 
-/** The page that a form stands on. */
-interface FormPage {
-  readonly heading: string;
-  readonly lead: string;
-  /** The title while something is wrong: `Not created yet`. */
-  readonly refused: string;
-  /** What its button does. */
-  readonly verb: string;
-  /** Where to go instead. */
-  readonly cancel: string;
-  readonly crumbs: readonly Crumb[];
+function isEmpty(control: FieldControl, entered: EnteredValue): boolean {
+  return typeof entered === 'string' && textOf(control, entered) === '';
 }
 
-interface FormPageData extends FormPage {
-  readonly action: string;
-  readonly fields: Html;
-  readonly errors: readonly FieldError[];
+function isWanted({ when }: FieldControl, entered: Entered): boolean {
+  if (!when) return true;
+  const name = typeof when.choice === 'string' ? when.choice : when.choice.name;
+  return when.is.some((value) => value === entered[name]);
 }
 
-function formPage(data: FormPageData, frame: Frame): Html {
-  const { heading, lead, refused, verb, cancel, action, fields, errors } = data;
-  const content = html`${pageHeading({ heading, lead })}
-${errorSummary(errors)}
-${postForm(frame, { action, novalidate: true }, html`${fields} ${formActions(verb, cancel)}`)}`;
-  return layout({ title: errors.length > 0 ? refused : heading, width: 'form' }, frame, content);
+function inputValue(control: FieldControl, entered: EnteredValue): unknown {
+  if (typeof entered !== 'string') return entered;
+  const text = textOf(control, entered);
+  if (control.kind !== 'text' && control.kind !== 'textarea') return text;
+  const { entries, read } = control;
+  if (!entries) return read ? read(text) : text;
+  return text
+    .split(separators[entries.between])
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
 }
 
-/** A form on a page of its own, and what sending it does. */
-interface FormRoutes {
-  readonly form: OperationForm;
-  /** The control that a conflict is about. */
-  readonly conflict?: string;
-  /** @throws {AdministrationRefusal} */
-  readonly page: (visit: DashboardVisit, request: DashboardRequest) => FormPage | Promise<FormPage>;
-  /**
-   * Does it with what was entered, and answers.
-   *
-   * @throws {AdministrationRefusal}
-   */
-  readonly act: (
-    visit: DashboardVisit,
-    input: Readonly<Record<string, unknown>>,
-    request: DashboardRequest,
-    reply: FastifyReply,
-  ) => Promise<FastifyReply>;
+const separators = { lines: /\r?\n/, spaces: /\s+/, 'spaces and commas': /[\s,]+/ };
+
+function textOf(control: FieldControl, entered: string): string {
+  return isPassword(control) ? entered : entered.trim();
 }
 
-/** `GET` shows a form, `POST` of the same path sends it; what is wrong is shown beside what was entered. */
-export function formRoutes(
-  guard: DashboardGuard,
-  path: string,
-  needs: PageNeeds,
-  { form, conflict, page, act }: FormRoutes,
-): void {
-  const show = async (
-    visit: DashboardVisit,
-    request: DashboardRequest,
-    reply: FastifyReply,
-    entered: Entered,
-    errors: readonly FieldError[],
-  ) => {
-    const { crumbs, ...shown } = await page(visit, request);
-    const fields = form.fields(entered, errors);
-    const data = { ...shown, crumbs, action: request.url, fields, errors };
-    const status = errors.length > 0 ? 422 : 200;
-    return sendDashboardPage(reply, visit, formPage, data, { crumbs, status });
-  };
-  guard.get(path, needs, (visit, request, reply) => show(visit, request, reply, form.blank, []));
-  guard.post(path, needs, async (visit, sent, request, reply) => {
-    const entered = form.read(sent);
-    try {
-      return await act(visit, form.inputOf(entered), request, reply);
-    } catch (refusal) {
-      return show(visit, request, reply, entered, form.errorsOf(refusal, conflict));
+function isPassword(control: FieldControl): boolean {
+  return control.kind === 'text' && control.type === 'password';
+}
+
+/** The id of what an error about a control leads to: its group, for one of several boxes. */
+function errorField(name: string, control: FieldControl): string {
+  return control.kind === 'checkbox' ? control.group.name : name;
+}
+
+type Labels = Parameters<typeof refusedForm>[1];
+
+/** Whether an error names the entry that is wrong depends on the control. */
+function labelsOf(controls: readonly Control[], entered: Entered): Labels {
+  return Object.fromEntries(
+    controls.flatMap(({ field, name, control }): [string, Labels[string]][] => {
+      if (field === undefined) return [];
+      const at = errorField(name, control);
+      const own = { field: at, label: control.subject ?? control.label };
+      const subject = 'entries' in control ? control.entries?.subject : undefined;
+      const value = subject === undefined ? [] : inputValue(control, entered[name] ?? '');
+      const entries = Array.isArray(value) ? value.map(String) : [];
+      return [
+        [field, own],
+        ...entries.map((entry, index): [string, Labels[string]] => [
+          `${field}.${index}`,
+          { field: at, label: `${subject} ${entry}` },
+        ]),
+      ];
+    }),
+  );
+}
+
+/** Neighbours with the same key, together. */
+function chunked<Item>(
+  items: readonly Item[],
+  keyOf: (item: Item) => string,
+): (readonly [Item, ...Item[]])[] {
+  const chunks: [Item, ...Item[]][] = [];
+  for (const item of items) {
+    const last = chunks.at(-1);
+    if (last && keyOf(last[0]) === keyOf(item)) last.push(item);
+    else chunks.push([item]);
+  }
+  return chunks;
+}
+
+function spaced(parts: readonly Html[]): Html {
+  return html`${parts.map((part, index) => html`${index > 0 && ' '}${part}`)}`;
+}
+
+/** One control, or the boxes of one group. */
+function rowField(
+  row: readonly [Control, ...Control[]],
+  entered: Entered,
+  { errors, hasFocus }: { readonly errors: readonly FieldError[]; readonly hasFocus: boolean },
+): Html {
+  const [{ name, isOptional, control }] = row;
+  const { label, help = '', optional = isOptional } = control;
+  const value = entered[name] ?? '';
+  const error = errorOf(errors, errorField(name, control));
+  const field = { name, label, legend: label, error, ...(help && { help }) };
+  switch (control.kind) {
+    case 'text': {
+      const { type = 'text' } = control;
+      const attributes = attributesOf(control);
+      const shown = isPassword(control) ? {} : { value: String(value) };
+      return textField({ ...field, ...shown, type, focus: hasFocus, optional, attributes });
     }
-  });
+    case 'textarea': {
+      const { rows = 3 } = control;
+      const shown = { value: String(value), optional: optional === true };
+      return textArea({ ...field, ...shown, rows, attributes: attributesOf(control) });
+    }
+    case 'select':
+      return selectField({ ...field, options: chosenOf(control.choices, [value]) });
+    case 'radio':
+      return radioButtons({ ...field, options: chosenOf(control.choices, [value]) });
+    case 'checkboxes': {
+      const chosen = Array.isArray(value) ? value : [];
+      return checkboxes({ ...field, options: chosenOf(control.choices, chosen) });
+    }
+    case 'checkbox': {
+      const { group } = control;
+      const options = row.map((one) => ({
+        value: one.name.slice(group.name.length + 1),
+        text: one.control.label,
+        ...(one.control.help !== undefined && { help: one.control.help }),
+        isChosen: entered[one.name] === true,
+      }));
+      return checkboxes({ name: group.name, legend: group.label, error, options });
+    }
+    case 'scopes': {
+      const chosen = Array.isArray(value) ? value : [];
+      return checkboxes({ ...field, options: scopeOptions(chosen.filter(isScope)) });
+    }
+  }
+}
+
+function attributesOf({
+  attributes = {},
+}: {
+  attributes?: Readonly<Record<string, string>>;
+}): Html {
+  const all = Object.entries(attributes);
+  return html`${all.map(([attribute, text], index) => html`${index > 0 && ' '}${attribute}="${text}"`)}`;
+}
+
+function chosenOf(choices: readonly FieldChoice[], chosen: readonly unknown[]): ExplainedChoice[] {
+  return choices.map((choice) => ({ ...choice, isChosen: chosen.includes(choice.value) }));
 }
 
 /**

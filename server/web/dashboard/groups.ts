@@ -79,7 +79,7 @@ export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
       const { id } = await perform(groupCreate, input, actor, ports);
       return seeOther(reply, `${homeOf(organization)}/${id}`);
     } catch (refusal) {
-      return list(reply, visit, { entered, errors: newForm.errorsOf(refusal, 'name') });
+      return list(reply, visit, { entered, errors: newForm.errorsOf(refusal, entered, 'name') });
     }
   });
 

@@ -95,7 +95,7 @@ export function organizationRoutes(app: FastifyInstance, { base, ports }: Dashbo
       );
       return seeOther(reply, dashboardPath(name));
     } catch (refusal) {
-      return form(reply, person, entered, newForm.errorsOf(refusal, 'name'));
+      return form(reply, person, entered, newForm.errorsOf(refusal, entered, 'name'));
     }
   });
 }

@@ -109,7 +109,7 @@ export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOpti
       };
       return sendPage(reply, oneTimeSecretPage, data, { person, scripts });
     } catch (refusal) {
-      return show(request, reply, person, entered, form.errorsOf(refusal, 'name'));
+      return show(request, reply, person, entered, form.errorsOf(refusal, entered, 'name'));
     }
   });
 

@@ -1,0 +1,91 @@
+import type { FastifyReply } from 'fastify';
+
+import { errorSummary, formActions, postForm, type FieldError } from '#web/forms';
+import { html, type Html } from '#web/html';
+import { layout, pageHeading, type Crumb, type Frame } from '#web/layout';
+import type { Entered, FieldsOptions, OperationForm } from './forms.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit, PageNeeds } from './guard.ts';
+import { sendDashboardPage } from './page.ts';
+
+/** The page that a form stands on. */
+interface FormPage {
+  readonly heading: string;
+  readonly lead: string;
+  /** The title while something is wrong: `Not created yet`. */
+  readonly refused: string;
+  /** What its button does. */
+  readonly verb: string;
+  /** Where to go instead. */
+  readonly cancel: string;
+  readonly crumbs: readonly Crumb[];
+  /** What it shows at first, for a form that changes a record. */
+  readonly record?: object;
+  readonly options?: FieldsOptions;
+}
+
+interface FormPageData extends Omit<FormPage, 'record' | 'options'> {
+  readonly action: string;
+  readonly fields: Html;
+  readonly errors: readonly FieldError[];
+}
+
+function formPage(data: FormPageData, frame: Frame): Html {
+  const { heading, lead, refused, verb, cancel, action, fields, errors } = data;
+  const content = html`${pageHeading({ heading, lead })}
+${errorSummary(errors)}
+${postForm(frame, { action, novalidate: true }, html`${fields} ${formActions(verb, cancel)}`)}`;
+  return layout({ title: errors.length > 0 ? refused : heading, width: 'form' }, frame, content);
+}
+
+/** A form on a page of its own, and what sending it does. */
+interface FormRoutes {
+  readonly form: OperationForm;
+  /** The control that a conflict is about. */
+  readonly conflict?: string;
+  /** @throws {AdministrationRefusal} */
+  readonly page: (visit: DashboardVisit, request: DashboardRequest) => FormPage | Promise<FormPage>;
+  /**
+   * Does it with what was entered, and answers.
+   *
+   * @throws {AdministrationRefusal}
+   */
+  readonly act: (
+    visit: DashboardVisit,
+    input: Readonly<Record<string, unknown>>,
+    request: DashboardRequest,
+    reply: FastifyReply,
+  ) => Promise<FastifyReply>;
+}
+
+/** `GET` shows a form, `POST` of the same path sends it; what is wrong is shown beside what was entered. */
+export function formRoutes(
+  guard: DashboardGuard,
+  path: string,
+  needs: PageNeeds,
+  { form, conflict, page, act }: FormRoutes,
+): void {
+  const show = async (
+    visit: DashboardVisit,
+    request: DashboardRequest,
+    reply: FastifyReply,
+    { entered, errors }: { entered?: Entered; errors: readonly FieldError[] },
+  ) => {
+    const { record, options, ...shown } = await page(visit, request);
+    const { crumbs } = shown;
+    const present = record ? form.filled(record) : form.blank;
+    const fields = form.fields(entered ?? present, errors, options);
+    const data = { ...shown, action: request.url, fields, errors };
+    const status = errors.length > 0 ? 422 : 200;
+    return sendDashboardPage(reply, visit, formPage, data, { crumbs, status });
+  };
+  guard.get(path, needs, (visit, request, reply) => show(visit, request, reply, { errors: [] }));
+  guard.post(path, needs, async (visit, sent, request, reply) => {
+    const entered = form.read(sent);
+    try {
+      return await act(visit, form.inputOf(entered), request, reply);
+    } catch (refusal) {
+      const errors = form.errorsOf(refusal, entered, conflict);
+      return show(visit, request, reply, { entered, errors });
+    }
+  });
+}
