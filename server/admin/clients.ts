@@ -14,7 +14,7 @@ import {
   revokeClient,
   updateClient,
 } from '#db/clients';
-import { allScopes } from '#oauth/scopes';
+import { allScopes, ordinaryScopes } from '#oauth/scopes';
 import {
   type AdministrationPorts,
   organizationOperation,
@@ -22,7 +22,7 @@ import {
   type Operation,
 } from './operation.ts';
 import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
-import { fields, readDays, readScope, surfaces } from './fields.ts';
+import { fields, readDays, readScope, surfaces, type FormChoice } from './fields.ts';
 import { createClient, createKeyedClient } from '#oauth/create-credentials';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ownServer, serverPath } from './paths.ts';
@@ -153,6 +153,49 @@ export function jwksOf(text: string): unknown {
   }
 }
 
+const codeAttributes = { class: 'code-like', spellcheck: 'false', autocapitalize: 'none' };
+/** The fields that a form has for a new client as for one that is changed. */
+const clientName = fields.name.clone().register(surfaces, {
+  control: {
+    kind: 'text',
+    label: 'Name',
+    subject: 'The name',
+    help: 'People see it when the application asks for their consent.',
+    attributes: { autocomplete: 'off', maxlength: '200' },
+  },
+});
+const clientScopes = fields.scopes.clone().register(surfaces, {
+  control: {
+    kind: 'scopes',
+    label: 'The most it may ever do',
+    subject: 'What it may do',
+    chosen: ordinaryScopes,
+  },
+});
+const clientRedirectUris = fields.redirectUris.clone().register(surfaces, {
+  control: {
+    kind: 'textarea',
+    label: 'Redirect URIs',
+    subject: 'A redirect URI',
+    help: 'Where the browser may return to after consent, one a line. For a program on the person’s own computer: http://127.0.0.1/callback, whatever port it listens on. Leave it empty for an application that acts for itself.',
+    attributes: codeAttributes,
+    entries: { between: 'lines', subject: 'The redirect URI' },
+  },
+});
+
+const proof: FormChoice = {
+  name: 'proof',
+  label: 'How it proves itself',
+  choices: [
+    { value: 'secret', text: 'A client secret', help: 'Made here and shown once.' },
+    {
+      value: 'keys',
+      text: 'Keys of its own',
+      help: 'It signs with a private key that never leaves it (private_key_jwt).',
+    },
+  ],
+};
+
 const inOrganization = { organization: fields.organization };
 const target = ({ clientId }: { clientId: string }) => `client:${clientId}`;
 const sorts = { created_at: 'createdAt', name: 'name', last_used_at: 'lastUsedAt' } as const;
@@ -190,10 +233,10 @@ export const clientCreate = organizationOperation({
   input: z.strictObject({
     ...inOrganization,
     server: fields.server,
-    name: fields.name
+    name: clientName
       .describe('Whom the client is for')
       .register(surfaces, { option: { value: 'N' } }),
-    scopes: fields.scopes.describe('The most it may ever get').register(surfaces, {
+    scopes: clientScopes.describe('The most it may ever get').register(surfaces, {
       option: {
         name: 'scope',
         value: 'S',
@@ -202,7 +245,7 @@ export const clientCreate = organizationOperation({
         read: readScope,
       },
     }),
-    redirectUris: fields.redirectUris
+    redirectUris: clientRedirectUris
       .default([])
       .describe('Where consent may return to; the port of a loopback host is free')
       .register(surfaces, {
@@ -219,6 +262,21 @@ export const clientCreate = organizationOperation({
       .describe('Its public keys (private_key_jwt), instead of a secret')
       .register(surfaces, {
         option: { value: 'FILE', doc: 'its public keys, instead of a secret', read: readJwks },
+        control: {
+          kind: 'textarea',
+          label: 'Its public keys',
+          subject: 'The JWK set',
+          help: 'A JWK set: {"keys":[…]}, public members only.',
+          rows: 6,
+          attributes: codeAttributes,
+          read: jwksOf,
+          optional: false,
+          when: {
+            choice: proof,
+            is: ['keys'],
+            part: 'keys',
+          },
+        },
       }),
   }),
   output: clientViewSchema
@@ -259,9 +317,9 @@ export const clientUpdate = organizationOperation({
   permission: 'client.manage',
   input: z.strictObject({
     ...ofClient,
-    name: fields.name.optional(),
-    scopes: fields.scopes.optional(),
-    redirectUris: fields.redirectUris.optional(),
+    name: clientName.optional(),
+    scopes: clientScopes.optional(),
+    redirectUris: clientRedirectUris.optional(),
     jwks: jwksField.optional().describe('New public keys, for a client that has some'),
   }),
   output: clientViewSchema,

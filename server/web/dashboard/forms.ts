@@ -383,15 +383,11 @@ export function checkedValues(form: Form, name: string): string[] {
 }
 
 /** All scopes in words, for `checkboxes`, with the risky ones marked. */
-export function scopeOptions(chosen: readonly Scope[]): ExplainedChoice[] {
+function scopeOptions(chosen: readonly Scope[]): ExplainedChoice[] {
   return allScopes.map((scope) => {
     const { text, risk } = scopeWords(scope);
     return { value: scope, text, help: scope, risk, isChosen: chosen.includes(scope) };
   });
-}
-
-export function checkedScopes(form: Form): Scope[] {
-  return allScopes.filter((scope) => form.has(`scopes.${scope}`));
 }
 
 /** What a scope allows a client or key to do: the sentence of the consent page, without the person. */

@@ -366,7 +366,7 @@ function numberOrNone(typed: string | undefined): number | null {
 }
 
 /** The lines of a text that are not empty. */
-export function lines(text: string): string[] {
+function lines(text: string): string[] {
   return text
     .split(/\r?\n/)
     .map((line) => line.trim())
