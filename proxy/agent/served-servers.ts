@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '#clock/clock';
-import { LocalServerError, type LocalServer } from '#local-server/local-server';
-import type { LocalServerSettings } from '#local-server/local-servers';
 import {
-  StreamRefusal,
-  type Responder,
-  type TunnelAnswer,
-  type TunnelRequest,
-} from '#tunnel/responder';
+  chunksOf,
+  type LocalAnswer,
+  LocalServerError,
+  type LocalServer,
+} from '#local-server/local-server';
+import type { LocalServerSettings } from '#local-server/local-servers';
+import { StreamRefusal, type Responder, type TunnelRequest } from '#tunnel/responder';
 import type { AgentConfiguration } from './agent-configuration.ts';
 
 type Served = { settings: LocalServerSettings; server: LocalServer; calls: number };
@@ -73,9 +73,9 @@ export function servedServers(
     await entry.server.close();
   }
 
-  async function* bodyOf(name: string, { body }: TunnelAnswer): AsyncGenerator<Buffer> {
+  async function* bodyOf(name: string, { body }: LocalAnswer): AsyncGenerator<Buffer> {
     try {
-      yield* body;
+      yield* chunksOf(body);
     } catch (error) {
       throw refusalOf(name, error);
     }

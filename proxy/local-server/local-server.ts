@@ -15,9 +15,15 @@ export type LocalAnswer = {
   status: number;
   /** `content-type`, `mcp-session-id` and `retry-after`, where there are any. */
   headers: Readonly<Record<string, string>>;
-  /** As it comes; taken no faster than it is read. */
-  body: AsyncIterable<Buffer>;
+  /** Whole where it is short and there; else as it comes, taken no faster than it is read. */
+  body: Buffer | AsyncIterable<Buffer>;
 };
+
+/** A body as it comes. An empty one has no chunk. */
+export async function* chunksOf(body: LocalAnswer['body']): AsyncGenerator<Buffer> {
+  if (!(body instanceof Uint8Array)) yield* body;
+  else if (body.length > 0) yield body;
+}
 
 /** One MCP server on this machine or in its network, whatever it speaks, as Streamable HTTP. */
 export interface LocalServer {

@@ -3,7 +3,7 @@ import { MessageError, readMessage, stringAt, type Message } from '#jsonrpc/mess
 import { listedTools, withoutTools } from '#tools/tool-list';
 import { admittedTools, type ToolRules } from '#tools/tool-rules';
 import { eventStream, EventTooLargeError } from '#upstream/event-stream';
-import { LocalServerError, type LocalAnswer, type LocalServer } from './local-server.ts';
+import { chunksOf, LocalServerError, type LocalAnswer, type LocalServer } from './local-server.ts';
 import { plainAnswer } from './plain-answer.ts';
 
 /**
@@ -48,7 +48,7 @@ export function narrowedServer(
   async function narrowedJson({ status, headers, body }: LocalAnswer): Promise<LocalAnswer> {
     const chunks: Buffer[] = [];
     let bytes = 0;
-    for await (const chunk of body) {
+    for await (const chunk of chunksOf(body)) {
       bytes += chunk.length;
       if (bytes > maxMessageBytes)
         throw new LocalServerError('too_large', `a message is over ${maxMessageBytes} bytes`);
@@ -81,7 +81,7 @@ export function narrowedServer(
       const answer = await server.send(request);
       const type = answer.headers['content-type'] ?? '';
       if (/^text\/event-stream\b/i.test(type))
-        return { ...answer, body: narrowedEvents(answer.body) };
+        return { ...answer, body: narrowedEvents(chunksOf(answer.body)) };
       return message?.method === 'tools/list' && answer.status === 200
         ? narrowedJson(answer)
         : answer;

@@ -6,14 +6,10 @@ export function plainAnswer(
   json?: Buffer | string,
   headers: Readonly<Record<string, string>> = {},
 ): LocalAnswer {
-  if (json === undefined) return { status, headers, body: oneChunk() };
+  if (json === undefined) return { status, headers, body: Buffer.alloc(0) };
   return {
     status,
     headers: { 'content-type': 'application/json', ...headers },
-    body: oneChunk(typeof json === 'string' ? Buffer.from(json) : json),
+    body: typeof json === 'string' ? Buffer.from(json) : json,
   };
-}
-
-async function* oneChunk(bytes?: Buffer): AsyncGenerator<Buffer> {
-  if (bytes) yield bytes;
 }

@@ -4,6 +4,7 @@ import { MessageError, readMessage, type Message } from '#jsonrpc/message';
 import { modernVersion } from '#jsonrpc/modern-version';
 import type { ChildSession } from './child-session.ts';
 import {
+  chunksOf,
   LocalServerError,
   type LocalAnswer,
   type LocalRequest,
@@ -203,6 +204,6 @@ function unknownSession(message?: Message): LocalAnswer {
 
 async function bytesOf({ body }: LocalAnswer): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
-  for await (const chunk of body) chunks.push(chunk);
+  for await (const chunk of chunksOf(body)) chunks.push(chunk);
   return chunks.length === 0 ? undefined : Buffer.concat(chunks);
 }

@@ -67,7 +67,7 @@ function stdioUpstream(local: LocalServer, caller: string): Upstream {
           mediaType: answer.headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? '',
           sessionId: answer.headers['mcp-session-id'],
           retryAfterSeconds: retryAfter === undefined ? undefined : Number(retryAfter),
-          body: translateErrors(answer.body),
+          body: answer.body instanceof Uint8Array ? answer.body : translateErrors(answer.body),
         };
       } catch (error) {
         if (error instanceof LocalServerError && error.code === 'busy') return busyAnswer();

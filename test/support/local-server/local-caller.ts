@@ -1,4 +1,4 @@
-import type { LocalAnswer, LocalServer } from '#proxy/local-server/local-server';
+import { chunksOf, type LocalAnswer, type LocalServer } from '#proxy/local-server/local-server';
 
 export type Said = {
   id?: unknown;
@@ -13,7 +13,7 @@ const both = 'application/json, text/event-stream';
 /** All that an answer said: its one JSON body, or its events. */
 export async function saidIn({ headers, body }: LocalAnswer): Promise<Said[]> {
   const chunks: Buffer[] = [];
-  for await (const chunk of body) chunks.push(chunk);
+  for await (const chunk of chunksOf(body)) chunks.push(chunk);
   const text = Buffer.concat(chunks).toString();
   if (headers['content-type']?.startsWith('text/event-stream'))
     return text
@@ -26,7 +26,7 @@ export async function saidIn({ headers, body }: LocalAnswer): Promise<Said[]> {
 /** The messages of an answer as they come. */
 export async function* messagesIn({ body }: LocalAnswer): AsyncGenerator<Said> {
   let rest = '';
-  for await (const chunk of body) {
+  for await (const chunk of chunksOf(body)) {
     const lines = (rest + chunk.toString()).split('\n');
     rest = lines.pop() ?? '';
     for (const line of lines) if (line.startsWith('data: ')) yield JSON.parse(line.slice(6));

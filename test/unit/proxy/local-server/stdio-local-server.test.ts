@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { jsonLinesLog } from '#proxy/log/log';
+import { chunksOf } from '#proxy/local-server/local-server';
 import { stdioLocalServer } from '#proxy/local-server/stdio-local-server';
 import { fakeChild, type FakeChild } from '#support/local-server/fake-child';
 import {
@@ -75,7 +76,7 @@ test('stdio server: requests with equal ids share a child without a clash, and k
   const texts = await Promise.all(
     [first, second].map(async (answer) => {
       let text = '';
-      for await (const chunk of (await answer).body) text += chunk.toString();
+      for await (const chunk of chunksOf((await answer).body)) text += chunk.toString();
       return text;
     }),
   );
