@@ -53,7 +53,7 @@ await suite('browser', 'the first owner in a browser', () => {
     await inspect(page);
     expect(await page.getByLabel('E-mail').inputValue()).toBe('dana');
     expect(await page.getByLabel('New password', { exact: true }).inputValue()).toBe('');
-    expect(await page.evaluate('document.activeElement.className')).toBe('summary');
+    await page.locator('.summary:focus').waitFor();
 
     await fill(page, {
       Organization: 'acme',

@@ -70,7 +70,7 @@ await suite('browser', 'dashboard in a browser', () => {
 
     await inspect(page);
     expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('Not a Name');
-    expect(await page.evaluate('document.activeElement.className')).toBe('summary');
+    await page.locator('.summary:focus').waitFor();
 
     await fill({ Name: 'sales' });
     await page.getByLabel('The demo library').check();
@@ -261,7 +261,8 @@ await suite('browser', 'dashboard in a browser', () => {
     await page.keyboard.press('Escape');
 
     await page.getByRole('dialog').waitFor({ state: 'detached' });
-    expect(await page.evaluate('document.activeElement.textContent')).toBe('Delete');
+    const focused = () => page.evaluate('document.activeElement.textContent');
+    await expect.poll(focused, patient).toBe('Delete');
   });
 
   test('a viewer sees everything and can change nothing', async () => {
