@@ -28,7 +28,7 @@ import {
 import { AdministrationRefusal } from './refusal.ts';
 import { toServerView, serverViewSchema } from './servers.ts';
 
-/** An agent as every surface shows it; `keyHint` is of its newest key. */
+/** The view of an agent: on pages, in the API and in commands. `keyHint` belongs to its newest key. */
 export const agentViewSchema = z
   .object({
     id: z.string(),
@@ -40,10 +40,10 @@ export const agentViewSchema = z
   })
   .meta({ id: 'Agent' });
 
-/** Times in seconds since 1970, `null` for what never was. */
+/** Times in seconds since 1970, `null` for what has not happened. */
 export type AgentView = z.output<typeof agentViewSchema>;
 
-/** An agent as it is kept, as every surface shows it. */
+/** Converts a stored agent to its view. */
 export function toAgentView(agent: Agent): AgentView {
   return {
     id: agent.id,
@@ -172,7 +172,7 @@ export const agentOperations: readonly Operation[] = [
   agentKeyRevoke,
 ];
 
-/** `ORG/NAME` for an agent that need not be there. */
+/** `ORG/NAME` of an agent that need not exist. */
 const newAgent: Positional = {
   usage: 'ORG/NAME',
   async read(text, { stores }) {

@@ -14,7 +14,7 @@ import { printRows } from './print.ts';
 const mostALimit = 200;
 const path = '/organizations/{organization}/audit';
 
-/** By what an audit log is narrowed down. */
+/** The filters of an audit log. */
 export const auditFilter = {
   actor: words(200).optional().describe('As `user:…`, `client:…`, `operator`'),
   action: words(100).optional().describe('As `key.create`'),

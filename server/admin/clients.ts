@@ -40,11 +40,11 @@ import {
   type Positional,
 } from './positionals.ts';
 
-/** The fields that name one client, and its path. */
+/** The input fields that name a client, and its path in the API. */
 export const ofClient = { organization: fields.organization, clientId: fields.clientId };
 export const clientPath = '/organizations/{organization}/clients/{clientId}';
 
-/** An OAuth client as every surface shows it; `secretHint` is of its newest secret. */
+/** The view of an OAuth client: on pages, in the API and in commands. `secretHint` belongs to its newest secret. */
 export const clientViewSchema = z
   .object({
     clientId: z.string(),
@@ -65,10 +65,10 @@ export const clientViewSchema = z
   })
   .meta({ id: 'Client' });
 
-/** Times in seconds since 1970, `null` for what never was. */
+/** Times in seconds since 1970, `null` for what has not happened. */
 export type ClientView = z.output<typeof clientViewSchema>;
 
-/** A client as it is kept, as every surface shows it; never its secret or its keys. */
+/** Converts a stored client to its view, which contains neither secrets nor keys. */
 export function toClientView(client: ListedOAuthClient): ClientView {
   return {
     clientId: client.id,
@@ -84,7 +84,7 @@ export function toClientView(client: ListedOAuthClient): ClientView {
   };
 }
 
-/** A secret of a client as every surface shows it. */
+/** The view of a client's secret: on pages, in the API and in commands. */
 export const clientSecretViewSchema = z
   .object({
     id: z.string(),
@@ -96,7 +96,7 @@ export const clientSecretViewSchema = z
   })
   .meta({ id: 'ClientSecret' });
 
-/** A secret as it is kept, as every surface shows it: its hint, never itself. */
+/** Converts a stored secret to its view, which contains only its hint. */
 export function toClientSecretView(secret: ClientSecret): z.output<typeof clientSecretViewSchema> {
   return {
     id: secret.id,
@@ -109,7 +109,7 @@ export function toClientSecretView(secret: ClientSecret): z.output<typeof client
 }
 
 /**
- * A client of this organization, its newest secret's hint beside it.
+ * Finds a client of an organization, with the hint of its newest secret.
  *
  * @throws {AdministrationRefusal} `not_found`
  */
@@ -144,7 +144,7 @@ export const jwksField = z
   })
   .meta({ id: 'Jwks' });
 
-/** The JWK set that a text holds, for `jwksField` to check; the text itself where it is no JSON. */
+/** Parses a text as a JWK set, which `jwksField` then validates. Returns the text itself if it is not JSON. */
 export function jwksOf(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -454,7 +454,7 @@ export const registeredClientRevoke = personalOperation({
   output: z.object({ clientId: z.string(), revokedAt: fields.at }),
   target: ({ clientId }) => `client:${clientId}`,
   async run({ clientId }, { actor }, { db, clock }) {
-    // It may act for people of every organization, so none of them decides about it for the others.
+    // It may act for people of all organizations, so no single one may change or revoke it.
     if (actor.type !== 'operator') {
       throw new AdministrationRefusal('forbidden', 'only the operator may do this');
     }
@@ -487,10 +487,10 @@ function readRedirectUri(uri: string, option: string): string {
 }
 
 /**
- * The JWK set in a file.
+ * Reads a JWK set from a file.
  *
  * @throws {CommandError} when the file cannot be read
- * @throws {UsageError} when it holds something else, or a private key
+ * @throws {UsageError} when it does not contain a JWK set, or contains a private key
  */
 function readJwks(file: string): unknown {
   let text: string;
@@ -507,7 +507,7 @@ function readJwks(file: string): unknown {
   throw new UsageError(`--jwks ${file} is not a JWK set: {"keys":[…]}`);
 }
 
-/** An active client, and the organization that it belongs to, if it belongs to one. @throws {CommandError} */
+/** Finds an active client, and the organization that it belongs to, if any. @throws {CommandError} */
 async function findActiveClient(clientId: string, db: Db) {
   const client = await findClient(db, clientId);
   if (client && client.revokedAt === undefined) {

@@ -13,9 +13,9 @@ import { printMade, printRows, type Cell } from './print.ts';
 import { AdministrationRefusal } from './refusal.ts';
 import { wireName } from './wire-names.ts';
 
-/** The stores that administrative commands work on, beside a running server or without one. */
+/** The database and keys that administrative commands work on, whether or not the server is running. */
 export interface Stores extends Omit<AdministrationPorts, 'clock' | 'refusals'> {
-  /** Writes everything to a new file, `EEXIST` where there is one. */
+  /** Writes a backup to a new file. @throws `EEXIST` when the file exists */
   readonly backUp: (file: string) => void;
 }
 
@@ -24,15 +24,15 @@ export interface CommandPorts {
   readonly clock: Clock;
   /** Writes a line to stdout. */
   readonly out: (line: string) => void;
-  /** A new password, typed twice on a terminal or piped in once. */
+  /** Reads a new password, typed twice in a terminal or piped in once. */
   readonly readPassword: () => Promise<{ password: string; repeated: string }>;
   readonly hashing: Pick<PasswordHashing, 'hash'>;
 }
 
-/** How a command is typed and told of. */
+/** The syntax and description of a command. */
 export interface CommandFacts {
   readonly words: string;
-  /** Names of the positional arguments, as the help shows them. */
+  /** The names of the positional arguments, as displayed in the help. */
   readonly positionals: readonly string[];
   readonly options: readonly Option[];
   readonly doc: string;
@@ -43,14 +43,14 @@ export interface Command extends CommandFacts {
   readonly run: (input: Input, ports: CommandPorts) => Promise<void>;
 }
 
-/** What operations are performed with. */
+/** The ports that performing operations needs. */
 export type Ports = Pick<CommandPorts, 'stores' | 'clock'>;
 
 /**
- * Does an operation as the operator of this machine, written down like everybody's.
+ * Performs an operation as the operator. It is audited like that of any other actor.
  *
- * @throws {UsageError} for a value that was typed wrongly
- * @throws {CommandError} for what cannot be done
+ * @throws {UsageError} when the input is invalid
+ * @throws {CommandError} when the operation is refused
  */
 export async function administer<Fields extends z.ZodObject, Output extends z.ZodObject>(
   operation: Operation<Fields, Output>,
@@ -70,10 +70,10 @@ export async function administer<Fields extends z.ZodObject, Output extends z.Zo
   }
 }
 
-/** Input of an operation, as a command line gives it. */
+/** Input of an operation, as read from the command line. */
 export type Given = Readonly<Record<string, unknown>>;
 
-/** What is printed of a record: a field under its wire name, or, under a name of its own, a field or a value made of it. */
+/** The columns to print: fields under their wire names or, under names of their own, fields or computed values. */
 type Printed<Row> = PrintedField<Row> | Readonly<Record<string, PrintedValue<Row>>>;
 type PrintedField<Row> = keyof Row & string;
 type PrintedValue<Row> =
@@ -84,9 +84,9 @@ interface DerivedCommand<Row> {
   readonly words: string;
   readonly doc: string;
   readonly positionals?: readonly Positional[];
-  /** What the operation is always asked besides. */
+  /** Input that is always added. */
   readonly always?: Given;
-  /** Options besides those of the operation's fields and `--json`. */
+  /** Options in addition to those of the operation's fields and `--json`. */
   readonly options?: readonly Option[];
   readonly prints: readonly Printed<Row>[];
 }
@@ -108,11 +108,11 @@ export function command<
     hint,
     ...derived
   }: DerivedCommand<z.output<Output> | z.output<Other>> & {
-    /** The name of what is shown this once. */
+    /** The field of the output that contains a secret, which is displayed only once. */
     readonly secret?: string;
-    /** The operation that is meant where the arguments turn out to name something else. */
+    /** Selects another operation, depending on what the arguments name. */
     readonly instead?: (given: Given) => Operation<z.ZodObject, Other> | undefined;
-    /** A next step for a person, behind what is printed. */
+    /** A next step for the user, printed after the result. */
     readonly hint?: (output: z.output<Output> | z.output<Other>, given: Given) => string;
   },
 ): Command {
@@ -136,7 +136,7 @@ export function command<
 type ItemOf<Output extends z.ZodObject> =
   z.output<Output> extends { items: readonly (infer Item)[] } ? Item : never;
 
-/** A command that prints all that an operation lists. */
+/** A command that prints all items that an operation lists. */
 export function listCommand<Fields extends z.ZodObject, Output extends z.ZodObject>(
   operation: Operation<Fields, Output>,
   {
@@ -144,7 +144,7 @@ export function listCommand<Fields extends z.ZodObject, Output extends z.ZodObje
     empty,
     ...derived
   }: DerivedCommand<ItemOf<Output>> & {
-    /** Printed when there is nothing. */
+    /** Printed when there are no items. */
     readonly empty: string | ((given: Given) => string);
   },
 ): Command {
@@ -161,7 +161,7 @@ export function listCommand<Fields extends z.ZodObject, Output extends z.ZodObje
   };
 }
 
-/** All that a list has, its pages put together. */
+/** All items of a list, from all its pages. */
 export async function administerList<Fields extends z.ZodObject, Output extends z.ZodObject>(
   operation: Operation<Fields, Output>,
   input: Given,
@@ -185,7 +185,7 @@ function isListOf<Item>(value: unknown): value is Item[] {
   return Array.isArray(value);
 }
 
-/** How the part of a list behind this one is asked for. */
+/** The input for the next page of a list; `undefined` after the last page. */
 function nextPart({ items, total, page, next }: Given, count: number): Given | undefined {
   if (typeof next === 'string') return { after: next };
   if (typeof total !== 'number' || typeof page !== 'number') return undefined;
@@ -206,7 +206,7 @@ function factsOf(
   };
 }
 
-/** The options of an input's fields, in their order. */
+/** The options of the input's fields, in their order. */
 function optionsOf({
   shape,
 }: z.ZodObject): (Pick<FieldOption, 'read' | 'isPerson'> & { field: string; option: Option })[] {
@@ -247,7 +247,7 @@ async function givenTo(
   return given;
 }
 
-/** The fields for which an option was given. @throws {UsageError} @throws {CommandError} */
+/** The fields whose option was given. @throws {UsageError} @throws {CommandError} */
 async function givenOptions(fields: z.ZodObject, input: Input, ports: Ports): Promise<Given> {
   const given: Record<string, unknown> = {};
   for (const { field, option, read = (text: string) => text, isPerson } of optionsOf(fields)) {
@@ -265,7 +265,7 @@ async function givenOptions(fields: z.ZodObject, input: Input, ports: Ports): Pr
   return given;
 }
 
-/** The facts that are printed of a record. */
+/** The cells that are printed for a record. */
 export function printed<Row>(
   prints: readonly Printed<Row>[],
   row: Row,

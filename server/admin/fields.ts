@@ -6,11 +6,11 @@ import { checkRedirectUri } from '#oauth/redirect-uris';
 import { allScopes, isScope, type Scope } from '#oauth/scopes';
 import { slugPattern, slugRule } from '#organizations/slug';
 
-/** How commands take a field. It is required where the schema requires it and there is no fallback. */
+/** The command option of a field. It is required if the schema requires the field and there is no fallback. */
 export interface FieldOption extends Partial<Omit<Option, 'required'>> {
-  /** What a text stands for; itself unless given, '' for a flag. `name` is the option's. @throws {UsageError} */
+  /** Converts the option's text, which is '' for a flag. Default: the text itself. `name` is the option's. @throws {UsageError} */
   readonly read?: (text: string, name: string) => unknown;
-  /** Whether the text is the address of a person, whose id the field is. */
+  /** Whether the option takes a person's e-mail address and the field their id. */
   readonly isPerson?: boolean;
 }
 
@@ -43,12 +43,12 @@ interface TypedControl {
   readonly read?: (text: string) => unknown;
 }
 
-/** How forms take a field. */
+/** The form control of a field. */
 export type FieldControl = {
-  /** The name of the control, if it is not the field's. */
+  /** The name of the control. Default: the name of the field. */
   readonly name?: string;
   readonly label: string;
-  /** What an error begins with, such as `The name`; the label unless given. */
+  /** The subject of error messages, such as `The name`. Default: the label. */
   readonly subject?: string;
   readonly help?: string;
   /**
@@ -86,8 +86,8 @@ export type FieldControl = {
   );
 
 /**
- * What commands and forms need of an operation's field besides its schema. A registry of its own, because what zod keeps
- * with `meta` goes into the OpenAPI document.
+ * What commands and forms need to know about a field in addition to its schema. It is a registry of its own, because the OpenAPI
+ * document contains everything that is stored with zod's `meta`.
  */
 export const surfaces = z.registry<{
   readonly option?: FieldOption;
@@ -96,7 +96,7 @@ export const surfaces = z.registry<{
 
 const slug = z.string().regex(slugPattern, slugRule);
 
-/** A text of one line that a person typed, in any script. */
+/** A line of text that a person typed, in any script, with at most `most` characters. */
 export function words(most: number) {
   return z
     .string()
@@ -106,8 +106,8 @@ export function words(most: number) {
 }
 
 /**
- * A whole number; a form and a query send it as text. What stands for nothing elsewhere, as `null` or an empty text, is
- * no zero here: a secret that ends in no days ends at once.
+ * A whole number, which forms and queries send as text. `null` and an empty text are invalid and not converted to 0: a secret
+ * that expires in 0 days would expire immediately.
  */
 export function wholeNumber(least?: number, most?: number) {
   const number = (value: unknown) =>
@@ -122,7 +122,7 @@ export function wholeNumber(least?: number, most?: number) {
   );
 }
 
-/** Fields that mean the same wherever they stand. */
+/** Fields that have the same meaning in all operations. */
 export const fields = {
   organization: slug.describe('The name of the organization'),
   server: slug.describe('The name of the server'),
@@ -147,19 +147,19 @@ export const fields = {
     )
     .max(50)
     .transform((uris) => [...new Set(uris)]),
-  /** Days from now. */
+  /** A number of days from now. */
   days: (least: number, most: number) => wholeNumber(least, most),
   at: z.int().describe('Seconds since 1970'),
   maybeAt: z.int().nullable().describe('Seconds since 1970'),
 } as const;
 
-/** @throws {UsageError} for a scope that is unknown */
+/** Reads a scope. @throws {UsageError} when it is unknown */
 export function readScope(word: string, option: string): Scope {
   if (isScope(word)) return word;
   throw new UsageError(`--${option} '${word}' is unknown`, `scopes are ${allScopes.join(', ')}`);
 }
 
-/** Reads days, `pattern` being what may be typed. */
+/** Returns a function that reads a number of days. `pattern` matches the texts that are allowed. */
 export function readDays(pattern: RegExp) {
   return (text: string, option: string): number => {
     if (pattern.test(text)) return Number(text);

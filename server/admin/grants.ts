@@ -106,7 +106,7 @@ function toGrantView(grant: ListedGrant): z.output<typeof grantViewSchema> {
 
 export const grantOperations: readonly Operation[] = [grantList, grantRead, grantWithdraw];
 
-/** The command line calls them consents, as people do. */
+/** Commands call grants consents, as people do. */
 export const grantCommands: readonly Command[] = [
   listCommand(grantList, {
     words: 'consent list',

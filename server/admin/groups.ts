@@ -33,7 +33,7 @@ import {
 } from './positionals.ts';
 import { printMade } from './print.ts';
 
-/** The fields that name one group, its path, and what the audit log calls it. */
+/** The input fields that name a group, its path in the API, and its name in the audit log. */
 export const ofGroup = { organization: fields.organization, groupId: z.string().max(100) };
 export const groupsPath = '/organizations/{organization}/groups';
 export const groupPath = `${groupsPath}/{groupId}`;
@@ -41,10 +41,10 @@ export function groupTarget({ groupId }: { readonly groupId: string }): string {
   return `group:${groupId}`;
 }
 
-/** What a person calls a group. */
+/** The name of a group. */
 export const groupName = words(100).min(1);
 
-/** A group as every surface shows it. */
+/** The view of a group: on pages, in the API and in commands. */
 export const groupViewSchema = z
   .object({
     id: z.string(),
@@ -55,7 +55,7 @@ export const groupViewSchema = z
   })
   .meta({ id: 'Group' });
 
-/** `members` is a number; `servers` are names. */
+/** `members` is the number of members; `servers` are the names of the servers limited to the group. */
 export type GroupView = z.output<typeof groupViewSchema>;
 
 /** The groups of an organization. */
@@ -69,7 +69,7 @@ export async function listGroupViews(
   });
 }
 
-/** A group of this organization. @throws {AdministrationRefusal} `not_found` */
+/** Finds a group of an organization. @throws {AdministrationRefusal} `not_found` */
 export async function ownGroup(
   organizationId: string,
   groupId: string,
@@ -189,7 +189,7 @@ function taken(): AdministrationRefusal {
   return new AdministrationRefusal('conflict', 'there is a group of that name already');
 }
 
-/** What both changes of one member have in common. */
+/** What adding and removing a member have in common. */
 const ofMember = {
   permission: 'people.manage',
   input: z.strictObject({ ...ofGroup, userId: z.string().max(100) }),
@@ -225,7 +225,7 @@ export const groupRemoveMember = organizationOperation({
   },
 });
 
-/** What both changes of one mapping have in common. */
+/** What adding and removing a mapping have in common. */
 const ofMapping = {
   permission: 'people.manage',
   input: z.strictObject({ ...ofGroup, externalName: words(256).min(1) }),
@@ -311,7 +311,7 @@ export const groupOperations: readonly Operation[] = [
 
 export const serverGroupOperations: readonly Operation[] = [serverGroupsRead, serverGroupsSet];
 
-/** The ids of groups that a person called by their names, or by their ids. @throws {CommandError} */
+/** Finds the ids of groups that are given by name or by id. @throws {CommandError} when there is no such group */
 export async function findGroups(
   organization: string,
   wanted: readonly string[],

@@ -13,7 +13,7 @@ import { listGroups } from '#db/groups';
 import { actorName, organizationOperation, type Operation } from './operation.ts';
 import { invalidField, notFound } from './refusal.ts';
 import { fields, words } from './fields.ts';
-import { checkOwnersTouch } from './people.ts';
+import { checkOwnerChange } from './people.ts';
 import { checkBaseUrl } from '#config/base-url';
 import { baseUrl, json } from '#config/option';
 import { administer, command, listCommand, type Command } from './command.ts';
@@ -67,7 +67,7 @@ export const invitationCreate = organizationOperation({
     .meta({ id: 'CreatedInvitation' }),
   target: (_, made) => made && `invitation:${made.id}`,
   async run({ role, groupIds, note }, { organization, role: by, actor }, ports) {
-    checkOwnersTouch(by, role);
+    checkOwnerChange(by, role);
     const known = new Set((await listGroups(ports.db, organization.id)).map(({ id }) => id));
     if (!groupIds.every((id) => known.has(id))) {
       throw invalidField('groupIds', 'names a group that is not there');
@@ -102,7 +102,7 @@ export const invitationRevoke = organizationOperation({
     const pending = await listInvitations(db, organization.id, clock.now());
     const invitation = pending.find((one) => one.id === id);
     if (!invitation) throw notFound('invitation');
-    checkOwnersTouch(by, invitation.role);
+    checkOwnerChange(by, invitation.role);
     if (!(await revokeInvitation(db, organization.id, id))) throw notFound('invitation');
     return { id };
   },

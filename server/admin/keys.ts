@@ -22,7 +22,7 @@ import { ownServer, serverPath } from './paths.ts';
 const secondsADay = 86_400;
 const mostDays = 99_999;
 
-/** A key as every surface shows it; times in seconds since 1970, `null` for what never was. */
+/** The view of a key: on pages, in the API and in commands. Times in seconds since 1970, `null` for what has not happened. */
 export type KeyView = z.output<typeof keyViewSchema>;
 export const keyViewSchema = z
   .object({
@@ -41,7 +41,7 @@ export const keyViewSchema = z
   })
   .meta({ id: 'Key' });
 
-/** A key as it is kept, as every surface shows it at `now`: its hint, never itself. */
+/** Converts a stored key to its view at `now`, which contains only the hint of the key. */
 export function toKeyView(key: NamedApiKey, now: EpochSeconds): KeyView {
   const { expiresAt, revokedAt } = key;
   const isExpired = expiresAt !== undefined && expiresAt <= now;
@@ -61,7 +61,7 @@ export function toKeyView(key: NamedApiKey, now: EpochSeconds): KeyView {
   };
 }
 
-/** A key of this organization. @throws {AdministrationRefusal} `not_found` */
+/** Finds a key of an organization. @throws {AdministrationRefusal} `not_found` */
 async function ownKey(
   organization: string,
   keyId: string,
@@ -210,7 +210,7 @@ export const keyRotate = organizationOperation({
   permission: 'key.manage',
   input: z.strictObject(ofKey),
   output: createdKey,
-  // Both are named, so that the audit log says which key replaced which.
+  // Both ids, so that the audit log records which key replaced which.
   target: ({ keyId }, made) => (made ? `key:${keyId}/${made.id}` : `key:${keyId}`),
   async run({ keyId }, { organization }, ports) {
     const { name, owner, scopes, createdAt, expiresAt, revokedAt } = await ownKey(
@@ -222,7 +222,7 @@ export const keyRotate = organizationOperation({
     if (revokedAt !== undefined) {
       throw new AdministrationRefusal('conflict', 'the key is revoked');
     }
-    // Whole days, as they are chosen for a key that is made.
+    // Whole days, as for a new key.
     const days = expiresAt && Math.ceil((expiresAt - createdAt) / secondsADay);
     const chosen = {
       name,
@@ -302,7 +302,7 @@ export const keyOperations: readonly Operation[] = [
   keyRevoke,
 ];
 
-/** A key that was not revoked, of whatever organization. @throws {CommandError} */
+/** Finds a key of any organization that is not revoked. @throws {CommandError} */
 async function findActiveKey(keyId: string, { db }: Pick<Stores, 'db'>): Promise<NamedApiKey> {
   const key = await findKey(db, keyId);
   if (key && key.revokedAt === undefined) return key;

@@ -30,7 +30,7 @@ const refusals: Readonly<Record<string, string>> = {
   '429': 'Too many wrong tokens from this address',
 };
 
-/** The OpenAPI 3.1 document of the admin API, made from the schemas that the requests are held against. */
+/** The OpenAPI 3.1 document of the admin API, derived from the schemas that validate its requests. */
 export function openApiDocument(base: string, operations: readonly Operation[]): JsonObject {
   const schemas: Record<string, JsonObject> = { Problem: problem };
   const paths: Record<string, Record<string, JsonObject>> = {};
@@ -117,7 +117,7 @@ function json(schema: unknown): JsonObject {
   return { 'application/json': { schema } };
 }
 
-/** A JSON Schema, and the named ones that it refers to. */
+/** A JSON Schema, and the named schemas that it refers to. */
 export interface WireSchema {
   readonly schema: JsonObject;
   readonly named: Readonly<Record<string, JsonObject>>;
@@ -126,7 +126,7 @@ export interface WireSchema {
 /** An object that can be sent as JSON. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** The JSON Schema of what goes over the wire: a request's `input`, or an answer's `output`. JSON Schema 2020-12 */
+/** The JSON Schema of a request (`input`) or response (`output`), with wire names. JSON Schema 2020-12 */
 export function wireSchema(schema: z.ZodType, io: 'input' | 'output'): WireSchema {
   const { $schema: _, $defs = {}, ...root } = z.toJSONSchema(schema, { io });
   const named = Object.entries($defs).map(([name, one]) => [name, renamed(one)] as const);
@@ -164,7 +164,7 @@ function renamedKeyword(keyword: string, value: unknown): unknown {
   }
 }
 
-/** The bounds of a number that JavaScript has anyway say nothing. */
+/** Whether a bound is only the range of safe integers, which need not be documented. */
 function isUnbounded(keyword: string, value: unknown): boolean {
   return (
     (keyword === 'maximum' && value === Number.MAX_SAFE_INTEGER) ||
@@ -176,12 +176,12 @@ function asObject(value: unknown): JsonObject {
   return typeof value === 'object' && value !== null ? { ...value } : {};
 }
 
-/** The names of the fields that a path holds in braces: `organization` of `/organizations/{organization}`. */
+/** The names in braces in a path: `organization` in `/organizations/{organization}`. */
 export function fieldsInPath(path: string): string[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
 }
 
-/** A path with its braces filled from `values`, each percent-encoded. */
+/** Replaces names in braces in a path by their `values`, percent-encoded. */
 export function filledPath(path: string, values: Readonly<Record<string, unknown>>): string {
   return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const value = values[name];

@@ -15,29 +15,29 @@ import { findSettings } from '#db/settings';
 import { listMemberships, lockRole } from '#db/people';
 import { AdministrationRefusal, notFound, checkedInput } from './refusal.ts';
 
-/** Where an operation stands in the admin API, below `/api/admin`: `/organizations/{organization}/servers`. */
+/** The method and path of an operation in the admin API. Paths are relative to `/api/admin`: `/organizations/{organization}/servers`. */
 export interface OperationRoute {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
-  /** A name in braces is a field of the input. */
+  /** A name in braces stands for a field of the input. */
   readonly path: string;
-  /** For what makes something: where that is then, its braces filled from input and output. */
+  /** The path of the created resource, for operations that create one. Names in braces stand for fields of input or output. */
   readonly made?: string;
 }
 
 interface OperationFacts<Input extends z.ZodObject, Output extends z.ZodObject> {
-  /** Also the action in the audit log: `client.create`. */
+  /** The name, which is also the action in the audit log: `client.create`. */
   readonly name: string;
   /** One sentence without a period. */
   readonly doc: string;
-  /** `undefined` for what is only there at the command line. What is a GET only reads. */
+  /** `undefined` for an operation that only commands offer. A GET only reads. */
   readonly route?: OperationRoute;
   readonly input: Input;
   readonly output: Output;
-  /** What the audit log calls what it is about: `client:client_…`. The output is there once it is done. */
+  /** The target in the audit log: `client:client_…`. `output` is set after the operation succeeded. */
   readonly target?: (input: z.output<Input>, output?: z.output<Output>) => string | undefined;
 }
 
-/** Within one organization, which the input's `organization` names. */
+/** An operation within the organization that the input's `organization` names. */
 export interface OrganizationOperation<
   Input extends z.ZodObject = z.ZodObject,
   Output extends z.ZodObject = z.ZodObject,
@@ -45,8 +45,8 @@ export interface OrganizationOperation<
   readonly within: 'organization';
   readonly permission: Permission;
   /**
-   * Asks others, which takes a while, before the transaction of `run` begins and for who may do this: ports for `run`
-   * that have the answers.
+   * Sends slow requests to other servers before the transaction of `run` begins, once the actor is known to be authorized.
+   * Returns ports for `run` that contain the responses.
    */
   readonly ahead?: (
     input: z.output<Input>,
@@ -60,7 +60,7 @@ export interface OrganizationOperation<
   ): Promise<z.output<Output>>;
 }
 
-/** Of the actor alone, or of the whole installation; `run` itself says who may. */
+/** An operation on the actor's own account or on the whole installation. `run` itself checks who may perform it. */
 export interface PersonalOperation<
   Input extends z.ZodObject = z.ZodObject,
   Output extends z.ZodObject = z.ZodObject,
@@ -73,27 +73,27 @@ export interface PersonalOperation<
   ): Promise<z.output<Output>>;
 }
 
-/** One thing that administrators do, the same from a page, the admin API and the command line. */
+/** An action of administrators, the same for pages, the admin API and commands. */
 export type Operation<
   Input extends z.ZodObject = z.ZodObject,
   Output extends z.ZodObject = z.ZodObject,
 > = OrganizationOperation<Input, Output> | PersonalOperation<Input, Output>;
 
-/** Declares an operation within an organization, and lets the compiler work out its types. */
+/** Declares an operation within an organization, so that the compiler infers its types. */
 export function organizationOperation<Input extends z.ZodObject, Output extends z.ZodObject>(
   facts: Omit<OrganizationOperation<Input, Output>, 'within'>,
 ): OrganizationOperation<Input, Output> {
   return { ...facts, within: 'organization' };
 }
 
-/** Declares an operation of the actor's own. */
+/** Declares an operation outside any organization, so that the compiler infers its types. */
 export function personalOperation<Input extends z.ZodObject, Output extends z.ZodObject>(
   facts: Omit<PersonalOperation<Input, Output>, 'within'>,
 ): PersonalOperation<Input, Output> {
   return { ...facts, within: 'person' };
 }
 
-/** What each operation takes, and who has it: the role named, and every role above it. */
+/** The least role that has each permission. Every role above it has the permission too. */
 const leastRole = {
   'organization.read': 'viewer',
   'organization.manage': 'owner',
@@ -116,17 +116,17 @@ const leastRole = {
   'usage.read': 'viewer',
 } as const satisfies Record<string, Role>;
 
-/** What an operation takes: `server.manage`. */
+/** What an operation requires: `server.manage`. */
 export type Permission = keyof typeof leastRole;
 
-/** Whether a role may do what takes `permission`; a role may all that those below it may. */
+/** Whether a role has a permission. A role has all permissions of the roles below it. */
 export function mayDo(role: Role, permission: Permission): boolean {
   return roles.indexOf(role) <= roles.indexOf(leastRole[permission]);
 }
 
-/** Who administers: the operator at the command line, who may everything, or a person. */
+/** Who performs an operation: the operator at the command line, who has all permissions, or a person. */
 export type Actor = {
-  /** Where from; `undefined` at the command line. */
+  /** The IP address of the request; `undefined` at the command line. */
   readonly address: string | undefined;
   readonly requestId: string | undefined;
 } & (
@@ -134,24 +134,24 @@ export type Actor = {
   | {
       readonly type: 'person';
       readonly userId: string;
-      /** When this browser last proved who it is; `undefined` for a personal token, which proves less. */
+      /** When the person last signed in with this browser; `undefined` for a personal token. */
       readonly provedAt: EpochSeconds | undefined;
-      /** How many factors were proved, by this browser or by the one that made the token. */
+      /** How many factors were proved in this browser, or in the one that created the personal token. */
       readonly factors: 1 | 2;
     }
 );
 
-/** The operator of this machine. */
+/** The operator, who runs commands on the host of the server. */
 export const operator: Actor = { type: 'operator', address: undefined, requestId: undefined };
 
-/** How the audit log names an actor. */
+/** The actor as recorded in the audit log. */
 export function actorName(actor: Actor): string {
   return actor.type === 'operator' ? 'operator' : `user:${actor.userId}`;
 }
 
 /**
- * The person whose personal token this is; `undefined` when it is wrong, expired, revoked, or gone with its
- * person: deliberately not distinguished. Permissions are looked up at each operation.
+ * The person who owns this personal token; `undefined` when the token is unknown, expired or revoked, or its owner was
+ * deleted. Deliberately not distinguished. Permissions are looked up for each operation.
  */
 export async function tokenActor(
   personalToken: string,
@@ -167,23 +167,23 @@ export async function tokenActor(
 
 /** What operations need. */
 export interface AdministrationPorts {
-  /** Inside an operation that changes something: its transaction. Wait there for nothing that does not go through it. */
+  /** In `run` of an operation that changes something: its transaction, which must await nothing but its own queries. */
   readonly db: Db;
   readonly upstreamSetup: UpstreamSetup;
   readonly webhookSetup: WebhookSetup;
-  /** For what can be tried without end. */
+  /** Records refusals that can be caused without limit. */
   readonly refusals: RefusalLog;
   readonly clock: Clock;
 }
 
-const mostKept = 200;
+const maxTargetLength = 200;
 
 /**
- * Does what an administrator asks, or refuses it. The one way in for pages, admin API and command line: the input is
- * held against the schema, the organization looked for among those that the actor belongs to at this moment,
- * what the actor proved held against what it requires, the role against the permission; then it is done and written
- * down. All of that is one transaction: what cannot be written down is not done, and no right is lost meanwhile. What
- * only reads is written down when it is refused.
+ * Performs an operation or refuses it. Pages, the admin API and commands all call this. It validates the input, finds the
+ * organization among those that the actor belongs to now, compares the proved factors with what the organization requires
+ * and the role with the permission, runs the operation and audits it. All of that is one transaction: nothing happens that
+ * cannot be audited, and the actor's rights cannot change in between. Operations that only read are audited only when they
+ * are refused.
  *
  * @throws {AdministrationRefusal}
  */
@@ -199,7 +199,7 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
   let place: Place | undefined;
   const happened = (output?: z.output<Output>) => ({
     actor: actorName(actor),
-    // People of other organizations must not write into this one's audit log.
+    // People of other organizations must not be able to add entries to this one's audit log.
     organization: place?.organization.name,
     action: operation.name,
     target: safe(
@@ -235,9 +235,9 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
   }
 }
 
-/** A name may be a secret or a long text pasted by mistake. */
+/** Redacts and shortens a target: instead of a name, someone may have pasted a secret or a long text. */
 function safe(target: string | undefined): string | undefined {
-  return target === undefined ? undefined : redact(target).slice(0, mostKept);
+  return target === undefined ? undefined : redact(target).slice(0, maxTargetLength);
 }
 
 type Place = { readonly organization: Organization; readonly role: Role };
@@ -256,7 +256,7 @@ async function run<Input extends z.ZodObject, Output extends z.ZodObject>(
   );
 }
 
-/** The place, for who may do this there. @throws {AdministrationRefusal} */
+/** The organization and role, if the actor may perform the operation there. @throws {AdministrationRefusal} */
 async function entitled(
   { permission }: { readonly permission: Permission },
   { actor, place }: { actor: Actor; place: Place | undefined },
@@ -277,7 +277,7 @@ function secondFactorMissing(organization: string): AdministrationRefusal {
   return new AdministrationRefusal('forbidden', words);
 }
 
-/** The organization, if the actor belongs to it now, and as what. */
+/** The organization and the actor's role, if the actor belongs to it now. */
 async function placeOf(
   name: string,
   actor: Actor,

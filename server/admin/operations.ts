@@ -36,7 +36,7 @@ import {
 import { userOperations } from './users.ts';
 import { webhookOperations } from './webhooks.ts';
 
-/** Every operation, in the order of the API's document. */
+/** All operations, in the order of the API's document. */
 export const operations: readonly Operation[] = [
   ...organizationOperations,
   serverList,

@@ -5,7 +5,7 @@ import { words } from './fields.ts';
 
 const mostALimit = 200;
 
-/** The fields by which a list is asked for a part of it; `sorts` are the columns, the first the usual one. */
+/** The input fields that select a page of a list. `sorts` are the columns to sort by; the first is the default. */
 export function pageFields<const Sorts extends readonly [string, ...string[]]>(
   sorts: Sorts,
   usual: { order: 'asc' | 'desc' } = { order: 'asc' },
@@ -20,7 +20,7 @@ export function pageFields<const Sorts extends readonly [string, ...string[]]>(
   };
 }
 
-/** A list's answer: a part of it, and how much there is. */
+/** The output schema of a list: a page of it, and the total number of items. */
 export function pageOf<Item extends z.ZodType>(item: Item) {
   return z.object({
     items: z.array(item),
@@ -30,7 +30,7 @@ export function pageOf<Item extends z.ZodType>(item: Item) {
   });
 }
 
-/** The paging fields of an input as a store takes them. */
+/** Converts the paging fields of an input to a query of the database. */
 export function pageQuery<Sort extends string>({
   text,
   sort,
@@ -48,7 +48,7 @@ export function pageQuery<Sort extends string>({
   return { text: wanted, sort, descending: order === 'desc', limit, offset: (page - 1) * limit };
 }
 
-/** A page of a store as the answer of a list. */
+/** Converts a page from the database to the output of a list. */
 export function toPageView<Item, Shown>(
   { items, total }: Page<Item>,
   { page, limit }: { page: number; limit: number },

@@ -4,11 +4,11 @@ import { fields } from './fields.ts';
 import type { AdministrationPorts } from './operation.ts';
 import { notFound } from './refusal.ts';
 
-/** The fields that name one agent, and its path. */
+/** The input fields that name an agent, and its path in the API. */
 export const ofAgent = { organization: fields.organization, agent: fields.agent };
 export const agentPath = '/organizations/{organization}/agents/{agent}';
 
-/** An agent of this organization. @throws {AdministrationRefusal} `not_found` */
+/** Finds an agent of an organization. @throws {AdministrationRefusal} `not_found` */
 export async function ownAgent(
   organization: string,
   name: string,
@@ -19,14 +19,14 @@ export async function ownAgent(
   throw notFound('agent');
 }
 
-/** The fields that name one server, its path, and what the audit log calls it. */
+/** The input fields that name a server, its path in the API, and its name in the audit log. */
 export const ofServer = { organization: fields.organization, server: fields.server };
 export const serverPath = '/organizations/{organization}/servers/{server}';
 export function serverTarget({ organization, server }: Record<keyof typeof ofServer, string>) {
   return `server:${organization}/${server}`;
 }
 
-/** A server of this organization. @throws {AdministrationRefusal} `not_found` */
+/** Finds a server of an organization. @throws {AdministrationRefusal} `not_found` */
 export async function ownServer(
   organization: string,
   name: string,

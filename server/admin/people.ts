@@ -33,7 +33,7 @@ import {
   type Positional,
 } from './positionals.ts';
 
-/** A member of an organization as every surface shows them. */
+/** The view of a member: on pages, in the API and in commands. */
 export const personViewSchema = z
   .object({
     id: z.string(),
@@ -45,7 +45,7 @@ export const personViewSchema = z
   })
   .meta({ id: 'Person' });
 
-/** A member as they are kept, as every surface shows them. */
+/** Converts a stored member to their view. */
 export function toPersonView(member: Member): z.output<typeof personViewSchema> {
   const { userId, email, role, groups, hasSecondFactor, seenAt } = member;
   return {
@@ -58,7 +58,7 @@ export function toPersonView(member: Member): z.output<typeof personViewSchema> 
   };
 }
 
-/** A member of this organization. @throws {AdministrationRefusal} `not_found` */
+/** Finds a member of an organization. @throws {AdministrationRefusal} `not_found` */
 export async function ownMember(
   organizationId: string,
   userId: string,
@@ -70,18 +70,19 @@ export async function ownMember(
 }
 
 /**
- * Lets only an owner touch what is an owner's: `touched` are all roles that are held, given or taken.
+ * Throws unless the actor is an owner, or no owner's role is affected. `affected` contains all roles that are held, given or
+ * removed.
  *
  * @throws {AdministrationRefusal} `forbidden`
  */
-export function checkOwnersTouch(by: Role, ...touched: readonly Role[]): void {
-  if (!touched.includes('owner') || mayDo(by, 'owners.manage')) return;
+export function checkOwnerChange(by: Role, ...affected: readonly Role[]): void {
+  if (!affected.includes('owner') || mayDo(by, 'owners.manage')) return;
   throw new AdministrationRefusal('forbidden', 'only an owner makes, changes or removes an owner');
 }
 
 /**
- * What changes a person's account, and not only their place here, takes an administrator of every
- * organization that they belong to: else one organization could weaken another's.
+ * Throws unless the actor is an administrator of every organization that the person belongs to. Changes to a person's account,
+ * as opposed to their membership, require that: otherwise one organization could weaken the security of another.
  *
  * @throws {AdministrationRefusal} `forbidden`, `conflict`
  */
@@ -103,7 +104,7 @@ export async function checkWholeAccount(
       const why = 'this person belongs to another organization as well; ask the operator';
       throw new AdministrationRefusal('forbidden', why);
     }
-    checkOwnersTouch(by, role);
+    checkOwnerChange(by, role);
   }
 }
 
@@ -172,7 +173,7 @@ export const personSetRole = organizationOperation({
   target,
   async run({ userId, role: to }, { organization, role: by }, ports) {
     const { role: from } = await ownMember(organization.id, userId, ports);
-    checkOwnersTouch(by, from, to);
+    checkOwnerChange(by, from, to);
     settled(await changeRole(ports.db, organization.id, userId, { from, to }));
     return toPersonView(await ownMember(organization.id, userId, ports));
   },
@@ -188,7 +189,7 @@ export const personRemove = organizationOperation({
   target,
   async run({ userId }, { organization, role: by }, ports) {
     const member = await ownMember(organization.id, userId, ports);
-    checkOwnersTouch(by, member.role);
+    checkOwnerChange(by, member.role);
     settled(await removeMember(ports.db, organization.id, userId, member.role));
     return toPersonView(member);
   },
@@ -229,7 +230,7 @@ export const secondFactorReset = organizationOperation({
     checkRecent(actor, ports.clock.now());
     const passkeys = await listPasskeys(ports.db, userId);
     for (const { id } of passkeys) await deletePasskey(ports.db, userId, id);
-    // For who has no password the linked account is the only way in, and never a second factor.
+    // For a person without a password, the linked account is the only way to sign in, so it is not a second factor.
     const hasPassword = (await findPasswordHash(ports.db, userId)) !== undefined;
     const isUnlinked = hasPassword && (await unlinkIdentities(ports.db, userId));
     if (!(await deleteTotp(ports.db, userId)) && !isUnlinked && passkeys.length === 0) {
@@ -256,7 +257,7 @@ export const sessionsEnd = organizationOperation({
   },
 });
 
-/** @throws {AdministrationRefusal} `proof_old`: what could not be undone takes a sign-in just now. */
+/** Irreversible changes require a recent sign-in. @throws {AdministrationRefusal} `proof_old` */
 function checkRecent(actor: Actor, now: EpochSeconds): void {
   if (actor.type === 'operator') return;
   const { provedAt: createdAt } = actor;

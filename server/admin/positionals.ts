@@ -5,20 +5,20 @@ import { findServer, type ServerRecord } from '#db/servers';
 import { isSlug, parseServerPath } from '#organizations/slug';
 import type { Given, Ports, Stores } from './command.ts';
 
-/** An argument of a command that stands without a name, and the fields of an operation's input that it gives. */
+/** A positional argument of a command, and how it is converted to input fields of an operation. */
 export interface Positional {
-  /** As the help shows it: `ORG/SERVER`. */
+  /** The name in the help: `ORG/SERVER`. */
   readonly usage: string;
   /**
-   * `given` are the fields of the options and of the arguments before it.
+   * Converts the argument. `given` contains the fields of the options and of earlier arguments.
    *
-   * @throws {UsageError} for what cannot be such a thing
-   * @throws {CommandError} for what is not there
+   * @throws {UsageError} when the text is malformed
+   * @throws {CommandError} when the named resource does not exist
    */
   readonly read: (text: string, ports: Ports, given: Given) => Given | Promise<Given>;
 }
 
-/** An organization that is there. */
+/** An existing organization. */
 export const organizationArgument: Positional = {
   usage: 'ORG',
   read: async (text, { stores }) => ({
@@ -26,10 +26,10 @@ export const organizationArgument: Positional = {
   }),
 };
 
-/** A server that is there. */
+/** An existing server. */
 export const serverArgument: Positional = { usage: 'ORG/SERVER', read: placeOf };
 
-/** An organization, or one of its servers. */
+/** An existing organization, or one of its servers. */
 export const organizationOrServerArgument: Positional = {
   usage: 'ORG[/SERVER]',
   read: (text, { stores }) => findListed(text, stores),
@@ -41,13 +41,13 @@ export const personArgument: Positional = {
   read: async (text, { stores }) => ({ userId: (await requireUser(text, stores)).id }),
 };
 
-/** The organization that an argument or option before has named. */
+/** The organization that an earlier argument or option named. */
 export function organizationIn(given: Given): string {
   const { organization } = given;
   return typeof organization === 'string' ? organization : '';
 }
 
-/** A text that stands for one field. */
+/** A text that becomes the value of one field. */
 export function textArgument(usage: string, field: string): Positional {
   return { usage, read: (text) => ({ [field]: text }) };
 }
@@ -60,7 +60,7 @@ export function checkSlug(text: string, what: string): string {
   return text;
 }
 
-/** `ORG/NAME` taken apart. @throws {UsageError} */
+/** Splits `ORG/NAME`. @throws {UsageError} when it is malformed */
 export function splitPath(text: string): { organization: string; name: string } {
   const path = parseServerPath(text);
   if (!path) throw new UsageError(`'${text}' is not ORGANIZATION/NAME`, slugHint);
@@ -89,7 +89,7 @@ export async function namedServer(path: string, stores: Stores): Promise<ServerR
   );
 }
 
-/** What `list` was asked about: an organization, or one of its servers, which must exist. */
+/** Finds the organization, or the server of it, whose resources are to be listed. */
 export async function findListed(
   path: string,
   stores: Stores,
@@ -100,7 +100,7 @@ export async function findListed(
 }
 
 /**
- * The fields by which operations know the server that `path` names.
+ * The input fields that name the server at `path`.
  *
  * @throws {CommandError} when there is no such server.
  */
@@ -119,7 +119,7 @@ export async function requireUser(email: string, { db }: Pick<Stores, 'db'>): Pr
   throw new CommandError(`no person has the address ${email}`, 'latchkey-server user list');
 }
 
-/** A member of an organization. @throws {CommandError} if person or organization do not exist, or the person is no member */
+/** Finds a member of an organization. @throws {CommandError} if person or organization do not exist, or the person is not a member */
 export async function requireMember(email: string, name: string, stores: Stores): Promise<User> {
   const user = await requireUser(email, stores);
   const { id } = await namedOrganization(name, stores);

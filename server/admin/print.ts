@@ -4,10 +4,10 @@ import { printable } from '#log/printable';
 /** Writes one line to stdout. */
 export type Out = (line: string) => void;
 
-/** A value that is printed. */
+/** A value to print. */
 export type Cell = string | number | null | readonly string[];
 
-/** Rows as one JSON document, or as a table that a person reads. */
+/** Prints rows as one JSON document, or as a table for people. */
 export function printRows(
   rows: readonly Record<string, Cell>[],
   { json, empty, out }: { json: boolean; empty: string; out: Out },
@@ -30,7 +30,7 @@ export function printRows(
   }
 }
 
-/** Its line ends are ours: those in a text are spelled out. */
+/** Prints JSON line by line, because `out` escapes line breaks. */
 function printJson(value: unknown, out: Out): void {
   JSON.stringify(value, null, 2).split('\n').forEach(out);
 }
@@ -45,7 +45,7 @@ function timeText(at: EpochSeconds): string {
   return new Date(at * 1000).toISOString().replace('.000Z', 'Z');
 }
 
-/** One thing that was made: as JSON, or a line a fact, a secret with the word that it is shown once. */
+/** Prints a created resource: as JSON, or as one line per field. A secret is printed with a note that it is displayed only once. */
 export function printMade(
   facts: Record<string, Cell>,
   { json, secret, out }: { json: boolean; secret?: string; out: Out },

@@ -14,11 +14,11 @@ export const httpHeaderFile: Option = {
 };
 
 /**
- * The fixed headers that were given, each value read from its file without the newline at its end. People may have
- * typed a value in the place of a name or a file, so no error repeats what was typed before it is known to be a name.
+ * Reads the fixed headers that were given. The value is the content of the file without the newline at its end. People may
+ * type a secret value in place of a name or file, so errors repeat nothing that was typed until it is known to be a name.
  *
- * @throws {UsageError} for what is not NAME=FILE
- * @throws {CommandError} for a file that cannot be read, or does not hold the value of a header
+ * @throws {UsageError} for a text other than NAME=FILE
+ * @throws {CommandError} for a file that cannot be read or does not contain a valid header value
  */
 export function readHeaders(input: Input): GivenHeader[] {
   return input.list(httpHeaderFile.name).map((typed) => {
@@ -41,7 +41,7 @@ function textOf(file: string, name: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    // Without the error itself, whose words hold what was typed.
+    // Without the error itself, whose message contains what was typed.
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
     throw new CommandError(
       `--http-header-file: the file of ${name} cannot be read (${code})`,

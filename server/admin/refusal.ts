@@ -2,26 +2,26 @@ import type { z } from 'zod';
 
 /** What is wrong with one field of an input. */
 export interface FieldError {
-  /** As the operation's input calls it; `upstream.url` for a member of a member, '' for the whole. */
+  /** The name of the field in the operation's input; `upstream.url` for a nested one, '' for the input as a whole. */
   readonly field: string;
-  /** Goes behind the field's name: `is not an https URL`. */
+  /** A predicate whose subject is the field: `is not an https URL`. */
   readonly problem: string;
 }
 
-/** Why an operation was turned down; HTTP, pages and commands each have words of their own for it. */
+/** Why an operation was refused. The admin API, pages and commands each map it to their own texts. */
 export type AdministrationRefusalCode =
   /** It does not exist or belongs to another organization or person. Deliberately not distinguished. */
   | 'not_found'
-  /** The actor sees it, and may not do that. */
+  /** The actor may see the resource but lacks the permission. */
   | 'forbidden'
-  /** `fields` says what is wrong with which. */
+  /** The input is invalid; `fields` contains the problems. */
   | 'invalid'
-  /** It is right, and the state of things does not allow it. */
+  /** The input is valid, but the current state does not allow the operation. */
   | 'conflict'
-  /** A page must ask for a sign-in first. */
+  /** The operation requires a recent sign-in. */
   | 'proof_old';
 
-/** An operation that is turned down. Message and fields may go out: they hold no secret and nothing of others. */
+/** A refused operation. Message and fields are public: they contain no secrets and nothing about other organizations. */
 export class AdministrationRefusal extends Error {
   override readonly name = 'AdministrationRefusal';
   readonly code: AdministrationRefusalCode;
@@ -44,17 +44,17 @@ export function invalidField(field: string, problem: string): AdministrationRefu
   return new AdministrationRefusal('invalid', `${field} ${problem}`, { fields });
 }
 
-/** The same words whether it never was or is another organization's. */
+/** The same refusal whether the resource never existed or belongs to another organization. */
 export function notFound(what: string): AdministrationRefusal {
   return new AdministrationRefusal('not_found', `there is no such ${what}`);
 }
 
-/** Whether the state of things did not allow something. */
+/** Whether an error is a refusal because of the current state. */
 export function isConflict(refusal: unknown): boolean {
   return refusal instanceof AdministrationRefusal && refusal.code === 'conflict';
 }
 
-/** What is wrong with a field, in words that go behind its name. */
+/** What is wrong with a field: a predicate whose subject is the field. */
 export function problemOf(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case 'invalid_type':
@@ -95,7 +95,7 @@ function bound(words: 'at least' | 'at most', limit: number | bigint, origin: st
 }
 
 /**
- * An input as its schema makes it.
+ * Validates an input and returns the output of its schema.
  *
  * @throws {AdministrationRefusal} `invalid`, naming each field that is wrong
  */
@@ -103,7 +103,7 @@ export function checkedInput<Schema extends z.ZodType>(
   schema: Schema,
   input: object,
 ): z.output<Schema> {
-  // Without the input, a problem cannot tell what is of another type from what is not there.
+  // Without the reported input, a wrong type and a missing field cannot be distinguished.
   const { success, data, error } = schema.safeParse(input, { reportInput: true });
   if (success) return data;
   const fields = error.issues.flatMap((issue) => {

@@ -39,13 +39,13 @@ const chosenKinds = offeredKinds.filter(({ isOperators }) => !isOperators);
 
 const upstreamOptions: readonly Option[] = chosenKinds.flatMap(({ options }) => options);
 
-/** Whether an option that chooses an upstream is given. */
+/** Whether any option that chooses an upstream was given. */
 function isUpstreamGiven(input: Input): boolean {
   return upstreamOptions.some((option) => isGiven(option, input));
 }
 
 /**
- * Reads where the calls of a server are to go.
+ * Reads the upstream of a server from options.
  *
  * @throws {UsageError} unless exactly one upstream is given, and it is valid
  * @throws {CommandError} when there is no such agent
@@ -66,7 +66,7 @@ async function readUpstream(
     const text = input.text(option.name);
     if (text === undefined) continue;
     const problem = problemOf(text);
-    // What the text may not contain is not repeated: it may be a password.
+    // The forbidden part of the text is not repeated, because it may be a password.
     if (problem?.startsWith('may')) throw new UsageError(`--${option.name} ${problem}`);
     if (problem !== undefined) throw new UsageError(`--${option.name} '${text}' ${problem}`);
     if (control === 'agent' && !(await findAgentByName(db, organization, text))) {
@@ -117,7 +117,7 @@ export const serverCreateCommand: Command = {
   },
 };
 
-/** `ORG`; of `ORG/SERVER`, the organization. */
+/** The organization in `ORG` or `ORG/SERVER`. */
 const listedOrganization: Positional = {
   usage: 'ORG',
   async read(text, { stores }) {
@@ -126,7 +126,7 @@ const listedOrganization: Positional = {
   },
 };
 
-/** A path as commands name a server. */
+/** The path that names a server in commands: `ORG/SERVER`. */
 const pathOf = ({ name }: { readonly name: string }, { given }: { readonly given: Given }) =>
   `${String(given['organization'])}/${name}`;
 
@@ -242,7 +242,7 @@ export const serverDeleteCommand: Command = {
   },
 };
 
-/** The fixed headers that were given, for an HTTP server alone. @throws {UsageError} @throws {CommandError} */
+/** Reads the fixed headers that were given, which only an HTTP upstream may have. @throws {UsageError} @throws {CommandError} */
 function headersBeside(input: Input): { headers?: GivenHeader[] } {
   const headers = readHeaders(input);
   if (headers.length === 0) return {};
@@ -298,7 +298,7 @@ export const serverLimitCommand: Command = {
   },
 };
 
-/** @throws {UsageError} naming the option and its bounds */
+/** @throws {UsageError} with the option and its bounds */
 function readLimit(limit: (typeof limitNames)[number], text: string): number | null {
   if (text === 'none') return null;
   const [least, most] = limitBounds[limit];

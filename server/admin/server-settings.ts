@@ -37,7 +37,7 @@ const limitFields = z
   })
   .describe('Only those that are given change; null lifts one');
 
-/** What may be said of a server without saying where its calls go; what is not given stays. */
+/** The settings of a server apart from its upstream. Omitted members keep their value. */
 export const serverSettingFields = {
   title: words(200).optional(),
   description: z.string().trim().max(2000).optional(),
@@ -65,7 +65,7 @@ export const limitsViewSchema = z
   })
   .describe('null where only what holds for every server does');
 
-/** Limits as every surface shows them, each of them there. */
+/** The view of limits, which contains all of them: `null` for none. */
 export function toLimitsView(limits: ServerLimits = {}): z.output<typeof limitsViewSchema> {
   return {
     callsPerMinute: limits.callsPerMinute ?? null,
@@ -76,7 +76,7 @@ export function toLimitsView(limits: ServerLimits = {}): z.output<typeof limitsV
   };
 }
 
-/** Settings as they are given: what is not there stays. */
+/** Settings as entered. Omitted members keep their value. */
 export interface GivenSettings {
   readonly title?: string | undefined;
   readonly description?: string | undefined;
@@ -85,7 +85,7 @@ export interface GivenSettings {
   readonly limits?: LimitsChange | undefined;
 }
 
-/** What of a server changes by settings that were given. */
+/** Converts entered settings to a change of the server. */
 export function settingsChange(now: ServerRecord, given: GivenSettings): ServerChange {
   const { title, description, instructions, hiddenTools, limits } = given;
   return {
@@ -128,7 +128,7 @@ export function checkRevision(now: ServerRecord, read: number | undefined): void
   throw new AdministrationRefusal('conflict', why);
 }
 
-/** How a server presents itself, as who calls it may see and, allowed to, change it. */
+/** How a server presents itself. Its callers can see these settings and, with the right scope, change them. */
 export interface ServerSettings {
   readonly title: string;
   readonly description: string;
@@ -137,9 +137,9 @@ export interface ServerSettings {
   readonly limits: ReturnType<typeof toLimitsView>;
 }
 
-/** A caller of a server's endpoint who was let in there. */
+/** A caller that was admitted to a server's endpoint. */
 export interface SettingsCaller {
-  /** `key:…`, `client:…` */
+  /** The actor in the audit log: `key:…`, `client:…`. */
   readonly name: string;
   readonly address: string | undefined;
   readonly requestId: string | undefined;
@@ -147,7 +147,7 @@ export interface SettingsCaller {
 
 const changeSchema = z.strictObject(serverSettingFields);
 
-/** A server's settings, and a version that is another after each change. */
+/** A server's settings, with a version that differs after each change. */
 export function serverSettings(server: ServerRecord): {
   readonly settings: ServerSettings;
   readonly version: string;

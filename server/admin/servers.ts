@@ -32,7 +32,7 @@ import {
 } from './server-settings.ts';
 import { type GivenHeader, headersOf, noteHeaders, upstreamWith } from './upstream-headers.ts';
 
-/** A server as every surface shows it. */
+/** The view of a server: on pages, in the API and in commands. */
 export const serverViewSchema = z
   .object({
     id: z.string(),
@@ -55,10 +55,10 @@ export const serverViewSchema = z
   })
   .meta({ id: 'Server' });
 
-/** Times in seconds since 1970, `null` for what never was; texts that were not given are empty. */
+/** Times in seconds since 1970, `null` for what has not happened. Missing texts are empty. */
 export type ServerView = z.output<typeof serverViewSchema>;
 
-/** A server as it is kept, as every surface shows it. `agentNames` are those of the agents that serve it, by their id. */
+/** Converts a stored server to its view. `agentNames` contains the names of the agents that serve it, by id. */
 export function toServerView(
   server: ServerRecord,
   agentNames: ReadonlyMap<string, string>,
@@ -83,7 +83,7 @@ export function toServerView(
   };
 }
 
-/** The names of the agents that serve these servers, by their id. */
+/** The names of the agents that serve these servers, by id. */
 export async function agentNamesOf(
   servers: readonly Pick<ServerRecord, 'upstream'>[],
   { db }: Pick<AdministrationPorts, 'db'>,
@@ -98,14 +98,14 @@ export async function agentNamesOf(
 export interface UpstreamPlace {
   readonly organization: string;
   readonly actor: Actor;
-  /** Where the calls went until now. */
+  /** The current upstream. */
   readonly before?: UpstreamKind;
 }
 
 /**
- * Turns the choice of an administrator into the settings of an upstream.
+ * Converts the choice of an administrator into the settings of an upstream.
  *
- * @throws {AdministrationRefusal} `invalid` when the organization has no such active agent, or the URL may not be called
+ * @throws {AdministrationRefusal} `invalid` when the organization has no such active agent, or calling the URL is forbidden
  */
 export async function chosenUpstream(
   choice: UpstreamChoice,
@@ -125,7 +125,7 @@ export async function chosenUpstream(
   return chosen;
 }
 
-/** The fixed headers that were entered with an upstream whose calls may carry some. */
+/** The fixed headers that were entered together with the upstream, if its kind can have any. */
 function givenHeaders(upstream: UpstreamChoice): readonly GivenHeader[] | undefined {
   return 'headers' in upstream ? upstream.headers : undefined;
 }

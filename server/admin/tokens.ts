@@ -146,7 +146,7 @@ export const tokenRevoke = personalOperation({
   },
 });
 
-/** Whose tokens it is about: a person's own, or those of whom the operator names. */
+/** The owner of the tokens: the actor, or the person that the operator names. */
 async function ownerOf(
   userId: string | undefined,
   actor: Actor,

@@ -27,7 +27,7 @@ const toolViewSchema = z
   })
   .meta({ id: 'Tool' });
 
-/** A tool of a server as it was accepted, and as it is now where that is another. */
+/** The view of a tool: its accepted definition and, if it differs, the current one. */
 export type ToolView = z.output<typeof toolViewSchema>;
 
 export const toolList = organizationOperation({

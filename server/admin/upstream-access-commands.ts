@@ -132,7 +132,7 @@ function facts(at: { organization: string; server: string }, shown: AccessView) 
   };
 }
 
-/** @throws {UsageError} for more than one */
+/** @throws {UsageError} when more than one is given */
 function kindOf(input: Input): AccessView['kind'] | undefined {
   const chosen = [
     ...(input.flag('none') ? (['none'] as const) : []),
@@ -159,7 +159,7 @@ function given(name: string, value: string | undefined) {
   return value === undefined ? {} : { [name]: value };
 }
 
-/** @throws {CommandError} when it cannot be read, or holds nothing */
+/** @throws {CommandError} when the file cannot be read or is empty */
 function secretIn(file: string): string {
   let secret: string;
   try {

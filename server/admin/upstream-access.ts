@@ -19,10 +19,10 @@ import { type Actor, type AdministrationPorts, organizationOperation } from './o
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { AdministrationRefusal, invalidField } from './refusal.ts';
 
-/** How an upstream can be asked: with nothing, with a token for all, with each person's own. */
+/** What calls to an upstream contain: nothing, one token for all callers, or a token of each person. */
 const accessKinds = ['none', 'client_credentials', 'authorization_code'] as const;
 
-/** How an upstream is asked, as every surface shows it. */
+/** The view of an upstream's access: on pages, in the API and in commands. */
 const accessViewSchema = z
   .object({
     server: z.string(),
@@ -41,10 +41,10 @@ const accessViewSchema = z
   })
   .meta({ id: 'UpstreamAccess' });
 
-/** `null` for what the upstream or its authorization server has none of. */
+/** `null` for values that the upstream or its authorization server does not have. */
 export type AccessView = z.output<typeof accessViewSchema>;
 
-/** How the upstream of a server of this organization is asked. @throws {AdministrationRefusal} `not_found` */
+/** Finds the access of a server's upstream. @throws {AdministrationRefusal} `not_found` */
 async function toAccessView(
   organization: string,
   name: string,
@@ -70,7 +70,7 @@ async function toAccessView(
   };
 }
 
-/** How an upstream is to be asked. What is not given stays, or is found out. */
+/** A choice of access. Omitted members keep their value or are discovered. */
 interface AccessChoice {
   readonly kind: UpstreamAccess['kind'];
   readonly issuer?: string | undefined;
@@ -80,17 +80,18 @@ interface AccessChoice {
   readonly omitsResource?: boolean | undefined;
 }
 
-/** Whose upstream it is, and who chooses. */
+/** The server whose access is chosen, and the actor. */
 interface ChosenBy {
   readonly server: ServerRecord;
   readonly actor: Actor;
 }
 
 /**
- * What an upstream is asked with from now on: the access that it has, with what is new in it, where it is about the same
- * client there, so that people need not connect again.
+ * The access that results from a choice. If the OAuth client stays the same, the existing access is changed, so that people need
+ * not connect again.
  *
- * @throws {AdministrationRefusal} `invalid` for what is wrong or cannot be found out, `conflict` for a server that is not HTTP
+ * @throws {AdministrationRefusal} `invalid` for values that are wrong or cannot be discovered, `conflict` for a server whose
+ * upstream is not HTTP
  */
 async function chosenAccess(
   choice: AccessChoice,
@@ -141,8 +142,8 @@ async function chosenAccess(
 }
 
 /**
- * Asks the upstream and its authorization server now what `chosenAccess` will want to know of them, and gives a setup
- * that has those answers: it sends no requests, and refuses with `conflict` if the question has changed.
+ * Sends the requests that `chosenAccess` needs to the upstream and its authorization server. Returns a setup that contains the
+ * responses: it sends no requests, and refuses with `conflict` if it is asked for anything else.
  *
  * @throws {AdministrationRefusal} as `chosenAccess`
  */
@@ -155,16 +156,16 @@ async function answeredAhead(
   const { request, vouchedHosts, now } = await discoveryOf(choice, by, ports);
   const found = await findOut(request, vouchedHosts, ports);
   let client: RegisteredClient | undefined;
-  const asked: UpstreamSetup = {
+  const recordingSetup: UpstreamSetup = {
     ...upstreamSetup,
     register: async (...of) => (client = await upstreamSetup.register(...of)),
   };
   const about = { now, found, vouchedHosts, server: by.server };
-  await clientOf(choice, about, { upstreamSetup: asked });
+  await clientOf(choice, about, { upstreamSetup: recordingSetup });
   return {
     ...upstreamSetup,
     async discover(again) {
-      // Read again inside the transaction: the answers are valid only for the same question.
+      // Read again inside the transaction: the responses are valid only for the same requests.
       if (isDeepStrictEqual(again, request)) return found;
       throw new AdministrationRefusal('conflict', 'where its calls go was changed meanwhile');
     },
@@ -175,7 +176,7 @@ async function answeredAhead(
   };
 }
 
-/** Said of a server whose calls go elsewhere than to an HTTP upstream. */
+/** The refusal for a server whose upstream is not HTTP. */
 function onlyHttp(): AdministrationRefusal {
   const words = 'only an HTTP server can want this, and the calls of this server go elsewhere';
   return new AdministrationRefusal('conflict', words);
@@ -187,7 +188,7 @@ function authorizationIsFixed(): AdministrationRefusal {
   return new AdministrationRefusal('conflict', words);
 }
 
-/** What is to be found out, and whose hosts the operator vouches for. @throws {AdministrationRefusal} `conflict` */
+/** What must be discovered, and the hosts that the operator vouches for. @throws {AdministrationRefusal} `conflict` */
 async function discoveryOf(
   { kind, issuer }: AccessChoice,
   { server, actor }: ChosenBy,
@@ -213,7 +214,7 @@ async function discoveryOf(
   return { request, vouchedHosts: [...new Set(vouchedHosts)], now };
 }
 
-/** @throws {AdministrationRefusal} `invalid`, saying what could not be found out */
+/** @throws {AdministrationRefusal} `invalid`, with what could not be discovered */
 async function findOut(
   request: DiscoveryRequest,
   vouchedHosts: readonly string[],
@@ -236,7 +237,7 @@ interface ClientChoice {
   readonly server: ServerRecord;
 }
 
-/** Whom its authorization server knows us as: as it was typed, as it was, or as we introduce ourselves there. */
+/** The OAuth client at the authorization server: the entered one, the current one, or a newly registered one. */
 async function clientOf(
   { kind, clientId, clientSecret, scopes }: AccessChoice,
   { now, found, vouchedHosts, server }: ClientChoice,

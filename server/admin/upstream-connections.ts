@@ -68,7 +68,7 @@ const ownConnectionViewSchema = z
   })
   .meta({ id: 'OwnConnection' });
 
-/** How a person's own account stands at the upstream of a server; `ended` where its authorization server takes it no longer. */
+/** The state of a person's account at the upstream of a server. `ended`: the authorization server no longer accepts its tokens. */
 export type OwnConnectionView = z.output<typeof ownConnectionViewSchema>;
 
 export const ownConnectionRead = organizationOperation({
@@ -119,7 +119,7 @@ async function ownConnectionView(
   };
 }
 
-/** What the upstream of a server wants, where it wants something. @throws {AdministrationRefusal} `not_found` */
+/** Finds the access that the upstream of a server requires. @throws {AdministrationRefusal} `not_found` */
 export async function accessOf(
   organization: string,
   name: string,

@@ -57,7 +57,7 @@ const headersViewSchema = z
   })
   .meta({ id: 'FixedHeaders' });
 
-/** The fixed headers of a server, as every surface shows them: by their names. */
+/** The view of a server's fixed headers, without their values. */
 export type HeadersView = z.output<typeof headersViewSchema>;
 
 export const headerList = organizationOperation({
@@ -68,7 +68,7 @@ export const headerList = organizationOperation({
   input: z.strictObject(ofServer),
   output: headersViewSchema,
   run: async ({ server }, { organization }, ports) =>
-    showHeaders(await ownServer(organization.name, server, ports), ports.clock.now()),
+    toHeadersView(await ownServer(organization.name, server, ports), ports.clock.now()),
 });
 
 export const headerSet = organizationOperation({
@@ -158,7 +158,7 @@ async function changeHeaders(
     },
     ports,
   );
-  return showHeaders(changed, ports.clock.now());
+  return toHeadersView(changed, ports.clock.now());
 }
 
 function noHeadersThere(): AdministrationRefusal {
@@ -182,7 +182,7 @@ function named(headers: readonly FixedHeader[], name: string): FixedHeader {
   throw notFound('header');
 }
 
-function showHeaders(
+function toHeadersView(
   { name, upstream, revision = 0 }: ServerRecord,
   now: EpochSeconds,
 ): HeadersView {
@@ -218,10 +218,10 @@ export function headersOf({ upstream }: Pick<ServerRecord, 'upstream'>): readonl
 }
 
 /**
- * An upstream with the fixed headers that the one `before` has for the same origin, and those that are given. One that
- * has this value already stays as it is, so that a request that is sent twice loses no previous value.
+ * Adds fixed headers to an upstream: those of the upstream `before` if the origin is the same, and the given ones. A header that
+ * already has the given value does not change, so that repeating a request does not lose its previous value.
  *
- * @throws {AdministrationRefusal} `conflict` for too many, and for `Authorization` where the upstream gets a token
+ * @throws {AdministrationRefusal} `conflict` for too many headers, and for `Authorization` if the upstream gets a token
  */
 export function upstreamWith(
   upstream: UpstreamKind,
@@ -251,7 +251,7 @@ export function upstreamWith(
   return { ...upstream, headers };
 }
 
-/** Writes down each header that was set or removed by something else than its own operation, by its name. */
+/** Audits each header that another operation than its own set or removed, by name. */
 export async function noteHeaders(
   { set = [], removed = [] }: { set?: readonly string[]; removed?: readonly string[] },
   { server, actor }: { server: ServerRecord; actor: Actor },
@@ -276,7 +276,7 @@ export async function noteHeaders(
   }
 }
 
-/** What the audit log calls a fixed header. */
+/** The target of a fixed header in the audit log. */
 function headerTarget({
   header,
   ...at

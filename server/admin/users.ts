@@ -25,7 +25,7 @@ const ofUser = { userId: z.string().max(100) };
 const target = ({ userId }: { userId: string }) => `user:${userId}`;
 const userViewSchema = z.object({ id: z.string(), email: z.string() }).meta({ id: 'User' });
 
-/** Accounts are managed by their person and the operator; organizations manage memberships. */
+/** Accounts are managed by their owner and the operator. Organizations manage memberships. */
 export const userCreate = organizationOperation({
   name: 'user.create',
   doc: 'Make a person who can sign in, or make a known person a member',

@@ -27,7 +27,7 @@ import {
 } from './positionals.ts';
 import { printMade } from './print.ts';
 
-/** A webhook as every surface shows it. */
+/** The view of a webhook: on pages, in the API and in commands. */
 export const webhookViewSchema = z
   .object({
     id: z.string(),
@@ -73,7 +73,7 @@ export function toWebhookView(webhook: Webhook, now: EpochSeconds): WebhookView 
   };
 }
 
-/** A webhook of this organization. @throws {AdministrationRefusal} `not_found` */
+/** Finds a webhook of an organization. @throws {AdministrationRefusal} `not_found` */
 async function ownWebhook(
   { id }: Organization,
   webhookId: string,
@@ -91,7 +91,7 @@ const inOrganization = { organization: fields.organization };
 const listPath = '/organizations/{organization}/webhooks';
 const permission = 'webhook.manage';
 
-/** What names one webhook. */
+/** The input fields that name a webhook. */
 const ofWebhook = { ...inOrganization, webhookId: z.string().max(100) };
 const webhookPath = `${listPath}/{webhookId}`;
 const webhookTarget = ({ webhookId }: { webhookId: string }) => `webhook:${webhookId}`;
@@ -217,7 +217,7 @@ export const webhookRemove = organizationOperation({
   },
 });
 
-/** @throws {AdministrationRefusal} `invalid` for what may not be sent to */
+/** @throws {AdministrationRefusal} `invalid` for a URL that webhooks must not be sent to */
 async function checkUrl(
   text: string,
   { webhookSetup }: Pick<AdministrationPorts, 'webhookSetup'>,

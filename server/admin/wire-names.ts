@@ -3,15 +3,15 @@ import { AdministrationRefusal } from './refusal.ts';
 /** Members defined by other standards, which are not renamed. */
 const verbatim = new Set(['jwks']);
 
-/** No request is nested more deeply, and the recursion here needs a limit. */
+/** The recursion needs a limit. No valid request is nested more deeply. */
 const deepest = 32;
 
-/** `redirectUris.0` as it stands on the wire: `redirect_uris.0`. */
+/** The wire name of a field: `redirect_uris.0` for `redirectUris.0`. */
 export function wireName(name: string): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-/** A value with its members named as on the wire. */
+/** Renames the members of a value to their wire names, in depth. */
 export function toWire(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(toWire);
   if (typeof value !== 'object' || value === null) return value;
@@ -24,10 +24,10 @@ export function toWire(value: unknown): unknown {
 }
 
 /**
- * A value from the wire with its members named as operations name them.
+ * Renames the members of a value from their wire names, in depth.
  *
- * @throws {AdministrationRefusal} `invalid` for a name that is no name of the wire, as `redirectUris`, and for what is
- * nested too deeply
+ * @throws {AdministrationRefusal} `invalid` for a member that is not a wire name, such as `redirectUris`, and for a value that
+ * is nested too deeply
  */
 export function fromWire(value: object): Record<string, unknown> {
   checkDepth(value, deepest);
@@ -59,7 +59,7 @@ function memberFromWire(value: unknown): unknown {
 
 function ownName(name: string): string {
   if (/[A-Z]/.test(name)) {
-    // What looks like no name is not repeated: it may be a secret in the wrong place.
+    // A text that does not look like a name is not repeated: it may be a secret in the wrong place.
     const isName = /^[A-Za-z]{1,40}$/.test(name);
     const problem = isName ? `may not be spelt ${name}` : 'names have no capital letters';
     const fields = [{ field: isName ? wireName(name) : '', problem }];
