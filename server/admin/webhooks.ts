@@ -99,7 +99,17 @@ const webhookTarget = ({ webhookId }: { webhookId: string }) => `webhook:${webho
 const urlField = z
   .string()
   .max(2000)
-  .describe('https, on the public internet; a chat’s may be a secret');
+  .describe('https, on the public internet; a chat’s may be a secret')
+  .register(surfaces, {
+    control: {
+      kind: 'text',
+      type: 'url',
+      label: 'URL',
+      subject: 'The URL',
+      help: 'https, on the public internet. One inside your network is for the operator to allow.',
+      attributes: { autocomplete: 'off', maxlength: '2000', spellcheck: 'false' },
+    },
+  });
 const actionsField = z
   .array(
     z
@@ -109,7 +119,18 @@ const actionsField = z
   )
   .max(mostActions)
   .transform((all) => [...new Set(all)])
-  .describe('As `key.create`, or `key.` for all that begin so; all events where none is named');
+  .describe('As `key.create`, or `key.` for all that begin so; all events where none is named')
+  .register(surfaces, {
+    control: {
+      kind: 'textarea',
+      label: 'Events',
+      subject: 'One of the events',
+      help: 'Every event, unless you name some, each on a line: key.create for one kind, key. for all that begin so.',
+      optional: true,
+      attributes: { spellcheck: 'false' },
+      entries: { between: 'spaces and commas' },
+    },
+  });
 
 const actionOption = {
   name: 'action',

@@ -15,16 +15,7 @@ import {
 } from '#admin/webhooks';
 import type { EpochSeconds } from '#clock/clock';
 import { listAuditActions } from '#db/audit';
-import type { Form } from '#oauth/forms';
-import {
-  errorOf,
-  errorSummary,
-  type FieldError,
-  hiddenField,
-  postForm,
-  textArea,
-  textField,
-} from '#web/forms';
+import { errorSummary, type FieldError, hiddenField, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import {
   type Badge,
@@ -37,7 +28,7 @@ import {
 import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
 import { queryText, seeOther } from '#web/page-request';
 import { type Cell, dataTable, type Fact, factList, type Table } from '#web/tables';
-import { refusedForm } from './forms.ts';
+import { type Entered, formFor, type OperationForm } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
@@ -50,21 +41,22 @@ export function webhookRoutes(guard: DashboardGuard, options: DashboardOptions):
 }
 
 const toManage = { permission: 'webhook.manage', section: 'settings' } as const;
+const newForm = formFor(webhookCreate);
+const changeForm = formFor(webhookUpdate);
 
 /** `/settings/webhooks`: the webhooks of an organization, and a form for a new one. */
 function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   const show = async (
     reply: FastifyReply,
     visit: DashboardVisit,
-    but: { typed?: TypedWebhook; errors?: FieldError[]; notice?: string | undefined },
+    { entered = newForm.blank, errors = [], notice }: But,
   ) => {
     const { organization, actor } = visit;
-    const { typed = { url: '', actions: '' }, errors = [], notice } = but;
     const { items } = await perform(webhookList, { organization }, actor, ports);
     const home = webhooksPath(organization);
     const table = tableOf(items, home, ports.clock.now());
     const known = await listAuditActions(ports.db, organization);
-    const data = { table, notice, action: home, typed, known, errors };
+    const data = { table, notice, action: home, form: newForm, entered, known, errors };
     const crumbs = webhookCrumbs(organization);
     const status = errors.length > 0 ? 422 : 200;
     return sendDashboardPage(reply, visit, webhooksPage, data, { crumbs, status });
@@ -81,10 +73,10 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
 
   guard.post('/settings/webhooks', toManage, async (visit, sent, _request, reply) => {
     const { organization, actor } = visit;
-    const typed = typedWebhook(sent);
+    const entered = newForm.read(sent);
     try {
-      const input = webhookInput(typed);
-      const made = await perform(webhookCreate, { organization, ...input }, actor, ports);
+      const input = { ...newForm.inputOf(entered), organization };
+      const made = await perform(webhookCreate, input, actor, ports);
       const data = {
         heading: `Events are sent to ${hostOf(made)} from now on`,
         next: 'Put the secret where they are received: each message is verified by it.',
@@ -93,7 +85,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       const crumbs = [...webhookCrumbs(organization), { text: hostOf(made) }];
       return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
     } catch (refusal) {
-      return show(reply, visit, { typed, errors: refusedWebhook(refusal) });
+      return show(reply, visit, { entered, errors: newForm.errorsOf(refusal, entered, 'url') });
     }
   });
 }
@@ -124,8 +116,9 @@ const notices: Readonly<Record<string, string>> = {
   disabled: 'Disabled. Nothing is sent until it is enabled again.',
 };
 
+/** What a page shows besides, or instead of, what is stored. */
 interface But {
-  readonly typed?: TypedWebhook;
+  readonly entered?: Entered;
   readonly errors?: FieldError[];
   readonly notice?: string | undefined;
   readonly warning?: string | undefined;
@@ -149,7 +142,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     reply: FastifyReply,
     visit: DashboardVisit,
     request: DashboardRequest,
-    { typed, errors = [], notice, warning }: But = {},
+    { entered, errors = [], notice, warning }: But = {},
   ) => {
     const { webhook, crumbs } = await read(visit, request);
     const now = ports.clock.now();
@@ -161,7 +154,8 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       facts: webhookFacts(webhook, now),
       home: homeOf(visit, request),
       status: webhook.status,
-      typed: typed ?? { url: webhook.url, actions: webhook.actions.join('\n') },
+      form: changeForm,
+      entered: entered ?? changeForm.filled(webhook),
       known: await listAuditActions(ports.db, visit.organization),
       errors,
       now,
@@ -175,12 +169,13 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   );
 
   guard.post(path, toManage, async (visit, sent, request, reply) => {
-    const typed = typedWebhook(sent);
+    const entered = changeForm.read(sent);
     try {
-      const change = { ...placeOf(visit, request), ...webhookInput(typed) };
+      const change = { ...changeForm.inputOf(entered), ...placeOf(visit, request) };
       await perform(webhookUpdate, change, visit.actor, ports);
     } catch (refusal) {
-      return show(reply, visit, request, { typed, errors: refusedWebhook(refusal) });
+      const errors = changeForm.errorsOf(refusal, entered, 'url');
+      return show(reply, visit, request, { entered, errors });
     }
     return seeOther(reply, `${homeOf(visit, request)}?done=saved`);
   });
@@ -250,29 +245,6 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       return `${webhooksPath(visit.organization)}?done=removed`;
     },
   });
-}
-
-const labels = {
-  url: { field: 'url', label: 'The URL' },
-  actions: { field: 'actions', label: 'One of the events' },
-};
-
-/** The URL and events in a form. */
-function typedWebhook(sent: Form): TypedWebhook {
-  return { url: sent.get('url')?.trim() ?? '', actions: sent.get('actions') ?? '' };
-}
-
-/** The same as input of an operation: events are separated by whitespace, commas or line breaks. */
-function webhookInput({ url, actions }: TypedWebhook) {
-  return { url, actions: actions.split(/[\s,]+/).filter((text) => text !== '') };
-}
-
-/** The field errors of a refusal. @throws the refusal if it is about no field */
-function refusedWebhook(refusal: unknown): FieldError[] {
-  const [first, ...others] = refusedForm(refusal, labels, 'url');
-  // One error is enough for several wrong events.
-  const rest = others.filter(({ field }) => field !== first?.field);
-  return first ? [first, ...rest] : [];
 }
 
 /** The secret of a webhook, in the response that creates it. */
@@ -366,14 +338,9 @@ function webhookFacts(webhook: WebhookView, now: EpochSeconds): Fact[] {
   ];
 }
 
-/** The entered URL and events. */
-interface TypedWebhook {
-  readonly url: string;
-  readonly actions: string;
-}
-
 interface WebhookFieldsData {
-  readonly typed: TypedWebhook;
+  readonly form: OperationForm;
+  readonly entered: Entered;
   readonly known: readonly string[];
   readonly errors: readonly FieldError[];
 }
@@ -403,27 +370,8 @@ ${postForm(frame, { action, novalidate: true }, fields)}
   return layout({ title, width: 'table' }, frame, content);
 }
 
-function webhookFields({ typed, known, errors }: WebhookFieldsData): Html {
-  const urlField = textField({
-    name: 'url',
-    label: 'URL',
-    type: 'url',
-    value: typed.url,
-    error: errorOf(errors, 'url'),
-    autocomplete: 'off',
-    attributes: html`maxlength="2000" spellcheck="false"`,
-    help: 'https, on the public internet. One inside your network is for the operator to allow.',
-  });
-  const actionsField = textArea({
-    name: 'actions',
-    label: 'Events',
-    value: typed.actions,
-    error: errorOf(errors, 'actions'),
-    optional: true,
-    attributes: html`spellcheck="false"`,
-    help: 'Every event, unless you name some, each on a line: key.create for one kind, key. for all that begin so.',
-  });
-  return html`${urlField} ${actionsField}
+function webhookFields({ form, entered, known, errors }: WebhookFieldsData): Html {
+  return html`${form.fields(entered, errors, { focus: false })}
 ${
   known.length > 0 &&
   html`<details>

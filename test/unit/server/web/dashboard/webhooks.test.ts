@@ -57,6 +57,22 @@ test('webhook form: invalid input is kept, with the error beside it', async () =
   expect(inside.text).toContain('The URL is not on the public internet.');
 });
 
+test('webhook page: its form shows the webhook, and changes it or says what is wrong', async () => {
+  const { id } = await made();
+  const page = await show(`/${id}`);
+  const refused = await send(`/${id}`, { url: '"other"', actions: 'no event!' });
+  await send(`/${id}`, { url: `${deadWebhook}?other`, actions: '' });
+  const [webhook] = await kept();
+  await removed(id);
+
+  expect(page).toContain(`value="${deadWebhook}"`);
+  expect(page).toMatch(/key\.<\/textarea>/);
+  expect(refused.status).toBe(422);
+  expect(refused.text).toContain('value="&quot;other&quot;"');
+  expect(refused.text).toMatch(/<p class="error" id="actions-error">One of the events is neither/);
+  expect(webhook).toMatchObject({ url: `${deadWebhook}?other`, actions: [] });
+});
+
 test('webhook page: it describes the state of deliveries', async () => {
   const { id } = await made();
   const { db } = app.server.stores;
