@@ -146,6 +146,7 @@ const settings = {
       'Whether applications that described or registered themselves have access, where members allow it',
     ),
 };
+const rules = { name: 'rule', label: 'Rules' };
 const settingsViewSchema = z.object(settings).meta({ id: 'OrganizationSettings' });
 
 export const settingsRead = organizationOperation({
@@ -165,9 +166,36 @@ export const settingsUpdate = organizationOperation({
   permission: 'organization.manage',
   input: z.strictObject({
     organization: fields.organization,
-    secondFactorRequired: settings.secondFactorRequired.optional(),
-    openClientsAllowed: settings.openClientsAllowed.optional(),
-    title: words(200).min(1).optional().describe('What people call the organization, besides'),
+    secondFactorRequired: settings.secondFactorRequired.optional().register(surfaces, {
+      control: {
+        kind: 'checkbox',
+        group: rules,
+        label: 'Everybody needs a second factor',
+        help: 'People who sign in with a password alone cannot open pages here or allow applications. Applications that were allowed before keep their access.',
+      },
+    }),
+    openClientsAllowed: settings.openClientsAllowed.optional().register(surfaces, {
+      control: {
+        kind: 'checkbox',
+        group: rules,
+        label: 'Members may use applications that registered themselves',
+        help: 'By a metadata document on the web, or by dynamic registration. When you turn this off, only clients that an administrator created have access: the others lose it immediately, with all their tokens. When you turn it on again, what members allowed is valid again, unless it was revoked or expired.',
+      },
+    }),
+    title: words(200)
+      .min(1)
+      .optional()
+      .describe('What people call the organization, besides')
+      .register(surfaces, {
+        control: {
+          kind: 'text',
+          label: 'Title',
+          subject: 'The title',
+          help: 'What people call the organization. Its name in addresses stays.',
+          optional: false,
+          attributes: { maxlength: '200', autocomplete: 'off' },
+        },
+      }),
   }),
   output: settingsViewSchema,
   target: ({ organization, secondFactorRequired, openClientsAllowed, title }) =>

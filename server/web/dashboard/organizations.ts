@@ -8,22 +8,13 @@ import {
   settingsUpdate,
 } from '#admin/organizations';
 import { listMemberships } from '#db/people';
-import {
-  checkboxes,
-  errorOf,
-  errorSummary,
-  type ExplainedChoice,
-  type FieldError,
-  formActions,
-  postForm,
-  textField,
-} from '#web/forms';
+import { errorSummary, type FieldError, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { queryText, readPageForm, seeOther, sendPage } from '#web/page-request';
 import { type CurrentPerson, currentPersonOf, signedIn } from '#web/page-session';
 import { dataTable, type Table } from '#web/tables';
-import { type Entered, formFor, refusedForm } from './forms.ts';
+import { type Entered, formFor } from './forms.ts';
 import { type DashboardGuard, type DashboardVisit, personActor } from './guard.ts';
 import { dashboardScripts, sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
@@ -134,6 +125,8 @@ ${postForm(frame, { action: '/new-organization', novalidate: true }, fields)}`;
   return layout({ title, width: 'form' }, frame, content);
 }
 
+const settingsForm = formFor(settingsUpdate, ['title']);
+
 /** `/settings`: title and rules of an organization. */
 export function settingsRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   const toRead = { permission: 'organization.read', section: 'settings' } as const;
@@ -141,30 +134,16 @@ export function settingsRoutes(guard: DashboardGuard, { ports }: DashboardOption
   const show = async (
     reply: FastifyReply,
     visit: DashboardVisit,
-    { notice, errors = [] }: { notice?: string | undefined; errors?: FieldError[] },
+    shown: { notice: string | undefined } | { entered: Entered; errors: readonly FieldError[] },
   ) => {
     const { organization, actor, may } = visit;
     const { title } = await perform(organizationRead, { organization }, actor, ports);
     const rules = await perform(settingsRead, { organization }, actor, ports);
+    const unchanged = { entered: settingsForm.filled({ ...rules, title }), errors: [] };
+    const { notice, entered, errors } = { notice: undefined, ...unchanged, ...shown };
     const data = {
       action: `${dashboardPath(organization)}/settings`,
-      called: title,
-      rules: [
-        {
-          value: 'secondFactorRequired',
-          text: 'Everybody needs a second factor',
-          help: 'People who sign in with a password alone cannot open pages here or allow applications. Applications that were allowed before keep their access.',
-          risk: '',
-          isChosen: rules.secondFactorRequired,
-        },
-        {
-          value: 'openClientsAllowed',
-          text: 'Members may use applications that registered themselves',
-          help: 'By a metadata document on the web, or by dynamic registration. When you turn this off, only clients that an administrator created have access: the others lose it immediately, with all their tokens. When you turn it on again, what members allowed is valid again, unless it was revoked or expired.',
-          risk: '',
-          isChosen: rules.openClientsAllowed,
-        },
-      ],
+      entered,
       mayManage: may('organization.manage'),
       webhooks: may('webhook.manage') ? webhooksPath(organization) : undefined,
       notice,
@@ -183,17 +162,13 @@ export function settingsRoutes(guard: DashboardGuard, { ports }: DashboardOption
 
   guard.post('/settings', toManage, async (visit, sent, _request, reply) => {
     const { organization, actor } = visit;
-    const rule = (name: string) => sent.get(`rule.${name}`) !== undefined;
+    const entered = settingsForm.read(sent);
     try {
-      const change = {
-        title: sent.get('title')?.trim() ?? '',
-        secondFactorRequired: rule('secondFactorRequired'),
-        openClientsAllowed: rule('openClientsAllowed'),
-      };
-      await perform(settingsUpdate, { organization, ...change }, actor, ports);
+      const change = { ...settingsForm.inputOf(entered), organization };
+      await perform(settingsUpdate, change, actor, ports);
     } catch (refusal) {
-      const title = { field: 'title', label: 'The title' };
-      return show(reply, visit, { errors: refusedForm(refusal, { title }, 'rule') });
+      const errors = settingsForm.errorsOf(refusal, entered, 'rule');
+      return show(reply, visit, { entered, errors });
     }
     const next = `${dashboardPath(organization)}/settings?done=saved`;
     return seeOther(reply, next);
@@ -203,8 +178,7 @@ export function settingsRoutes(guard: DashboardGuard, { ports }: DashboardOption
 /** The settings of an organization, and errors in the entered ones. */
 interface SettingsPageData {
   readonly action: string;
-  readonly called: string;
-  readonly rules: readonly ExplainedChoice[];
+  readonly entered: Entered;
   readonly mayManage: boolean;
   /** The page of its webhooks, for people who may see it. */
   readonly webhooks: string | undefined;
@@ -214,24 +188,10 @@ interface SettingsPageData {
 
 /** The title of an organization and its rules. */
 function settingsPage(data: SettingsPageData, frame: Frame): Html {
-  const { action, called, rules, mayManage, webhooks, errors } = data;
+  const { action, entered, mayManage, webhooks, errors } = data;
   const title = errors.length > 0 ? 'Not saved' : 'Settings';
   const lead = mayManage ? '' : 'Only an owner changes these.';
-  const titleField = textField({
-    name: 'title',
-    label: 'Title',
-    value: called,
-    error: errorOf(errors, 'title'),
-    attributes: html`maxlength="200" autocomplete="off"`,
-    help: 'What people call the organization. Its name in addresses stays.',
-  });
-  const rulesField = checkboxes({
-    name: 'rule',
-    legend: 'Rules',
-    options: rules,
-    error: errorOf(errors, 'rule'),
-  });
-  const fields = html`${titleField} ${rulesField}
+  const fields = html`${settingsForm.fields(entered, errors, { focus: false })}
 ${mayManage && html`<div class="actions"><button class="primary">Save</button></div>`}`;
   const content = html`${pageHeading({ heading: 'Settings', lead })}
 ${statusNotice(data.notice)}

@@ -35,6 +35,17 @@ test.each([
   expect(await kept()).toEqual(before);
 });
 
+test('organization settings: what was refused comes back as it was entered', async () => {
+  const title = 'A < B';
+  const { text } = await save({ title, 'rule.secondFactorRequired': 'on' });
+
+  expect(text).toContain('value="A &lt; B"');
+  expect(text).toMatch(/<p class="error" id="rule-error">You have no second factor yourself/);
+  expect(text).toMatch(/id="rule-secondFactorRequired" [^>]*checked/);
+  expect(text).not.toMatch(/id="rule-openClientsAllowed" [^>]*checked/);
+  expect((await save({})).text).toContain('The title is empty.');
+});
+
 test('organization settings: the title and the rules are saved together', async () => {
   const { status } = await save({ title: 'Acme Ltd', 'rule.openClientsAllowed': 'on' });
   const rules = { secondFactorRequired: false, openClientsAllowed: true };
