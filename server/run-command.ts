@@ -2,8 +2,7 @@ import { resolve as absolute } from 'node:path';
 
 import { commandHelpText } from '#cli/help';
 import { checkPositionals, findCommand } from '#cli/find-command';
-import { readHidden, type Terminal } from '#cli/read-hidden';
-import { readPassword } from '#cli/read-password';
+import { readHidden, readPassword, type Terminal } from '#cli/read-hidden';
 import type { Clock } from '#clock/clock';
 import { dataDir, knownBaseUrl, masterKeyFile, outboundHost } from '#config/option';
 import { readOptions } from '#config/read-options';

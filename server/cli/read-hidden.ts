@@ -4,17 +4,17 @@ import { text } from 'node:stream/consumers';
 
 import { CommandError } from '#config/usage-error';
 
-/** Where a person types, or a program pipes something in. */
+/** The input of a command, from a person or from another program, and where to write prompts. */
 export interface Terminal {
   readonly input: Readable & { readonly isTTY?: boolean };
   readonly prompt: (text: string) => void;
 }
 
 /**
- * What a person types without it being shown, once for each of `prompts`; or else the first line of what is
- * piped in, for all of them alike.
+ * Reads a line for each of `prompts` from a terminal, without echo. If the input is not a terminal, returns its first
+ * line for each of them.
  *
- * @throws {CommandError} saying that no `what` was given, when the person gives up
+ * @throws {CommandError} when the user cancels; its message says that no `what` was given
  */
 export async function readHidden(
   prompts: readonly string[],
@@ -25,15 +25,15 @@ export async function readHidden(
     const [line = ''] = (await text(input)).split(/\r?\n/);
     return prompts.map(() => line);
   }
-  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const lines = createInterface({ input, output: nowhere, terminal: true });
-  const givenUp = new AbortController();
-  lines.once('SIGINT', () => givenUp.abort()).once('close', () => givenUp.abort());
+  const noOutput = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const lines = createInterface({ input, output: noOutput, terminal: true });
+  const cancelled = new AbortController();
+  lines.once('SIGINT', () => cancelled.abort()).once('close', () => cancelled.abort());
   const typed: string[] = [];
   try {
-    for (const words of prompts) {
-      prompt(words);
-      typed.push(await lines.question('', { signal: givenUp.signal }));
+    for (const question of prompts) {
+      prompt(question);
+      typed.push(await lines.question('', { signal: cancelled.signal }));
       prompt('\n');
     }
     return typed;
@@ -43,4 +43,17 @@ export async function readHidden(
   } finally {
     lines.close();
   }
+}
+
+/**
+ * Reads a new password: in a terminal twice, without echo; otherwise the first line of the input.
+ *
+ * @throws {CommandError} when the user cancels
+ */
+export async function readPassword(
+  terminal: Terminal,
+): Promise<{ password: string; repeated: string }> {
+  const prompts = ['Password: ', 'Password, again: '];
+  const [password = '', repeated = ''] = await readHidden(prompts, 'password', terminal);
+  return { password, repeated };
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { readStdioServers } from '#server/config/stdio-servers';
+import { readStdioServers } from '#server/config/upstream-options';
 
 const read = (value: unknown) => readStdioServers(JSON.stringify(value), 'stdio.json');
 

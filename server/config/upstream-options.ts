@@ -1,3 +1,5 @@
+// Options with which only the operator configures upstreams: by the path `ORG/SERVER`, commands to run and folders of skills.
+
 import { z } from 'zod';
 
 import { UsageError } from './usage-error.ts';
@@ -16,11 +18,11 @@ const fileSchema = z.strictObject({ servers: z.record(path, commandSchema) });
 export type StdioCommand = z.output<typeof commandSchema>;
 
 /**
- * Parses the file of `--stdio-servers`: commands by the path of their server.
+ * Parses the file of `--stdio-servers`: commands by server path.
  *
  *     {"servers": {"acme/files": {"command": "npx", "args": ["…"], "env": {"TOKEN": "…"}, "cwd": "/srv/files"}}}
  *
- * @throws {UsageError} naming the file and what is wrong in it
+ * @throws {UsageError} with the file and what is wrong in it
  */
 export function readStdioServers(text: string, file: string): ReadonlyMap<string, StdioCommand> {
   const wrong = (why: string) =>
@@ -40,4 +42,27 @@ export function readStdioServers(text: string, file: string): ReadonlyMap<string
   const at = issue?.path.join('.') ?? '';
   if (issue?.code === 'invalid_key') throw wrong(`${at} is not ORGANIZATION/SERVER`);
   throw wrong(`${at} ${issue?.message ?? 'cannot be read'}`.trim());
+}
+
+const folderOption = /^([a-z0-9-]{1,63}\/[a-z0-9-]{1,63})=(.+)$/;
+
+/**
+ * Parses the values of `--skills ORG/SERVER=DIR` into folders by server path.
+ *
+ * @throws {UsageError} with the value that is wrong
+ */
+export function readSkillFolders(
+  given: readonly string[],
+  isFolder: (path: string) => boolean,
+): ReadonlyMap<string, string> {
+  const folders = new Map<string, string>();
+  for (const text of given) {
+    const [, server = '', folder = ''] = folderOption.exec(text) ?? [];
+    const hint = '--skills acme/sales=/srv/skills/sales';
+    if (server === '') throw new UsageError(`--skills '${text}' is not ORG/SERVER=DIR`, hint);
+    if (folders.has(server)) throw new UsageError(`--skills names two folders for ${server}`);
+    if (!isFolder(folder)) throw new UsageError(`--skills ${text}: there is no folder ${folder}`);
+    folders.set(server, folder);
+  }
+  return folders;
 }
