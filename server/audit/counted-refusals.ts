@@ -26,8 +26,8 @@ type Other = Pick<AuditEvent, 'actor' | 'organization'> & { times: number };
 
 /**
  * Records the first of equal refusals immediately, and those that follow within a minute as one event with their
- * number. Per minute at most sixty kinds of one actor are listed, and the rest is one number, so that refusals can
- * neither fill the disk nor hide those of others. All unauthenticated callers count as one actor.
+ * number. For each actor, at most sixty kinds per minute are listed and the rest are counted together, so that refusals
+ * can neither fill the disk nor hide those of others. All unauthenticated callers are treated as one actor.
  */
 export class CountedRefusals implements RefusalLog {
   readonly #ports: CountedRefusalsPorts;
@@ -65,7 +65,7 @@ export class CountedRefusals implements RefusalLog {
     await this.#ports.write(event);
   }
 
-  /** Records what was counted and starts again. */
+  /** Records the counts and resets them. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -91,7 +91,7 @@ export class CountedRefusals implements RefusalLog {
     }
   }
 
-  /** Belongs to an organization only if all of them did. */
+  /** The organization, if it was the same for all of them. */
   #countOther({ actor, organization }: AuditEvent): void {
     const known = this.#others.get(actor);
     this.#others.set(actor, {
@@ -102,7 +102,7 @@ export class CountedRefusals implements RefusalLog {
   }
 }
 
-/** Writes every refusal on its own: for the operator of this machine, who can fill its disk in other ways. */
+/** Records every refusal separately: for commands of the operator, who could fill the disk anyway. */
 export function everyRefusal({
   db,
   clock,

@@ -9,10 +9,10 @@ import { printable } from '#log/printable';
 
 const atOnce = 500;
 
-/** How a record leaves: for a spreadsheet, or one JSON document a line. */
+/** The formats of an export: CSV for spreadsheets, or one JSON document per line. */
 export type ExportFormat = 'csv' | 'jsonl';
 
-/** Every event that is asked for, the newest first, as text in pieces; holds a few hundred at a time. */
+/** Yields the selected events, newest first, as pieces of text. Keeps a few hundred events in memory. */
 export async function* exportAudit(
   query: Omit<AuditQuery, 'limit' | 'after'>,
   format: ExportFormat,
@@ -49,7 +49,7 @@ export function csvCell(text: string): string {
   return `"${safe.replaceAll('"', '""')}"`;
 }
 
-/** What of an event leaves, in the order of a table's columns. */
+/** The exported members of an event, in the order of the columns. */
 const eventColumns = [
   ['time', ({ at }) => new Date(at * 1000).toISOString()],
   ['actor', ({ actor }) => actor],
@@ -62,7 +62,7 @@ const eventColumns = [
   ['times', ({ times }) => times ?? 1],
 ] as const satisfies readonly [string, (event: AuditEvent) => string | number | undefined][];
 
-/** An event as those who take the record away, or have it sent, read it. */
+/** An event as contained in exports and webhook messages. */
 export function eventDocument(event: AuditEvent): Record<string, string | number | null> {
   return Object.fromEntries(eventColumns.map(([name, value]) => [name, value(event) ?? null]));
 }

@@ -1,20 +1,20 @@
 import { createHash } from 'node:crypto';
 
-/** What a server says of one tool, as far as an assistant acts on it. */
+/** The parts of a tool's definition that influence an assistant. */
 export interface ToolDefinition {
   readonly name: string;
-  /** SHA-256 of all of it, base64url; the order of an object's members is no difference. */
+  /** SHA-256 of the definition, base64url. It does not depend on the order of an object's members. */
   readonly digest: string;
-  /** The same as JSON for people to read, two blanks deep, cut where it is very long. */
+  /** The definition as JSON for people to read, indented by two spaces and truncated if it is very long. */
   readonly text: string;
 }
 
 const longestText = 16 * 1024;
 
-/** Eight times what MCP asks servers to stay within. A longer name could not be accepted by it, and would fill the disk. */
+/** Eight times the length that MCP recommends. Administrators could not accept a tool with a longer name, and it would fill the disk. */
 const longestName = 1_000;
 
-/** The definition of one element of `tools`; `undefined` for what is none. MCP 2025-11-25 server/tools */
+/** The definition of an element of `tools`; `undefined` if it is not a tool. MCP 2025-11-25 server/tools */
 export function toolDefinition(tool: unknown): ToolDefinition | undefined {
   if (typeof tool !== 'object' || tool === null) return undefined;
   const { name, title, description, inputSchema, outputSchema, annotations } = {

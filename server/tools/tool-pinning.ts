@@ -11,7 +11,7 @@ import { isError, scanMessage } from 'latchkey-mcp/message';
 import { SseEventTooLarge, messageEvent } from 'latchkey-mcp/sse';
 import { type ToolDefinition, toolDefinition } from './tool-definition.ts';
 
-/** A longer list would be of no use. */
+/** A longer list would be useless. */
 const mostBytes = 4 * 1024 * 1024;
 
 export interface PinnedToolsPorts {

@@ -24,10 +24,10 @@ import {
 
 const lookEveryMs = 500;
 const mostAtOnce = 8;
-/** How many events one webhook is sent before others have their turn. */
+/** How many events are sent to one webhook before others have their turn. */
 const mostATurn = 50;
 const pauseAfterFaultSeconds = 30;
-/** Longer than a receiver is given to answer; after that, the event of a process that died is sent by another one. */
+/** Longer than the time limit of a request. After it, another process sends the event that a dead process had claimed. */
 const claimSeconds = 15;
 
 interface WebhookDeliveriesPorts extends DeliverNextPorts {
@@ -37,15 +37,15 @@ interface WebhookDeliveriesPorts extends DeliverNextPorts {
 }
 
 /**
- * Sends recorded events to webhooks: to each one event after the other, to a few webhooks concurrently. It looks for
- * work when any process has written to the database or a retry is due, and holds only the requests in memory.
+ * Sends audit events to webhooks: one after the other to each webhook, and to a few webhooks concurrently. It looks for work
+ * when any process has written to the database or a retry is due, and keeps only the requests in memory.
  */
 export class WebhookDeliveries {
   readonly #ports: WebhookDeliveriesPorts;
   readonly #timer: NodeJS.Timeout;
   readonly #ending = new AbortController();
   readonly #running = new Map<string, Promise<void>>();
-  /** When each webhook had its turn last, as a count. */
+  /** The number of the last turn of each webhook. */
   readonly #turns = new Map<string, number>();
   #turn = 0;
   /** Until when each webhook pauses after an internal error; '' for all of them. */
@@ -139,13 +139,13 @@ interface DeliverNextPorts extends SendMessagePorts {
   readonly sealing: Pick<Sealing, 'open'>;
   readonly clock: Clock;
   readonly random: () => number;
-  /** Called with what was not delivered. */
+  /** Called when a delivery failed. */
   readonly undelivered: (webhookId: string, words: string) => void;
 }
 
 /**
- * Sends a webhook the next event of its organization, and notes what came of it. What ended before that was noted is
- * sent again, under the same id. `true` when the one behind it may follow at once.
+ * Sends the next event of its organization to a webhook and records the result. If the process ends before that, the event is
+ * sent again with the same id. Resolves with `true` if the following event may be sent immediately.
  */
 export async function deliverNext(
   pending: PendingEvent,
@@ -205,13 +205,13 @@ function disabledBy(
   return failingSince !== undefined && now - failingSince >= giveUpSeconds ? 'failing' : undefined;
 }
 
-/** The result of sending a message, as words that follow "it". */
+/** The result of sending a message: a predicate whose subject is "it". */
 export interface SendOutcome {
   readonly isDelivered: boolean;
   /** The receiver's status, if it answered. */
   readonly status: number | undefined;
   readonly words: string;
-  /** How long the receiver wants no requests. */
+  /** How long the receiver wants to get no requests. */
   readonly retryAfterSeconds?: number | undefined;
 }
 
@@ -262,7 +262,7 @@ function statusWords(status: number): string {
   return `answered ${status}`;
 }
 
-/** A network error as words that follow "it". */
+/** Describes a network error: a predicate whose subject is "it". */
 export function outboundWords({ code }: OutboundError): string {
   switch (code) {
     case 'forbidden':
@@ -281,8 +281,8 @@ const shortestSeconds = 5;
 const longestSeconds = 3600;
 
 /**
- * How long to wait before the next try: twice as long each time, from five seconds to an hour, and a random part less
- * so that many do not come back at once. What a receiver asks for is heeded within the same bounds.
+ * How many seconds to wait before the next attempt: from five seconds, doubling up to an hour, minus a random part so that many
+ * webhooks are not retried at the same moment. A receiver's `Retry-After` is respected within the same bounds.
  */
 export function retrySeconds(
   { attempts, retryAfterSeconds }: { attempts: number; retryAfterSeconds: number | undefined },

@@ -9,19 +9,19 @@ import type { Webhook } from '#db/webhooks';
 const secretBytes = 32;
 const prefix = 'whsec_';
 
-/** What a receiver gets; the same at every try but for when it was sent. */
+/** A message to a receiver. Each attempt sends the same one, except for the time in its headers. */
 export interface WebhookMessage {
-  /** The event's own, so that a receiver can tell what it has already. */
+  /** The id of the event, by which a receiver recognizes repeated messages. */
   readonly id: string;
   readonly body: string;
 }
 
-/** A secret of 256 random bits, as libraries for Standard Webhooks read it. */
+/** Generates a secret of 256 random bits, in the form that libraries for Standard Webhooks read. */
 export function newWebhookSecret(): string {
   return prefix + randomBytes(secretBytes).toString('base64');
 }
 
-/** An event as a receiver reads it: `data` is what the exported record has of it. */
+/** The message for an event. `data` has the members of an exported record. */
 export function eventMessage(event: StoredAuditEvent): WebhookMessage {
   const { action: type, at } = event;
   const timestamp = new Date(at * 1000).toISOString();
@@ -29,7 +29,7 @@ export function eventMessage(event: StoredAuditEvent): WebhookMessage {
 }
 
 /**
- * The headers that prove a message and when it was sent: a signature for each secret that counts.
+ * The headers that prove who sent a message and when: one signature for each valid secret.
  *
  * Standard Webhooks 1.0.0, signature scheme `v1`
  */
@@ -51,12 +51,12 @@ export function signedHeaders(
   };
 }
 
-/** What a webhook's secrets are sealed for. No other webhook can open them. */
+/** The purpose that a webhook's secrets are encrypted for. They cannot be decrypted for another webhook. */
 export function webhookSecretPurpose(webhookId: string): string {
   return `webhook secret ${webhookId}`;
 }
 
-/** The secret, and for a while the one before it: a receiver knows one of them. */
+/** The valid secrets: the current one and, for a while after a change, the previous one. */
 export function secretsOf(
   { id, sealedSecret, earlierSecret }: Webhook,
   sealing: Pick<Sealing, 'open'>,
@@ -67,8 +67,8 @@ export function secretsOf(
 }
 
 /**
- * What is wrong with the URL of a webhook, in words that go behind the field's name. Plain http is for hosts that the
- * operator named, as only those are inside this network.
+ * What is wrong with the URL of a webhook: a predicate whose subject is the field. Plain HTTP is allowed only for hosts that the
+ * operator named, because only those can be in the private network.
  */
 export function webhookUrlProblem(
   text: string,

@@ -12,18 +12,18 @@ import {
   webhookUrlProblem,
 } from './webhook-message.ts';
 
-/** How a receiver is asked: ten seconds, and of what it says besides its status nothing is kept. */
+/** Limits of a request to a receiver: ten seconds, and its response is ignored except for the status. */
 export const receiverLimits = { timeoutMs: 10_000, maxBytes: 16 * 1024, discardsBody: true };
 
-/** What looking after webhooks takes besides the stores. */
+/** What the operations on webhooks need in addition to the database. */
 export interface WebhookSetup {
-  /** What is wrong with where one is to go, in words that go behind the field's name. */
+  /** What is wrong with the URL of a webhook: a predicate whose subject is the field. `undefined` if it is valid. */
   problemOf(url: string): Promise<string | undefined>;
 
-  /** A new secret, and the same sealed for this webhook. */
+  /** Generates a secret: in plain text, and encrypted for this webhook. */
   newSecret(webhookId: string): { readonly secret: string; readonly sealedSecret: string };
 
-  /** Sends an event of the type `webhook.test`, whatever else waits, and says what came of it. Never rejects. */
+  /** Sends an event of the type `webhook.test` immediately and returns the result. Never rejects. */
   test(webhook: Webhook, organization: string): Promise<SendOutcome>;
 }
 
@@ -70,5 +70,5 @@ export function webhookSetup({
   };
 }
 
-/** How an action is named where it is chosen: `key.create`, or `key.` for all that begin so. */
+/** The form in which actions are chosen: `key.create`, or `key.` for all actions that start with it. */
 export const wantedActionPattern = /^[a-z][a-z-]*(?:\.[a-z-]+)*\.?$/;
