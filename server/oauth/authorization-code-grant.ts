@@ -24,8 +24,8 @@ import {
 } from './token-response.ts';
 
 /**
- * Exchanges an authorization code for the first tokens of a grant. A code can be used once. A second use means that
- * it was stolen, and since we cannot tell which side is the thief, everything issued for it is revoked.
+ * Exchanges an authorization code for the first tokens of a grant. A code can be used once. A second use means that it was
+ * stolen. Because the thief and the client cannot be distinguished, everything issued for the code is revoked.
  *
  * RFC 6749 §4.1.3, RFC 7636 §4.6, RFC 8707 §2.2, RFC 9700 §2.1.1
  *

@@ -24,7 +24,7 @@ export type ResolveClient = (
   person: { userId: string | undefined },
 ) => Promise<OAuthClient | 'sign-in'>;
 
-/** Resolves clients that were created here and clients that a document on the web describes. */
+/** Resolves clients in the database and clients that a document on the web describes. */
 export function clientResolver(ports: ClientDocumentPorts): ResolveClient {
   const documents = new ClientDocuments(ports);
   return async (clientId, { userId }) => {
@@ -66,7 +66,7 @@ interface Failure {
  * minute. Concurrent requests for a document share one fetch. The number of fetches per person is limited, because
  * any site can make a browser open the consent page for any URL. Failures and counts are kept in memory.
  *
- * Nothing below our own URL is ever fetched; of it only our own document is a client.
+ * Nothing below this server's own URL is ever fetched. Of those URLs, only the proxy's document is a client.
  *
  * draft-ietf-oauth-client-id-metadata-document §3, §4
  */
@@ -235,8 +235,8 @@ function parseJson(text: string): unknown {
 }
 
 /**
- * `/oauth/clients/latchkey.json`: our proxy as a client of any server that reads such documents. It listens on
- * whatever loopback port is free.
+ * `/oauth/clients/latchkey.json`: describes the proxy as a client of any server that reads such documents. It listens on
+ * any free loopback port.
  *
  * draft-ietf-oauth-client-id-metadata-document §4
  */

@@ -30,7 +30,7 @@ import { grantLifeSeconds } from './token-response.ts';
 
 const pendingLifeSeconds = 1800;
 
-/** What asking for consent and deciding about it need. */
+/** What requesting consent and deciding about it need. */
 export interface ConsentContext extends ClientContext {
   /** Where the request came from. */
   readonly source: RequestSource;
@@ -41,7 +41,7 @@ export interface ConsentContext extends ClientContext {
 export interface AskedPerson {
   readonly userId: string;
   readonly sessionId: string;
-  /** How many factors were used to sign in. */
+  /** How many factors the person proved to sign in. */
   readonly factors: 1 | 2;
 }
 
@@ -125,7 +125,7 @@ export async function askConsent(
   return { outcome: 'ask', question: { requestId, request, terms, place, until } };
 }
 
-/** What a person answered on the consent page. */
+/** A person's decision on the consent page. */
 export interface Decision {
   readonly requestId: string | undefined;
   readonly allow: boolean;
@@ -160,8 +160,8 @@ export type DecisionOutcome =
 
 /**
  * Carries out a person's decision. The request id is valid once and only in the session that was shown the page,
- * which another site that makes the browser post lacks. Only what the page showed is granted: rights that grew since
- * add nothing, and rights that shrank grant nothing.
+ * which another site that makes the browser post lacks. Only what the page displayed is granted: scopes that the person
+ * gained since then are not added, and if they lost one, nothing is granted.
  *
  * RFC 6749 §10.12, RFC 9700 §4.7
  *

@@ -12,9 +12,9 @@ export interface Attempt {
 }
 
 /**
- * Throttles guesses of client secrets. After twenty failures within five minutes an address is refused. A client
- * whose secret was guessed at as often is refused too, except from other addresses with the right secret. Counts are
- * in memory: secrets have 178 random bits, so this saves work rather than protects them.
+ * Throttles guesses of client secrets. After twenty failures within five minutes, an address is refused. After twenty
+ * wrong secrets for one client, that client is refused too, except from other addresses with the right secret. Counts
+ * are kept in memory: secrets have 178 random bits, so throttling saves work and is not needed for their protection.
  *
  * RFC 6749 §2.3.1, RFC 6585 §4
  */

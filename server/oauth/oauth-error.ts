@@ -1,4 +1,4 @@
-/** Error codes of our endpoints. RFC 6749 §4.1.2.1 and §5.2, RFC 7591 §3.2.2, RFC 8707 §2 */
+/** Error codes of the OAuth endpoints. RFC 6749 §4.1.2.1 and §5.2, RFC 7591 §3.2.2, RFC 8707 §2 */
 export type OAuthErrorCode =
   | 'invalid_request'
   | 'invalid_client'
@@ -11,7 +11,7 @@ export type OAuthErrorCode =
   | 'invalid_target'
   | 'invalid_redirect_uri'
   | 'invalid_client_metadata'
-  /** Too many failed attempts. Our own code, since no RFC defines one here. */
+  /** Too many failed attempts. Not a standard code, because no RFC defines one for this case. */
   | 'slow_down';
 
 interface OAuthErrorOptions extends ErrorOptions {

@@ -16,7 +16,7 @@ export type Permitted =
   /** The person's role covers none of the scopes. */
   | { readonly outcome: 'nothing' };
 
-/** What a client is told when a person cannot grant it anything. */
+/** The error description for a client when a person cannot grant it anything. */
 export const notPermittedWords = {
   stranger: 'the account that is signed in cannot use this server',
   closed: 'this organization accepts only applications that its administrators created',

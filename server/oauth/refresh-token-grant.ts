@@ -22,8 +22,8 @@ const graceSeconds = 30;
  * Exchanges a refresh token for its successor.
  *
  * Within `graceSeconds` of the first use the same successor is returned again, because responses get lost. After that
- * a second use means that the token was stolen, and since we cannot tell which side is the thief, every token of the
- * grant is revoked.
+ * a second use means that the token was stolen. Because the thief and the client cannot be distinguished, every token of
+ * the grant is revoked.
  *
  * RFC 6749 §6, RFC 8707 §2.2, RFC 9700 §4.14.2
  *

@@ -70,7 +70,7 @@ async function revokeJwt(
   const verdict = await tokens.verify(token);
   const claims = verdict.outcome === 'valid' ? verdict.claims : undefined;
   const grant = claims?.grantId === undefined ? undefined : await findGrant(db, claims.grantId);
-  // A confidential client that did not authenticate counts as unknown.
+  // A confidential client that did not authenticate is treated as unknown.
   const isPublic = grant !== undefined && !grant.authenticated;
   if (!authenticated && claims?.clientId === client.id && !isPublic) throw notAuthenticated();
   if (claims?.clientId !== client.id) return;
@@ -85,8 +85,9 @@ export interface WithdrawGrantPorts {
 }
 
 /**
- * Revokes a person's grant. Its tokens become invalid, and the application has to ask again. `false` if the person
- * has no such active grant.
+ * Revokes a person's grant. Its tokens become invalid, and the application has to request consent again.
+ *
+ * @returns `false` when the person has no such active grant
  */
 export async function withdrawGrant(
   grantId: string,

@@ -32,7 +32,7 @@ export function scopeWords(text: string): string[] {
   return [...new Set(text.split(/[ ,]+/).filter(Boolean))];
 }
 
-/** Formats scopes for a response: each once, in our order, separated by single spaces. RFC 6749 §3.3 */
+/** Formats scopes for a response: without repetition, in the order of `allScopes`, separated by single spaces. RFC 6749 §3.3 */
 export function formatScopes(scopes: Iterable<Scope>): string {
   const wanted = new Set(scopes);
   return allScopes.filter((scope) => wanted.has(scope)).join(' ');

@@ -8,7 +8,7 @@ const checksumCharacters = 6;
 /** Prefixes of secrets: OAuth client secret, agent key, MCP key, code, refresh token, personal token. */
 export type SecretPrefix = 'secret_' | 'pk_live_' | 'mcp_' | 'code_' | 'rt_' | 'pat_';
 
-/** Random bytes that were not used yet, because asking for them one by one takes longer than all else about a token. */
+/** Random bytes for later use, because generating them one by one takes longer than everything else about a token. */
 const pool = Buffer.alloc(1024);
 let used = pool.length;
 
@@ -26,7 +26,7 @@ function randomByte(): number {
       used = 0;
     }
     const byte = pool[used] ?? 255;
-    // What became part of a secret does not stay in memory.
+    // Bytes that became part of a secret must not stay in memory.
     pool[used] = 0;
     used += 1;
     if (byte < 248) return byte;
@@ -60,7 +60,7 @@ export function hashSecret(secret: string): string {
   return hash('sha256', secret, 'hex');
 }
 
-/** What may be shown of a secret later, as in `mcp_…x7Qz`. */
+/** The part of a secret that may be displayed later, such as `mcp_…x7Qz`. */
 export function secretHint(secret: string): string {
   const prefix = /^(?:secret|pk_live|mcp|code|rt|pat)_/.exec(secret)?.[0] ?? '';
   return `${prefix}…${secret.slice(-4)}`;

@@ -57,7 +57,7 @@ export function keysInUse(keys: readonly StoredSigningKey[], now: EpochSeconds) 
   );
 }
 
-/** Whether these keys were sealed under `masterKey`. True if there are none. */
+/** Whether these keys were encrypted with `masterKey`. True if there are none. */
 export function areSealedUnder(
   masterKey: MasterKey,
   keys: readonly Pick<StoredSigningKey, 'kid' | 'encryptedPrivateKey'>[],
@@ -90,7 +90,7 @@ const leastPauseMs = 500;
 export interface KeyRingPorts {
   readonly masterKey: MasterKey;
   readonly clock: Clock;
-  /** Called when the store could not be read. The known keys stay valid. */
+  /** Called when the keys could not be read from the database. The known keys stay in use. */
   readonly failed: (error: unknown) => void;
 }
 
