@@ -52,7 +52,7 @@ export async function bundleProgram(folder: 'proxy' | 'server'): Promise<Bundled
  *
  * @throws {Error} where it would not mean the same
  */
-function ascii(code: string): string {
+export function ascii(code: string): string {
   const unsafe = /(?<!\\)(?:\\\\)*\\[\x80-\uffff]|String\.raw`[^`]*[\x80-\uffff]/.exec(code);
   if (unsafe) throw new Error(`not ASCII behind a backslash or String.raw: ${unsafe[0]}`);
   return code.replaceAll(
