@@ -12,8 +12,8 @@ import {
 import { listGroups } from '#db/groups';
 import { actorName, organizationOperation, type Operation } from './operation.ts';
 import { invalidField, notFound } from './refusal.ts';
-import { fields, words } from './fields.ts';
-import { checkOwnerChange } from './people.ts';
+import { fields, surfaces, words } from './fields.ts';
+import { checkOwnerChange, roleControl } from './people.ts';
 import { checkBaseUrl } from '#config/base-url';
 import { baseUrl, json } from '#config/option';
 import { administer, command, listCommand, type Command } from './command.ts';
@@ -58,9 +58,31 @@ export const invitationCreate = organizationOperation({
   permission: 'people.manage',
   input: z.strictObject({
     ...inOrganization,
-    role: z.enum(roles),
-    groupIds: z.array(z.string().max(100)).max(100).default([]),
-    note: words(200).default(''),
+    role: z.enum(roles).register(surfaces, { control: roleControl }),
+    groupIds: z
+      .array(z.string().max(100))
+      .max(100)
+      .default([])
+      .register(surfaces, {
+        control: {
+          kind: 'checkboxes',
+          name: 'group',
+          label: 'Groups',
+          subject: 'The list of groups',
+          choices: [],
+        },
+      }),
+    note: words(200)
+      .default('')
+      .register(surfaces, {
+        control: {
+          kind: 'text',
+          label: 'For whom',
+          subject: 'The note',
+          help: 'For your own list. Anyone with the link can use it.',
+          attributes: { maxlength: '200', autocomplete: 'off' },
+        },
+      }),
   }),
   output: invitationViewSchema
     .extend({ path: z.string().describe('Below the base URL; shown this once') })

@@ -20,7 +20,7 @@ import {
   type Operation,
 } from './operation.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
-import { fields, words, surfaces } from './fields.ts';
+import { fields, words, surfaces, type FieldControl } from './fields.ts';
 import { isRecentProof } from '#accounts/sessions';
 import type { EpochSeconds } from '#clock/clock';
 import { deletePasskey, deleteTotp, findPasswordHash, listPasskeys } from '#db/authenticators';
@@ -108,6 +108,35 @@ export async function checkWholeAccount(
   }
 }
 
+/** What a role allows, for people who choose one. */
+const roleWords: Readonly<Record<Role, string>> = {
+  owner: 'Everything, and the only one who changes settings, owners and the organization itself.',
+  admin:
+    'Servers, clients, keys, agents, people, groups and the audit log; no owners, no settings.',
+  member: 'Uses servers, allows applications, tries tools here; changes nothing in the dashboard.',
+  viewer: 'Sees the dashboard and changes nothing there; may use servers through applications.',
+};
+
+/** The roles to choose from: only owners can choose owner, but all see that a person is one. */
+export function roleChoices(mayMakeOwners: boolean, present?: Role) {
+  return roles
+    .filter((role) => role !== 'owner' || mayMakeOwners || present === 'owner')
+    .map((role) => ({
+      value: role,
+      text: `${role.charAt(0).toUpperCase()}${role.slice(1)}`,
+      help: roleWords[role],
+    }));
+}
+
+/** How forms take a role. Pages offer the roles that their reader may give. */
+export const roleControl = {
+  kind: 'radio',
+  label: 'Role',
+  subject: 'The role',
+  chosen: 'member',
+  choices: roleChoices(true),
+} as const satisfies FieldControl;
+
 const inOrganization = { organization: fields.organization };
 const ofPerson = {
   organization: fields.organization.clone().register(surfaces, {
@@ -165,9 +194,10 @@ export const personSetRole = organizationOperation({
   permission: 'people.manage',
   input: z.strictObject({
     ...ofPerson,
-    role: z
-      .enum(roles)
-      .register(surfaces, { option: { value: 'ROLE', doc: `one of ${roles.join(', ')}` } }),
+    role: z.enum(roles).register(surfaces, {
+      option: { value: 'ROLE', doc: `one of ${roles.join(', ')}` },
+      control: { ...roleControl, label: 'What they are here' },
+    }),
   }),
   output: personViewSchema,
   target,

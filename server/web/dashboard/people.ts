@@ -1,4 +1,5 @@
-import { type Role, roles } from '#accounts/people';
+import type { Role } from '#accounts/people';
+import type { FieldChoice } from '#admin/fields';
 import { groupList } from '#admin/groups';
 import { invitationList, invitationRevoke } from '#admin/invitations';
 import { type Operation, perform } from '#admin/operation';
@@ -8,12 +9,13 @@ import {
   personRead,
   personRemove,
   personSetRole,
+  roleChoices,
   secondFactorReset,
   sessionsEnd,
 } from '#admin/people';
 import { notFound } from '#admin/refusal';
 import type { EpochSeconds } from '#clock/clock';
-import { type ExplainedChoice, postForm, radioButtons } from '#web/forms';
+import { postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import {
   dashboardPath,
@@ -27,6 +29,7 @@ import {
 } from '#web/layout';
 import { queryText, seeOther } from '#web/page-request';
 import { dataTable, relativeTime, type Table } from '#web/tables';
+import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
 import { queryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
@@ -247,6 +250,8 @@ const personQuestions: readonly PersonQuestion[] = [
   },
 ];
 
+const roleForm = formFor(personSetRole);
+
 /** `/people/{id}`: one member, their role, and other actions. */
 function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   const homeOf = (organization: string, userId: string) =>
@@ -271,7 +276,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       groups: person.groups.map(({ name }) => name),
       now: ports.clock.now(),
       notice,
-      roles: mayChange ? roleOptions(person.role, may('owners.manage')) : undefined,
+      roles: mayChange ? roleChoices(may('owners.manage'), person.role) : undefined,
       home: homeOf(organization, userId),
       questions: personQuestions.filter(({ needs }) => may(needs)),
     };
@@ -284,8 +289,9 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     toManage,
     async ({ organization, actor }, sent, request, reply) => {
       const { userId = '' } = request.params;
-      const { role } = await perform(personRead, { organization, userId }, actor, ports);
-      const input = { organization, userId, role: sent.get('role') ?? role };
+      // A person of another organization is not found, whatever was sent.
+      await perform(personRead, { organization, userId }, actor, ports);
+      const input = { ...roleForm.inputOf(roleForm.read(sent)), organization, userId };
       await perform(personSetRole, input, actor, ports);
       const next = `${homeOf(organization, userId)}?done=role`;
       return seeOther(reply, next);
@@ -321,7 +327,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
 /** A member of an organization, and what can be changed. */
 interface PersonPageData {
   readonly email: string;
-  readonly role: string;
+  readonly role: Role;
   readonly groups: readonly string[];
   readonly secondFactor: boolean;
   /** When they were last seen; `null` for never. */
@@ -329,7 +335,7 @@ interface PersonPageData {
   readonly now: EpochSeconds;
   readonly notice: string | undefined;
   /** `undefined` for people who may not change it. */
-  readonly roles: readonly ExplainedChoice[] | undefined;
+  readonly roles: readonly FieldChoice[] | undefined;
   /** Path of the page; the questions are below it. */
   readonly home: string;
   readonly questions: readonly {
@@ -364,11 +370,12 @@ ${data.roles && manageSections(data.roles, data, frame)}`;
 }
 
 function manageSections(
-  offered: readonly ExplainedChoice[],
-  { home, questions }: PersonPageData,
+  choices: readonly FieldChoice[],
+  { role, home, questions }: PersonPageData,
   frame: Frame,
 ): Html {
-  const fields = html`${radioButtons({ name: 'role', legend: 'What they are here', options: offered })}
+  const options = { focus: false, here: { role: { choices } } };
+  const fields = html`${roleForm.fields(roleForm.filled({ role }), [], options)}
 <div class="actions"><button class="primary">Change the role</button></div>`;
   return html`<section class="section" aria-labelledby="role-heading">
 <h2 id="role-heading">Role</h2>
@@ -400,26 +407,4 @@ export function peopleTabs({ organization, may }: DashboardVisit, here: 'people'
         : []),
     ],
   };
-}
-
-/** What a role allows, for people who choose one. */
-const words: Readonly<Record<Role, string>> = {
-  owner: 'Everything, and the only one who changes settings, owners and the organization itself.',
-  admin:
-    'Servers, clients, keys, agents, people, groups and the audit log; no owners, no settings.',
-  member: 'Uses servers, allows applications, tries tools here; changes nothing in the dashboard.',
-  viewer: 'Sees the dashboard and changes nothing there; may use servers through applications.',
-};
-
-/** The roles to choose from; only owners can choose owner. */
-export function roleOptions(chosen: string, mayMakeOwners: boolean) {
-  return roles
-    .filter((role) => role !== 'owner' || mayMakeOwners || chosen === 'owner')
-    .map((role) => ({
-      value: role,
-      text: `${role.charAt(0).toUpperCase()}${role.slice(1)}`,
-      help: words[role],
-      risk: '',
-      isChosen: role === chosen,
-    }));
 }
