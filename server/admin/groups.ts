@@ -228,7 +228,20 @@ export const groupRemoveMember = organizationOperation({
 /** What adding and removing a mapping have in common. */
 const ofMapping = {
   permission: 'people.manage',
-  input: z.strictObject({ ...ofGroup, externalName: words(256).min(1) }),
+  input: z.strictObject({
+    ...ofGroup,
+    externalName: words(256)
+      .min(1)
+      .register(surfaces, {
+        control: {
+          kind: 'text',
+          label: 'Name of the group there',
+          subject: 'The name',
+          help: 'As the provider sends it, letter by letter.',
+          attributes: { maxlength: '256', autocomplete: 'off', spellcheck: 'false' },
+        },
+      }),
+  }),
   output: groupViewSchema,
   target: ({ groupId, externalName }: { groupId: string; externalName: string }) =>
     `${groupTarget({ groupId })} ${externalName}`,
@@ -286,7 +299,21 @@ export const serverGroupsSet = organizationOperation({
   doc: 'Keep a server to some groups, or open it to every member; members outside the groups lose access immediately',
   route: { method: 'PATCH', path },
   permission: 'server.manage',
-  input: z.strictObject({ ...ofServer, groupIds: z.array(ofGroup.groupId).max(100) }),
+  input: z.strictObject({
+    ...ofServer,
+    groupIds: z
+      .array(ofGroup.groupId)
+      .max(100)
+      .register(surfaces, {
+        control: {
+          kind: 'checkboxes',
+          name: 'group',
+          label: 'Groups that may use it',
+          help: 'Without a chosen group, every member can use it. Members outside the groups lose access immediately; keys and clients that act for no person are not affected.',
+          choices: [],
+        },
+      }),
+  }),
   output: serverGroupsViewSchema,
   target: serverTarget,
   async run({ server, groupIds }, { organization }, ports) {

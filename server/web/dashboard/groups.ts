@@ -10,7 +10,7 @@ import {
   groupList,
   groupRead,
 } from '#admin/groups';
-import { type Operation, perform } from '#admin/operation';
+import { perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import { findOrganization } from '#db/organizations';
 import { findMember, findUserByEmail } from '#db/people';
@@ -26,7 +26,7 @@ import { html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, pageHeading } from '#web/layout';
 import { seeOther } from '#web/page-request';
 import { dataTable, type Table } from '#web/tables';
-import { type Entered, formFor, refusedForm } from './forms.ts';
+import { type Entered, formFor } from './forms.ts';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
@@ -35,7 +35,15 @@ import { questionRoutes } from './questions.ts';
 const toRead = { permission: 'people.read', section: 'groups' } as const;
 const toManage = { permission: 'people.manage', section: 'groups' } as const;
 const newForm = formFor(groupCreate);
+const mapForm = formFor(groupMap);
 const homeOf = (organization: string) => `${dashboardPath(organization)}/groups`;
+
+/** What was entered on the page of a group, and what is wrong with it. */
+interface Refused {
+  /** In the form of a mapping. */
+  readonly entered?: Entered;
+  readonly errors?: readonly FieldError[];
+}
 
 /** `/groups`: the groups of an organization, their members, and the servers restricted to them. */
 export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
@@ -87,12 +95,13 @@ export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
     reply: FastifyReply,
     visit: DashboardVisit,
     groupId: string,
-    errors: FieldError[] = [],
+    { entered = mapForm.blank, errors = [] }: Refused = {},
   ) => {
     const { organization, actor } = visit;
     const group = await perform(groupRead, { organization, groupId }, actor, ports);
     const home = `${homeOf(organization)}/${groupId}`;
-    const data = { ...group, home, mayManage: visit.may('people.manage'), errors };
+    const mayManage = visit.may('people.manage');
+    const data = { ...group, home, mayManage, entered, errors };
     const crumbs = [{ text: 'Groups', href: homeOf(organization) }, { text: group.name }];
     const status = errors.length > 0 ? 422 : 200;
     return sendDashboardPage(reply, visit, groupPage, data, { crumbs, status });
@@ -102,24 +111,30 @@ export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
     show(reply, visit, request.params['groupId'] ?? ''),
   );
 
-  /** A route for a form that changes a group and returns to its page. */
-  const change = (path: string, operation: Operation, field: 'userId' | 'externalName') =>
+  guard.post('/groups/:groupId/remove-person', toManage, async (visit, sent, request, reply) => {
+    const { organization, actor } = visit;
+    const { groupId = '' } = request.params;
+    const input = { organization, groupId, userId: sent.get('userId') ?? '' };
+    await perform(groupRemoveMember, input, actor, ports);
+    return seeOther(reply, `${homeOf(organization)}/${groupId}`);
+  });
+
+  const mapping = (path: string, operation: typeof groupMap) =>
     guard.post(`/groups/:groupId/${path}`, toManage, async (visit, sent, request, reply) => {
       const { organization, actor } = visit;
       const { groupId = '' } = request.params;
-      const typed = sent.get(field)?.trim() ?? '';
+      const entered = mapForm.read(sent);
       try {
-        const input = { organization, groupId, [field]: typed };
+        const input = { ...mapForm.inputOf(entered), organization, groupId };
         await perform(operation, input, actor, ports);
       } catch (refusal) {
-        const labels = { [field]: { field, label: 'The name' } };
-        return show(reply, visit, groupId, refusedForm(refusal, labels));
+        const errors = mapForm.errorsOf(refusal, entered);
+        return show(reply, visit, groupId, { entered, errors });
       }
       return seeOther(reply, `${homeOf(organization)}/${groupId}`);
     });
-  change('remove-person', groupRemoveMember, 'userId');
-  change('map', groupMap, 'externalName');
-  change('unmap', groupUnmap, 'externalName');
+  mapping('map', groupMap);
+  mapping('unmap', groupUnmap);
 
   guard.post('/groups/:groupId/add-person', toManage, async (visit, sent, request, reply) => {
     const { organization, actor } = visit;
@@ -130,7 +145,7 @@ export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
     const member = user && place && (await findMember(ports.db, place.id, user.id));
     if (!member) {
       const message = 'No member has this address. Invite the person first.';
-      return show(reply, visit, groupId, [{ field: 'email', message }]);
+      return show(reply, visit, groupId, { errors: [{ field: 'email', message }] });
     }
     const input = { organization, groupId, userId: member.userId };
     await perform(groupAddMember, input, actor, ports);
@@ -199,6 +214,8 @@ interface GroupPageData {
   readonly externalNames: readonly string[];
   readonly home: string;
   readonly mayManage: boolean;
+  /** In the form of a mapping. */
+  readonly entered: Entered;
   readonly errors: readonly FieldError[];
 }
 
@@ -261,7 +278,7 @@ ${mayManage && postForm(frame, { action: `${home}/add-person`, novalidate: true 
 }
 
 function mappingSection(data: GroupPageData, frame: Frame): Html {
-  const { externalNames, home, mayManage, errors } = data;
+  const { externalNames, home, mayManage, entered, errors } = data;
   const end = (name: string) =>
     postForm(
       frame,
@@ -269,14 +286,7 @@ function mappingSection(data: GroupPageData, frame: Frame): Html {
       html`${hiddenField('externalName', name)}
 <button class="danger" aria-label="End the mapping of ${name}">End</button>`,
     );
-  const nameField = textField({
-    name: 'externalName',
-    label: 'Name of the group there',
-    error: errorOf(errors, 'externalName'),
-    attributes: html`maxlength="256" autocomplete="off" spellcheck="false"`,
-    help: 'As the provider sends it, letter by letter.',
-  });
-  const map = html`${nameField}
+  const map = html`${mapForm.fields(entered, errors, { focus: false })}
 <div class="actions"><button>Map it</button></div>`;
   return html`<section class="section" aria-labelledby="mapping-heading">
 <h2 id="mapping-heading">From the OpenID provider</h2>

@@ -5,7 +5,8 @@ import { ownConnectionRead, type OwnConnectionView } from '#admin/upstream-conne
 import type { EpochSeconds } from '#clock/clock';
 import type { ProxyReference } from '#download/proxy-reference';
 import { describeUpstream } from '#upstreams/drivers';
-import { checkboxes, type ExplainedChoice, postForm } from '#web/forms';
+import type { FieldChoice } from '#admin/fields';
+import { postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import {
   type AssistantConfiguration,
@@ -26,7 +27,7 @@ import {
 import { configurationTabs } from '#web/one-time-secret';
 import { queryText, seeOther } from '#web/page-request';
 import { copyable, type Fact, factList } from '#web/tables';
-import { checkedValues } from './forms.ts';
+import { type Entered, formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { listQuery, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
@@ -239,6 +240,8 @@ function disabledBadges({ disabledAt }: { disabledAt: number | null }): readonly
   return disabledAt === null ? [] : [{ text: 'disabled', tone: 'care' }];
 }
 
+const accessForm = formFor(serverGroupsSet);
+
 /** `/servers/{server}/access`: the groups that a server is restricted to. */
 function accessRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   const toManage = { permission: 'server.manage', section: 'servers' } as const;
@@ -257,9 +260,8 @@ function accessRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
         value: id,
         text: name,
         help: members === 1 ? '1 person' : `${members} people`,
-        risk: '',
-        isChosen: rule.groups.some((group) => group.id === id),
       })),
+      entered: accessForm.filled({ groupIds: rule.groups.map(({ id }) => id) }),
       isOpen: rule.groups.length === 0,
       mayManage: may('server.manage'),
     };
@@ -270,8 +272,8 @@ function accessRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
   guard.post('/servers/:server/access', toManage, async (visit, sent, request, reply) => {
     const { organization, actor } = visit;
     const { server = '' } = request.params;
-    const groupIds = checkedValues(sent, 'group');
-    await perform(serverGroupsSet, { organization, server, groupIds }, actor, ports);
+    const input = { ...accessForm.inputOf(accessForm.read(sent)), organization, server };
+    await perform(serverGroupsSet, input, actor, ports);
     const next = `${serverPath(organization, server)}/access?done=saved`;
     return seeOther(reply, next);
   });
@@ -283,24 +285,20 @@ interface ServerAccessPageData {
   readonly tabs: Tabs;
   readonly notice: string | undefined;
   readonly action: string;
-  readonly groups: readonly ExplainedChoice[];
+  readonly groups: readonly FieldChoice[];
+  readonly entered: Entered;
   readonly isOpen: boolean;
   readonly mayManage: boolean;
 }
 
 /** Who may use a server: every member, or some groups. */
 function serverAccessPage(data: ServerAccessPageData, frame: Frame): Html {
-  const { name, tabs, action, groups, isOpen, mayManage } = data;
+  const { name, tabs, action, groups, entered, isOpen, mayManage } = data;
   const lead = isOpen
     ? 'Every member of the organization may use this server.'
     : 'Only the chosen groups may use this server, owners included.';
-  const groupsField = checkboxes({
-    name: 'group',
-    legend: 'Groups that may use it',
-    options: groups,
-    help: 'Without a chosen group, every member can use it. Members outside the groups lose access immediately; keys and clients that act for no person are not affected.',
-  });
-  const fields = html`${groupsField}
+  const options = { focus: false, here: { group: { choices: groups } } };
+  const fields = html`${accessForm.fields(entered, [], options)}
 ${mayManage && html`<div class="actions"><button class="primary">Save</button></div>`}`;
   const none = html`<div class="empty">
 <p>There are no groups yet. Make one under Groups to keep this server to it.</p>

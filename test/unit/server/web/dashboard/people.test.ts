@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { insertGroup } from '#server/db/groups';
+import { insertGroup, listGroupMappings, listGroupsOfServer } from '#server/db/groups';
 import { listInvitations } from '#server/db/invitations';
 import { findMember } from '#server/db/people';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
@@ -78,4 +78,40 @@ test('person: their role is chosen on their page, and changed by it', async () =
   expect(before).toMatch(/id="role-viewer" value="viewer"[^>]* checked/);
   expect(before).not.toContain('id="role-owner"');
   expect([status, member?.role]).toEqual([303, 'member']);
+});
+
+test('group: the name of a mapping that was refused comes back', async () => {
+  const externalName = '<b>'.repeat(100);
+  const { status, text } = await send('/groups/group_sales/map', { externalName });
+
+  expect(status).toBe(422);
+  expect(text).toContain('The name must have at most 256 characters.');
+  expect(text).toContain(`value="${'&lt;b&gt;'.repeat(100)}"`);
+});
+
+test('group: a mapping is made and ended', async () => {
+  const mappings = () => listGroupMappings(app.server.stores.db, 'org_acme');
+  await send('/groups/group_sales/map', { externalName: ' crm/sales ' });
+  const made = await mappings();
+  const page = await show('/groups/group_sales');
+  await send('/groups/group_sales/unmap', { externalName: 'crm/sales' });
+
+  expect(made).toMatchObject([{ externalName: 'crm/sales' }]);
+  expect(page).toMatch(/name="externalName" value="crm\/sales">/);
+  expect(await mappings()).toEqual([]);
+});
+
+test('access of a server: the chosen groups are checked, and none opens it to all', async () => {
+  const groups = () => listGroupsOfServer(app.server.stores.db, 'srv_sales');
+  const path = '/servers/sales/access';
+  await send(path, { 'group.group_sales': 'group_sales' });
+  const kept = await groups();
+  const page = await show(path);
+  await send(path, {});
+
+  expect(kept).toMatchObject([{ id: 'group_sales' }]);
+  expect(page).toMatch(/id="group-group-sales" value="group_sales"[^>]* checked/);
+  expect(page).toContain('0 people');
+  expect(page).toContain('id="group-help"');
+  expect(await groups()).toEqual([]);
 });
