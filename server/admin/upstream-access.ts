@@ -15,6 +15,7 @@ import { UpstreamAccessError } from '#upstreams/credentials/access';
 import { accountPath } from '#upstreams/credentials/authorization-client';
 import type { DiscoveryRequest, DiscoveryResult } from '#upstreams/credentials/discovery';
 import type { RegisteredClient, UpstreamSetup } from '#upstreams/credentials/setup';
+import { surfaces, type FieldControl } from './fields.ts';
 import { type Actor, type AdministrationPorts, organizationOperation } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { AdministrationRefusal, invalidField } from './refusal.ts';
@@ -270,6 +271,14 @@ const scope = z
   .max(200)
   .regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'is not one word');
 
+const identifier = { spellcheck: 'false', autocapitalize: 'none', autocomplete: 'off' };
+/** The fields about the client that this server is there are part of the form only where it has one. */
+const withToken: NonNullable<FieldControl['when']> = {
+  choice: 'kind',
+  is: ['client_credentials', 'authorization_code'],
+  part: 'access',
+};
+
 export const accessRead = organizationOperation({
   name: 'server.read-access',
   doc: 'Read what the MCP server behind an endpoint wants before it answers',
@@ -288,22 +297,119 @@ export const accessSet = organizationOperation({
   permission: 'server.manage',
   input: z.strictObject({
     ...ofServer,
-    kind: z.enum(accessKinds),
-    issuer: z.string().max(2000).optional().describe('Discovered unless given'),
+    kind: z.enum(accessKinds).register(surfaces, {
+      control: {
+        kind: 'radio',
+        label: 'How it is asked',
+        choices: [
+          {
+            value: 'none',
+            text: 'Without a token',
+            help: 'Everybody who may use this endpoint reaches it alike.',
+          },
+          {
+            value: 'client_credentials',
+            text: 'With one token for all',
+            help: 'It sees this server as one application and does not tell people apart.',
+          },
+          {
+            value: 'authorization_code',
+            text: 'With each person’s own account',
+            help: 'Every person connects an account there once, and only their own calls use it. API keys and applications without a person get nothing.',
+          },
+        ],
+      },
+    }),
+    issuer: z
+      .string()
+      .max(2000)
+      .optional()
+      .describe('Discovered unless given')
+      .register(surfaces, {
+        control: {
+          kind: 'text',
+          type: 'url',
+          label: 'Authorization server',
+          subject: 'The authorization server',
+          help: 'Its issuer URL. Left empty, the one is taken that the MCP server names.',
+          attributes: identifier,
+          when: withToken,
+        },
+      }),
     clientId: visible(500)
       .optional()
       .describe(
         'Stays unless given; for people’s accounts we introduce ourselves where there is none',
-      ),
-    clientSecret: visible(2000).optional().describe('Stays unless given'),
-    scopes: z.array(scope).max(100).optional().describe('What the upstream asks for unless given'),
+      )
+      .register(surfaces, {
+        control: {
+          kind: 'text',
+          label: 'Client id',
+          subject: 'The client id',
+          help: 'What its authorization server calls this server. Left empty for people’s accounts, this server introduces itself there.',
+          optional: 'unmarked',
+          attributes: { ...identifier, maxlength: '500' },
+          when: withToken,
+        },
+      }),
+    clientSecret: visible(2000)
+      .optional()
+      .describe('Stays unless given')
+      .register(surfaces, {
+        control: {
+          kind: 'text',
+          type: 'password',
+          label: 'Client secret',
+          subject: 'The client secret',
+          help: 'Stored encrypted and never shown again.',
+          attributes: { autocomplete: 'off', spellcheck: 'false', maxlength: '2000' },
+          when: withToken,
+        },
+      }),
+    scopes: z
+      .array(scope)
+      .max(100)
+      .optional()
+      .describe('What the upstream asks for unless given')
+      .register(surfaces, {
+        control: {
+          kind: 'text',
+          label: 'Scopes',
+          subject: 'A scope',
+          help: 'With spaces between. Left empty, what the MCP server asks for.',
+          attributes: identifier,
+          entries: { between: 'spaces' },
+          when: withToken,
+        },
+      }),
     omitsResource: z
       .boolean()
       .optional()
       .describe(
         'For an authorization server that refuses `resource`: other servers may take its tokens',
-      ),
-    tellsCallers: z.boolean().optional().describe('Stays unless given'),
+      )
+      .register(surfaces, {
+        control: {
+          kind: 'checkbox',
+          name: 'omits',
+          group: { name: 'resource', label: 'What tokens are for' },
+          label: 'Ask without naming the MCP server',
+          help: 'Only where its authorization server answers invalid_target. Its tokens are then not bound to this MCP server, which could use them at others.',
+          when: withToken,
+        },
+      }),
+    tellsCallers: z
+      .boolean()
+      .optional()
+      .describe('Stays unless given')
+      .register(surfaces, {
+        control: {
+          kind: 'checkbox',
+          name: 'tells',
+          group: { name: 'caller', label: 'Who is calling' },
+          label: 'Tell it who calls',
+        },
+      }),
   }),
   output: accessViewSchema,
   target: serverTarget,

@@ -12,7 +12,7 @@ import {
   withoutPrevious,
 } from '#upstreams/credentials/fixed-headers';
 import type { UpstreamKind } from '#upstreams/drivers';
-import { fields } from './fields.ts';
+import { fields, surfaces } from './fields.ts';
 import {
   type Actor,
   actorName,
@@ -76,7 +76,36 @@ export const headerSet = organizationOperation({
   doc: 'Add a fixed header, or replace its value; for seven days the one before is sent where the upstream refuses the new one',
   route: { method: 'POST', path },
   permission,
-  input: z.strictObject({ ...ofServer, ...headerFields, ...atRevision }),
+  input: z.strictObject({
+    ...ofServer,
+    name: headerFields.name.clone().register(surfaces, {
+      control: {
+        kind: 'text',
+        name: 'headerName',
+        label: 'Header',
+        subject: 'The name',
+        help: 'As X-Api-Key.',
+        attributes: {
+          spellcheck: 'false',
+          autocapitalize: 'none',
+          autocomplete: 'off',
+          maxlength: '100',
+        },
+      },
+    }),
+    value: headerFields.value.clone().register(surfaces, {
+      control: {
+        kind: 'text',
+        type: 'password',
+        name: 'headerValue',
+        label: 'Value',
+        subject: 'The value',
+        help: 'The whole value, with Bearer or Basic before it where the MCP server wants that. The value that it replaces stays for seven days, for calls for which the new one is refused.',
+        attributes: { autocomplete: 'off', spellcheck: 'false', maxlength: '4096' },
+      },
+    }),
+    ...atRevision,
+  }),
   output: headersViewSchema,
   target: ({ name, ...at }) => headerTarget({ ...at, header: name }),
   run: ({ name, value, ...at }, { organization }, ports) =>

@@ -4,17 +4,7 @@ import { notFound } from '#admin/refusal';
 import { accessRead, accessSet, type AccessView } from '#admin/upstream-access';
 import { connectionEnd, connectionList } from '#admin/upstream-connections';
 import { headerList } from '#admin/upstream-headers';
-import type { Form } from '#oauth/forms';
-import {
-  checkboxes,
-  errorOf,
-  errorSummary,
-  type FieldError,
-  formActions,
-  postForm,
-  radioButtons,
-  textField,
-} from '#web/forms';
+import { errorSummary, type FieldError, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import {
   type Frame,
@@ -26,7 +16,7 @@ import {
 } from '#web/layout';
 import { queryText, seeOther } from '#web/page-request';
 import { copyButton, factList } from '#web/tables';
-import { refusedForm } from './forms.ts';
+import { type Entered, formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
@@ -34,19 +24,14 @@ import { questionRoutes } from './questions.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 import {
   type FixedHeadersData,
+  headerForm,
   headerRoutes,
   headersSection,
   type Shown,
 } from './upstream-headers.ts';
 
 const toManage = { permission: 'server.manage', section: 'servers' } as const;
-const labels = {
-  kind: { field: 'kind', label: 'How it is asked' },
-  issuer: { field: 'issuer', label: 'The authorization server' },
-  clientId: { field: 'clientId', label: 'The client id' },
-  clientSecret: { field: 'clientSecret', label: 'The client secret' },
-  scopes: { field: 'scopes', label: 'A scope' },
-} as const;
+const accessForm = formFor(accessSet, ['kind', 'clientId', 'clientSecret']);
 const notices: Readonly<Record<string, string>> = {
   saved: 'Saved. It counts from the next call on.',
   disconnected: 'The account is disconnected.',
@@ -67,7 +52,7 @@ export function upstreamAccessRoutes(
     visit: DashboardVisit,
     request: DashboardRequest,
     reply: FastifyReply,
-    { typed, header, errors, status = errors.length > 0 ? 422 : 200 }: Shown,
+    { entered, header, errors, status = errors.length > 0 ? 422 : 200 }: Shown,
   ) => {
     const { organization, actor } = visit;
     const server = await serverOf(visit, request, ports);
@@ -85,7 +70,7 @@ export function upstreamAccessRoutes(
       notice: notices[queryText(request, 'done') ?? ''],
       action: `${home}/upstream`,
       cancel: home,
-      typed: typed ?? asTyped(access),
+      entered: entered ?? accessForm.filled(access),
       hasSecret: access.hasClientSecret,
       redirectUri: base + access.redirectPath,
       jwksUri: `${base}/.well-known/jwks.json`,
@@ -100,7 +85,7 @@ export function upstreamAccessRoutes(
         ...headers,
         origin: upstream.kind === 'http' ? new URL(upstream.url).origin : '',
         action: `${home}/upstream/headers`,
-        typed: header?.name ?? replaced ?? '',
+        entered: header?.entered ?? headerForm.filled({ name: replaced }),
         typedRevision: header?.revision ?? String(headers.revision),
         isReplacing: replaced !== undefined && errors.length === 0,
       },
@@ -118,24 +103,13 @@ export function upstreamAccessRoutes(
   guard.post('/servers/:server/upstream', toManage, async (visit, sent, request, reply) => {
     const { organization, actor } = visit;
     const { server = '' } = request.params;
-    const typed = typedAccess(sent);
+    const entered = accessForm.read(sent);
     try {
-      const { kind, issuer, clientId, scopes, omitsResource, tellsCallers } = typed;
-      const secret = sent.get('clientSecret') ?? '';
-      const words = scopes.split(/\s+/).filter((word) => word !== '');
-      const chosen = {
-        ...(issuer !== '' && { issuer }),
-        clientId,
-        ...(secret !== '' && { clientSecret: secret }),
-        ...(words.length > 0 && { scopes: words }),
-        omitsResource,
-      };
-      const rest = kind === 'none' ? {} : chosen;
-      const input = { organization, server, kind, tellsCallers, ...rest };
+      const input = { ...accessForm.inputOf(entered), organization, server };
       await perform(accessSet, input, actor, ports);
     } catch (refusal) {
-      const errors = refusedForm(refusal, labels, 'kind');
-      return show(visit, request, reply, { typed, errors });
+      const errors = accessForm.errorsOf(refusal, entered, 'kind');
+      return show(visit, request, reply, { entered, errors });
     }
     const next = `${serverPath(organization, server)}/upstream?done=saved`;
     return seeOther(reply, next);
@@ -169,24 +143,6 @@ export function upstreamAccessRoutes(
   });
 }
 
-function asTyped({ issuer, clientId, scopes, ...access }: AccessView): TypedAccess {
-  const { kind, omitsResource, tellsCallers } = access;
-  const words = { issuer: issuer ?? '', clientId: clientId ?? '', scopes: scopes.join(' ') };
-  return { kind, ...words, omitsResource, tellsCallers };
-}
-
-function typedAccess(form: Form): TypedAccess {
-  const text = (name: string) => (form.get(name) ?? '').trim();
-  return {
-    kind: text('kind'),
-    issuer: text('issuer'),
-    clientId: text('clientId'),
-    scopes: text('scopes'),
-    omitsResource: form.get('resource.omits') !== undefined,
-    tellsCallers: form.get('caller.tells') !== undefined,
-  };
-}
-
 function factsOf({ issuer, clientId, resource, scopes }: AccessView) {
   if (issuer === null) return [];
   return [
@@ -197,16 +153,6 @@ function factsOf({ issuer, clientId, resource, scopes }: AccessView) {
   ];
 }
 
-/** What is entered in the form of an upstream's authorization; a secret is never shown again. */
-export interface TypedAccess {
-  readonly kind: string;
-  readonly issuer: string;
-  readonly clientId: string;
-  readonly scopes: string;
-  readonly omitsResource: boolean;
-  readonly tellsCallers: boolean;
-}
-
 /** What is in the form, what was discovered, and who has connected an account. */
 export interface AccessFormData {
   readonly heading: string;
@@ -214,7 +160,7 @@ export interface AccessFormData {
   readonly notice: string | undefined;
   readonly action: string;
   readonly cancel: string;
-  readonly typed: TypedAccess;
+  readonly entered: Entered;
   readonly hasSecret: boolean;
   /** To register at the authorization server. */
   readonly redirectUri: string;
@@ -241,7 +187,7 @@ function upstreamAccessPage(data: AccessFormData, frame: Frame): Html {
   const notHttp = html`<div class="empty">
 <p>Only an HTTP server can want a token or fixed headers. The calls of this server go elsewhere: see Settings.</p>
 </div>`;
-  const sections = html`${accessForm(data, frame)}
+  const sections = html`${accessSection(data, frame)}
 ${discoveredSection(data)}
 ${connectionsSection(data)}
 ${headersSection(data, frame)}`;
@@ -253,113 +199,31 @@ ${isHttp ? sections : notHttp}`;
   return layout({ title, width: 'form' }, frame, content);
 }
 
-function accessForm(data: AccessFormData, frame: Frame): Html {
-  const { action, cancel, typed, jwksUri, errors } = data;
-  const kindField = radioButtons({
-    name: 'kind',
-    legend: 'How it is asked',
-    error: errorOf(errors, 'kind'),
-    options: [
-      {
-        value: 'none',
-        text: 'Without a token',
-        help: 'Everybody who may use this endpoint reaches it alike.',
-        isChosen: typed.kind === 'none',
-      },
-      {
-        value: 'client_credentials',
-        text: 'With one token for all',
-        help: 'It sees this server as one application and does not tell people apart.',
-        isChosen: typed.kind === 'client_credentials',
-      },
-      {
-        value: 'authorization_code',
-        text: 'With each person’s own account',
-        help: 'Every person connects an account there once, and only their own calls use it. API keys and applications without a person get nothing.',
-        isChosen: typed.kind === 'authorization_code',
-      },
-    ],
-  });
-  const callerField = checkboxes({
-    name: 'caller',
-    legend: 'Who is calling',
-    options: [
-      {
-        value: 'tells',
-        text: 'Tell it who calls',
-        help: `With a signed assertion in every call: a JWT that it checks with the keys at ${jwksUri}. It names the person or the application.`,
-        isChosen: typed.tellsCallers,
-      },
-    ],
-  });
-  const fields = html`${kindField}
-<div class="for-access">${clientFields(data)}</div>
-${callerField} ${formActions('Save', cancel)}`;
+function accessSection(data: AccessFormData, frame: Frame): Html {
+  const { action, cancel, entered, hasSecret, redirectUri, jwksUri, errors } = data;
+  const here = {
+    clientId: { before: redirectUriField(redirectUri) },
+    clientSecret: hasSecret
+      ? { help: 'One is stored, encrypted. Type another to replace it.' }
+      : {},
+    'caller.tells': {
+      help: `With a signed assertion in every call: a JWT that it checks with the keys at ${jwksUri}. It names the person or the application.`,
+    },
+  };
+  const fields = html`${accessForm.fields(entered, errors, { focus: false, here })}
+${formActions('Save', cancel)}`;
   return postForm(frame, { action, novalidate: true }, fields);
 }
 
-/** This server's registration at the authorization server of the upstream. */
-function clientFields({ typed, hasSecret, redirectUri, errors }: AccessFormData): Html {
-  const identifier = html`spellcheck="false" autocapitalize="none" autocomplete="off"`;
-  const clientId = textField({
-    name: 'clientId',
-    label: 'Client id',
-    value: typed.clientId,
-    error: errorOf(errors, 'clientId'),
-    optional: 'unmarked',
-    attributes: html`${identifier} maxlength="500"`,
-    help: 'What its authorization server calls this server. Left empty for people’s accounts, this server introduces itself there.',
-  });
-  const clientSecret = textField({
-    name: 'clientSecret',
-    label: 'Client secret',
-    type: 'password',
-    error: errorOf(errors, 'clientSecret'),
-    optional: true,
-    autocomplete: 'off',
-    attributes: html`spellcheck="false" maxlength="2000"`,
-    help: hasSecret
-      ? 'One is stored, encrypted. Type another to replace it.'
-      : 'Stored encrypted and never shown again.',
-  });
-  const issuer = textField({
-    name: 'issuer',
-    label: 'Authorization server',
-    type: 'url',
-    value: typed.issuer,
-    error: errorOf(errors, 'issuer'),
-    optional: true,
-    attributes: identifier,
-    help: 'Its issuer URL. Left empty, the one is taken that the MCP server names.',
-  });
-  const scopes = textField({
-    name: 'scopes',
-    label: 'Scopes',
-    value: typed.scopes,
-    error: errorOf(errors, 'scopes'),
-    optional: true,
-    attributes: identifier,
-    help: 'With spaces between. Left empty, what the MCP server asks for.',
-  });
-  const resource = checkboxes({
-    name: 'resource',
-    legend: 'What tokens are for',
-    options: [
-      {
-        value: 'omits',
-        text: 'Ask without naming the MCP server',
-        help: 'Only where its authorization server answers invalid_target. Its tokens are then not bound to this MCP server, which could use them at others.',
-        isChosen: typed.omitsResource,
-      },
-    ],
-  });
+/** The redirect URI of this server, to be registered at the authorization server of the upstream. */
+function redirectUriField(redirectUri: string): Html {
   return html`<div class="field">
 <span class="label" id="redirect-label">Redirect URI to register there</span>
 <p class="copied">
 <code aria-labelledby="redirect-label">${redirectUri}</code>${copyButton(redirectUri, 'the redirect URI')}
 </p>
 </div>
-${clientId} ${clientSecret} ${issuer} ${scopes} ${resource}`;
+`;
 }
 
 function discoveredSection({ facts }: AccessFormData): Html | undefined {

@@ -9,24 +9,21 @@ import {
   headerSet,
   type HeadersView,
 } from '#admin/upstream-headers';
-import { errorOf, type FieldError, hiddenField, postForm, textField } from '#web/forms';
+import { type FieldError, hiddenField, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import type { Frame } from '#web/layout';
 import { seeOther } from '#web/page-request';
 import { relativeTime } from '#web/tables';
-import { refusedForm } from './forms.ts';
+import { type Entered, formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import type { DashboardOptions } from './ports.ts';
 import { questionRoutes } from './questions.ts';
 import { serverCrumbs, serverOf, serverPath } from './servers.ts';
-import type { AccessFormData, TypedAccess } from './upstream-access.ts';
+import type { AccessFormData } from './upstream-access.ts';
 
 const headerPath = '/servers/:server/upstream/headers/:header';
 const toManage = { permission: 'server.manage', section: 'servers' } as const;
-const headerLabels = {
-  name: { field: 'headerName', label: 'The name' },
-  value: { field: 'headerValue', label: 'The value' },
-} as const;
+export const headerForm = formFor(headerSet);
 /** The server was changed after the form was rendered. */
 const stale = {
   field: '',
@@ -36,8 +33,8 @@ const stale = {
 
 /** The values of the authorization or header form, entered or stored, and messages about them. */
 export interface Shown {
-  readonly typed?: TypedAccess;
-  readonly header?: { readonly name: string; readonly revision?: string };
+  readonly entered?: Entered;
+  readonly header?: { readonly entered: Entered; readonly revision?: string };
   readonly errors: readonly FieldError[];
   /** Default 422 if there are errors. */
   readonly status?: number;
@@ -52,8 +49,7 @@ export interface FixedHeadersData extends Omit<HeadersView, 'server'> {
   /** The origin that they are sent to. */
   readonly origin: string;
   readonly action: string;
-  /** The entered name. Values are never shown again. */
-  readonly typed: string;
+  readonly entered: Entered;
   /** The revision of the server that the form was filled from. */
   readonly typedRevision: string;
   /** Whether a value is being replaced. */
@@ -63,30 +59,14 @@ export interface FixedHeadersData extends Omit<HeadersView, 'server'> {
 /** The fixed headers of requests to the upstream, and a form that sets one. */
 export function headersSection(data: AccessFormData, frame: Frame): Html {
   const { headers, errors } = data;
-  const { items, origin, action, typed, typedRevision, isReplacing } = headers;
-  const nameField = textField({
-    name: 'headerName',
-    label: 'Header',
-    value: typed,
-    error: errorOf(errors, 'headerName'),
-    attributes: html`spellcheck="false" autocapitalize="none" autocomplete="off" maxlength="100"`,
-    help:
-      items.length > 0
-        ? 'A new one, as X-Api-Key, or one of those above to replace its value.'
-        : 'As X-Api-Key.',
-  });
-  const valueField = textField({
-    name: 'headerValue',
-    label: 'Value',
-    type: 'password',
-    error: errorOf(errors, 'headerValue'),
-    focus: isReplacing,
-    autocomplete: 'off',
-    attributes: html`spellcheck="false" maxlength="4096"`,
-    help: 'The whole value, with Bearer or Basic before it where the MCP server wants that. The value that it replaces stays for seven days, for calls for which the new one is refused.',
-  });
+  const { items, origin, action, entered, typedRevision, isReplacing } = headers;
+  const help = 'A new one, as X-Api-Key, or one of those above to replace its value.';
+  const options = {
+    focus: isReplacing && 'headerValue',
+    here: { headerName: items.length > 0 ? { help } : {} },
+  };
   const fields = html`${hiddenField('revision', typedRevision)}
-${nameField} ${valueField}
+${headerForm.fields(entered, errors, options)}
 <div class="actions"><button>${isReplacing ? 'Replace the value' : 'Save header'}</button></div>`;
   return html`<section class="section" id="headers" aria-labelledby="headers-heading">
 <h2 id="headers-heading">Fixed headers</h2>
@@ -166,19 +146,23 @@ export function headerRoutes(
   guard.post('/servers/:server/upstream/headers', toManage, async (visit, sent, request, reply) => {
     const { organization, actor } = visit;
     const { server = '' } = request.params;
-    const name = (sent.get('headerName') ?? '').trim();
+    const entered = headerForm.read(sent);
     const revision = sent.get('revision') ?? '';
     try {
-      const value = sent.get('headerValue') ?? '';
-      const input = { organization, server, name, value, ...revisionIn(revision) };
+      const input = {
+        ...headerForm.inputOf(entered),
+        ...revisionIn(revision),
+        organization,
+        server,
+      };
       await perform(headerSet, input, actor, ports);
     } catch (refusal) {
       const now = await perform(headerList, { organization, server }, actor, ports);
       if (isConflict(refusal) && revision !== String(now.revision)) {
-        return show(visit, request, reply, { header: { name }, errors: [stale], status: 409 });
+        return show(visit, request, reply, { header: { entered }, errors: [stale], status: 409 });
       }
-      const errors = refusedForm(refusal, headerLabels, 'headerName');
-      return show(visit, request, reply, { header: { name, revision }, errors });
+      const errors = headerForm.errorsOf(refusal, entered, 'headerName');
+      return show(visit, request, reply, { header: { entered, revision }, errors });
     }
     return seeOther(reply, `${serverPath(organization, server)}/upstream?done=header`);
   });

@@ -1,0 +1,84 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { updateServer } from '#server/db/servers';
+import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
+
+const path = '/dashboard/acme/servers/sales/upstream';
+const evil = '"><img src=x>';
+const escaped = '&quot;&gt;&lt;img src=x&gt;';
+
+let app: PageApp;
+let owner: SignedInBrowser;
+beforeAll(async () => {
+  app = await pageApp();
+  const upstream = { kind: 'http', url: 'https://mcp.example/mcp', publicOnly: true } as const;
+  await updateServer(app.server.stores.db, 'srv_sales', { upstream });
+  owner = await app.browser('olga', { organizationId: 'org_acme', role: 'owner' });
+});
+afterAll(() => app[Symbol.asyncDispose]());
+
+const send = (below: string, typed: Record<string, string>) => {
+  const body = new URLSearchParams({ csrf_token: owner.csrfToken, ...typed }).toString();
+  return app.post({ path: path + below, cookie: owner.cookie, body });
+};
+
+test('upstream access: the form shows what is stored, and the fields of a token in a part of their own', async () => {
+  const { text } = await app.get(path, owner.cookie);
+  const part = /<div class="for-access">[\s\S]*?<\/fieldset><\/div>/.exec(text)?.[0] ?? '';
+  const ids = ['redirect-label', 'clientId', 'clientSecret', 'issuer', 'scopes', 'resource'];
+
+  expect(text).toMatch(/id="kind-none" [^>]*checked/);
+  expect([...part.matchAll(/ id="(\w+|redirect-label)"/g)].map(([, id]) => id)).toEqual(ids);
+  expect(text).toMatch(/with the keys at https?:\/\/\S+\/\.well-known\/jwks\.json/);
+});
+
+test('upstream access: what was refused comes back, but never a secret', async () => {
+  const typed = {
+    kind: 'client_credentials',
+    clientId: 'é',
+    clientSecret: 'hunter2',
+    issuer: evil,
+    scopes: 'read "write"',
+    'resource.omits': 'omits',
+    'caller.tells': 'tells',
+  };
+  const { status, text } = await send('', typed);
+
+  expect(status).toBe(422);
+  expect(text).toContain('The client id may hold printable ASCII alone.');
+  expect(text).toContain('A scope is not one word.');
+  expect(text).toMatch(/id="kind-client-credentials" [^>]*checked/);
+  expect(text).toContain(`value="${escaped}"`);
+  expect(text).toContain('value="read &quot;write&quot;"');
+  expect(text).toMatch(/id="resource-omits" [^>]*checked/);
+  expect(text).toMatch(/id="caller-tells" [^>]*checked/);
+  expect(text).not.toContain('hunter2');
+});
+
+test('upstream access: without a token, what was entered about one is left out', async () => {
+  const { status } = await send('', { kind: 'none', clientId: 'é', 'caller.tells': 'tells' });
+  const { text } = await app.get(path, owner.cookie);
+
+  expect(status).toBe(303);
+  expect(text).toMatch(/id="caller-tells" [^>]*checked/);
+  expect(text).toContain('<input id="clientId" name="clientId" type="text" value=""');
+});
+
+test('fixed header: a name that was refused comes back, but never a value', async () => {
+  const { status, text } = await send('/headers', { headerName: evil, headerValue: 'hunter2 ' });
+
+  expect(status).toBe(422);
+  expect(text).toMatch(/<p class="error" id="headerName-error">The name /);
+  expect(text).toContain('The value may not begin or end with a space.');
+  expect(text).toContain(`value="${escaped}"`);
+  expect(text).not.toContain('hunter2');
+});
+
+test('fixed header: to replace a value, its name is filled in and the value has the focus', async () => {
+  await send('/headers', { headerName: ' X-Api-Key ', headerValue: 'abc' });
+  const { text } = await app.get(`${path}?header=x-api-key`, owner.cookie);
+
+  expect(text).toMatch(/<input id="headerName"[^>]* value="x-api-key"/);
+  expect(text).toMatch(/<input id="headerValue"[^>]* autofocus/);
+  expect(text).toContain('A new one, as X-Api-Key, or one of those above to replace its value.');
+});
