@@ -88,9 +88,7 @@ export async function agentNamesOf(
   servers: readonly Pick<ServerRecord, 'upstream'>[],
   { db }: Pick<AdministrationPorts, 'db'>,
 ): Promise<ReadonlyMap<string, string>> {
-  const ids = servers.flatMap(({ upstream }) =>
-    upstream.kind === 'agent' ? [upstream.agentId] : [],
-  );
+  const ids = servers.flatMap(({ upstream }) => ('agentId' in upstream ? [upstream.agentId] : []));
   return listAgentNames(db, [...new Set(ids)]);
 }
 

@@ -15,6 +15,7 @@ import { UpstreamAccessError } from '#upstreams/credentials/access';
 import { accountPath } from '#upstreams/credentials/authorization-client';
 import type { DiscoveryRequest, DiscoveryResult } from '#upstreams/credentials/discovery';
 import type { RegisteredClient, UpstreamSetup } from '#upstreams/credentials/setup';
+import { takesCredentials } from '#upstreams/drivers';
 import { surfaces, type FieldControl } from './fields.ts';
 import { type Actor, type AdministrationPorts, organizationOperation } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
@@ -52,8 +53,9 @@ async function toAccessView(
   ports: Pick<AdministrationPorts, 'db'>,
 ): Promise<AccessView> {
   const { upstream } = await ownServer(organization, name, ports);
-  const { accessId, tellsCallers } =
-    upstream.kind === 'http' ? upstream : { accessId: undefined, tellsCallers: undefined };
+  const { accessId, tellsCallers } = takesCredentials(upstream)
+    ? upstream
+    : { accessId: undefined, tellsCallers: undefined };
   const access = accessId === undefined ? undefined : await findUpstreamAccess(ports.db, accessId);
   const people = access ? await listUpstreamConnections(ports.db, access.id) : [];
   return {
@@ -196,7 +198,7 @@ async function discoveryOf(
   { db, upstreamSetup }: Pick<AdministrationPorts, 'db' | 'upstreamSetup'>,
 ) {
   const { upstream } = server;
-  if (upstream.kind !== 'http') throw onlyHttp();
+  if (!takesCredentials(upstream)) throw onlyHttp();
   const { url, accessId, publicOnly, headers = [] } = upstream;
   if (headers.some(({ name }) => name === 'authorization')) throw authorizationIsFixed();
   const now = accessId === undefined ? undefined : await findUpstreamAccess(db, accessId);
@@ -417,13 +419,13 @@ export const accessSet = organizationOperation({
     const { kind } = input;
     const { upstreamSetup } = ports;
     const server = await ownServer(organization.name, input.server, ports);
-    if (kind === 'none' || server.upstream.kind !== 'http') return { upstreamSetup };
+    if (kind === 'none' || !takesCredentials(server.upstream)) return { upstreamSetup };
     return { upstreamSetup: await answeredAhead({ ...input, kind }, { server, actor }, ports) };
   },
   async run(input, { organization, actor }, ports) {
     const server = await ownServer(organization.name, input.server, ports);
     const { kind, tellsCallers } = input;
-    if (server.upstream.kind !== 'http') {
+    if (!takesCredentials(server.upstream)) {
       if (kind !== 'none' || tellsCallers) throw onlyHttp();
     } else if (kind === 'none') {
       await removeUpstreamAccess(ports.db, server.id);

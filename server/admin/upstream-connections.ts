@@ -5,6 +5,7 @@ import {
   findUpstreamConnection,
   listUpstreamConnections,
 } from '#db/upstream-connections';
+import { takesCredentials } from '#upstreams/drivers';
 import { fields } from './fields.ts';
 import { type Actor, type AdministrationPorts, organizationOperation } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
@@ -126,7 +127,7 @@ export async function accessOf(
   ports: Pick<AdministrationPorts, 'db'>,
 ): Promise<UpstreamAccess | undefined> {
   const { upstream } = await ownServer(organization, name, ports);
-  if (upstream.kind !== 'http' || upstream.accessId === undefined) return undefined;
+  if (!takesCredentials(upstream) || upstream.accessId === undefined) return undefined;
   return findUpstreamAccess(ports.db, upstream.accessId);
 }
 

@@ -11,7 +11,7 @@ import {
   withHeader,
   withoutPrevious,
 } from '#upstreams/credentials/fixed-headers';
-import type { UpstreamKind } from '#upstreams/drivers';
+import { takesCredentials, type UpstreamKind } from '#upstreams/drivers';
 import { fields, surfaces } from './fields.ts';
 import {
   type Actor,
@@ -110,7 +110,7 @@ export const headerSet = organizationOperation({
   target: ({ name, ...at }) => headerTarget({ ...at, header: name }),
   run: ({ name, value, ...at }, { organization }, ports) =>
     changeHeaders({ ...at, organization: organization.name }, ports, ({ id, upstream }) => {
-      if (upstream.kind !== 'http') throw noHeadersThere();
+      if (!takesCredentials(upstream)) throw noHeadersThere();
       return upstreamWith(upstream, { serverId: id, given: [{ name, value }] }, ports);
     }),
 });
@@ -200,8 +200,8 @@ function withHeaders(
   upstream: UpstreamKind,
   change: (headers: readonly FixedHeader[]) => readonly FixedHeader[],
 ): UpstreamKind {
-  const headers = change(upstream.kind === 'http' ? (upstream.headers ?? []) : []);
-  return upstream.kind === 'http' ? { ...upstream, headers } : upstream;
+  const headers = change(headersIn(upstream));
+  return takesCredentials(upstream) ? { ...upstream, headers } : upstream;
 }
 
 /** @throws {AdministrationRefusal} `not_found` */
@@ -215,11 +215,10 @@ function toHeadersView(
   { name, upstream, revision = 0 }: ServerRecord,
   now: EpochSeconds,
 ): HeadersView {
-  const { headers = [], headersRefusedAt } =
-    upstream.kind === 'http' ? upstream : { headers: [], headersRefusedAt: undefined };
+  const refusedAt = takesCredentials(upstream) ? upstream.headersRefusedAt : undefined;
   return {
     server: name,
-    items: headers.map((header) => {
+    items: headersIn(upstream).map((header) => {
       const previous = previousOf(header, now);
       return {
         name: header.name,
@@ -230,7 +229,7 @@ function toHeadersView(
           : null,
       };
     }),
-    refusedAt: headersRefusedAt ?? null,
+    refusedAt: refusedAt ?? null,
     revision,
   };
 }
@@ -243,7 +242,11 @@ export interface GivenHeader {
 
 /** The names of a server's fixed headers. */
 export function headersOf({ upstream }: Pick<ServerRecord, 'upstream'>): readonly string[] {
-  return upstream.kind === 'http' ? (upstream.headers ?? []).map(({ name }) => name) : [];
+  return headersIn(upstream).map(({ name }) => name);
+}
+
+function headersIn(upstream: UpstreamKind): readonly FixedHeader[] {
+  return takesCredentials(upstream) ? (upstream.headers ?? []) : [];
 }
 
 /**
@@ -261,10 +264,11 @@ export function upstreamWith(
   }: { serverId: string; before?: UpstreamKind; given?: readonly GivenHeader[] | undefined },
   { upstreamSetup, clock }: Pick<AdministrationPorts, 'upstreamSetup' | 'clock'>,
 ): UpstreamKind {
-  if (upstream.kind !== 'http') return upstream;
+  if (!takesCredentials(upstream)) return upstream;
   const { url } = upstream;
-  const accessId = before.kind === 'http' && before.url === url ? before.accessId : undefined;
-  let headers: readonly FixedHeader[] = headersKeptFor(before, upstream);
+  const earlier = takesCredentials(before) ? before : undefined;
+  const accessId = earlier?.url === url ? earlier.accessId : undefined;
+  let headers: readonly FixedHeader[] = earlier ? headersKeptFor(earlier, upstream) : [];
   for (const { name, value } of given) {
     if (name === 'authorization' && accessId !== undefined) throw authorizationIsToken();
     const present = headers.filter((header) => header.name === name);

@@ -225,6 +225,12 @@ type Declared<K extends Kind, Part extends 'settings' | 'credentials' | 'entered
 export type UpstreamKind<K extends Kind = Kind> = {
   [P in K]: Readonly<{ kind: P } & Declared<P, 'settings'> & Declared<P, 'credentials'>>;
 }[K];
+/** An upstream whose calls can contain credentials, all of which are for its `url`. */
+export type CredentialedUpstream<K extends Kind = Kind> = {
+  [P in K]: [NonNullable<(typeof drivers)[P]['credentials']>] extends [never]
+    ? never
+    : UpstreamKind<P>;
+}[K];
 /** An upstream as an administrator enters it. */
 export type UpstreamChoice<K extends Kind = Kind> = {
   [P in K]: Readonly<{ kind: P } & Declared<P, 'entered'>>;
@@ -394,9 +400,14 @@ export function isSameLocation(one: UpstreamKind, other: UpstreamKind): boolean 
   return one.kind === other.kind && upstreamLocation(one) === upstreamLocation(other);
 }
 
+/** Whether calls to upstreams of this kind can contain credentials. */
+export function takesCredentials(upstream: UpstreamKind): upstream is CredentialedUpstream {
+  return table[upstream.kind].credentials !== undefined;
+}
+
 /** The URL that tokens and fixed headers are for; `undefined` if calls to this kind never contain any. */
-export function credentialsUrl(upstream: UpstreamKind): string | undefined {
-  return table[upstream.kind].credentials && upstreamLocation(upstream);
+export function credentialsUrl(upstream: UpstreamKind | UpstreamView): string | undefined {
+  return table[upstream.kind].credentials && 'url' in upstream ? upstream.url : undefined;
 }
 
 export function toUpstreamView(

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { noteHeadersRefused } from '#db/servers';
+import { noteHeadersRefused, type ServerRecord } from '#db/servers';
 import type { Clock } from '#clock/clock';
 import { sqliteAgentDirectory } from '#db/sqlite/agent-directory';
 import type { GatewayPorts } from '#gateway/gateway';
@@ -11,6 +11,7 @@ import type { OutboundGuard } from '#outbound/checked-addresses';
 import type { AccessTokens } from '#oauth/access-tokens';
 import type { MasterKey } from '#oauth/master-key';
 import { pinnedTools, ToolWatch } from '#tools/tool-pinning';
+import type { CredentialedServer } from '#upstreams/credentials/access';
 import { authorizationStep, UpstreamAuthorizations } from '#upstreams/credentials/authorization';
 import { fixedHeaderStep, type FixedHeaderOptions } from '#upstreams/credentials/fixed-headers';
 import type { EndedTokens } from '#upstreams/credentials/tokens';
@@ -18,7 +19,7 @@ import type { DemoLibrary } from '#upstreams/demo/demo-library';
 import { SkillFolders } from '#upstreams/skills/skills';
 import { AgentTunnels, callerNames } from '#upstreams/tunnel/agent-tunnels';
 import type { OpenStores } from '#stores';
-import { openUpstream, type UpstreamResources } from './drivers.ts';
+import { openUpstream, takesCredentials, type UpstreamResources } from './drivers.ts';
 import { HttpPools } from './http.ts';
 import { StdioCommands, type StdioCommandSettings } from './stdio.ts';
 
@@ -128,11 +129,12 @@ export async function openUpstreams(
       const caller = { userId, credentialId: credential.id, scopes };
       const at = { organization: server.organization, server: server.name, owner };
       const upstream = openUpstream(server.upstream, at, resources);
-      const required = authorizations.credentialsFor(server, caller);
+      const credentialed = isCredentialed(server) ? server : undefined;
+      const required = credentialed && authorizations.credentialsFor(credentialed, caller);
       const steps = [
         required && authorizationStep(required),
         skills.stepFor(server, owner),
-        fixedHeaderStep(server, fixedHeaders),
+        credentialed && fixedHeaderStep(credentialed, fixedHeaders),
       ];
       return {
         send: throughSteps(steps, (request) => upstream.send(request)),
@@ -173,4 +175,8 @@ function eventLog(log: Logger) {
   const at = (level: 'error' | 'warn' | 'info' | 'debug') => (event: string, fields?: object) =>
     log[level]({ ...fields }, event);
   return { error: at('error'), warn: at('warn'), info: at('info'), debug: at('debug') };
+}
+
+function isCredentialed(server: ServerRecord): server is CredentialedServer {
+  return takesCredentials(server.upstream);
 }

@@ -1,6 +1,7 @@
 // Access to upstreams that require OAuth tokens: the metadata of their authorization servers, and the purposes that secrets are
 // encrypted for.
 import { z } from 'zod';
+import type { ServerRecord } from '#db/servers';
 import { hostAndPort } from '#outbound/checked-addresses';
 
 /** The members of an authorization server's metadata that this server uses. RFC 8414 §2, RFC 9207 §3, RFC 7591, OpenID Connect Discovery §3 */
@@ -27,6 +28,11 @@ export interface Discovered {
   /** The upstream's resource identifier. RFC 9728 §2 */
   readonly resource: string;
 }
+
+/** A server whose calls can contain credentials, all of which are for the URL of its upstream. */
+export type CredentialedServer = ServerRecord & {
+  readonly upstream: Extract<ServerRecord['upstream'], { readonly url: string }>;
+};
 
 /** The header for the assertion of the caller's identity when `Authorization` contains a token for the upstream or a fixed header. */
 export const callerHeader = 'latchkey-caller';

@@ -17,7 +17,7 @@ import type { Sealing } from '#oauth/master-key';
 import type { Db } from '#db/transaction';
 import { findUpstreamAccess } from '#db/upstream-access';
 import type { AccessTokens } from '#oauth/access-tokens';
-import { UpstreamAccessError, callerHeader } from './access.ts';
+import { UpstreamAccessError, callerHeader, type CredentialedServer } from './access.ts';
 import { accountPath, clientsOf } from './authorization-client.ts';
 import { PersonTokens, ServerTokens, type EndedTokens } from './tokens.ts';
 
@@ -184,8 +184,10 @@ export class UpstreamAuthorizations {
   }
 
   /** The credentials that the upstream of a server requires, if it requires any. */
-  credentialsFor(server: ServerRecord, caller: UpstreamCaller): UpstreamCredentials | undefined {
-    if (server.upstream.kind !== 'http') return undefined;
+  credentialsFor(
+    server: CredentialedServer,
+    caller: UpstreamCaller,
+  ): UpstreamCredentials | undefined {
     const { url, accessId, tellsCallers, headers = [] } = server.upstream;
     if (accessId === undefined && !tellsCallers) return undefined;
     const page = this.#options.base + accountPath(server);

@@ -1,12 +1,12 @@
 import { z } from 'zod';
 
-import type { FixedHeader, SealedHeaderValue, ServerRecord } from '#db/servers';
+import type { FixedHeader, SealedHeaderValue } from '#db/servers';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { discard } from '#gateway/answers';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import type { UpstreamStep } from '#gateway/upstream';
 import type { Sealing } from '#oauth/master-key';
-import { callerHeader } from './access.ts';
+import { callerHeader, type CredentialedServer } from './access.ts';
 
 /*
  * Fixed headers: what an HTTP upstream requires in every request, such as an API key in a header of its own. A value is
@@ -171,10 +171,9 @@ export function previousOf(
 
 /** The headers that stay when the upstream changes: those of an unchanged origin, as they are sealed for it. */
 export function headersKeptFor(
-  from: ServerRecord['upstream'],
-  to: ServerRecord['upstream'],
+  from: { readonly url: string; readonly headers?: readonly FixedHeader[] | undefined },
+  to: { readonly url: string },
 ): readonly FixedHeader[] {
-  if (from.kind !== 'http' || to.kind !== 'http') return [];
   return new URL(from.url).origin === new URL(to.url).origin ? (from.headers ?? []) : [];
 }
 
@@ -204,10 +203,10 @@ export interface FixedHeaderOptions {
 
 /** Adds the fixed headers of a server, if it has any. A fixed header never replaces one that the gateway sets. */
 export function fixedHeaderStep(
-  server: ServerRecord,
+  server: CredentialedServer,
   { noteRefused, sealing, clock, onError }: FixedHeaderOptions,
 ): UpstreamStep | undefined {
-  if (server.upstream.kind !== 'http' || !server.upstream.headers) return undefined;
+  if (!server.upstream.headers) return undefined;
   const { url, headers: fixed } = server.upstream;
   const opened = (values: typeof fixed) => {
     try {

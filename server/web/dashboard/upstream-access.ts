@@ -4,6 +4,7 @@ import { notFound } from '#admin/refusal';
 import { accessRead, accessSet, type AccessView } from '#admin/upstream-access';
 import { connectionEnd, connectionList } from '#admin/upstream-connections';
 import { headerList } from '#admin/upstream-headers';
+import { credentialsUrl } from '#upstreams/drivers';
 import { errorSummary, type FieldError, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import {
@@ -62,7 +63,7 @@ export function upstreamAccessRoutes(
     const { items } = await perform(connectionList, at, actor, ports);
     const headers = await perform(headerList, at, actor, ports);
     const home = serverPath(organization, name);
-    const { upstream } = server;
+    const url = credentialsUrl(server.upstream);
     const replaced = headers.items.find((one) => one.name === queryText(request, 'header'))?.name;
     const data = {
       heading: title || name,
@@ -80,10 +81,10 @@ export function upstreamAccessRoutes(
         state: failedAt === null ? 'Connected' : 'Ended there: they are asked to connect again',
         href: `${home}/upstream/connections/${encodeURIComponent(userId)}/end`,
       })),
-      isHttp: upstream.kind === 'http',
+      takesCredentials: url !== undefined,
       headers: {
         ...headers,
-        origin: upstream.kind === 'http' ? new URL(upstream.url).origin : '',
+        origin: url === undefined ? '' : new URL(url).origin,
         action: `${home}/upstream/headers`,
         entered: header?.entered ?? headerForm.filled({ name: replaced }),
         typedRevision: header?.revision ?? String(headers.revision),
@@ -173,7 +174,7 @@ export interface AccessFormData {
     readonly state: string;
     readonly href: string;
   }[];
-  readonly isHttp: boolean;
+  readonly takesCredentials: boolean;
   readonly headers: FixedHeadersData;
   readonly now: number;
   readonly errors: readonly FieldError[];
@@ -181,7 +182,7 @@ export interface AccessFormData {
 
 /** How calls authenticate to the MCP server behind an endpoint. */
 function upstreamAccessPage(data: AccessFormData, frame: Frame): Html {
-  const { heading, tabs, isHttp, errors } = data;
+  const { heading, tabs, errors } = data;
   const title = errors.length > 0 ? 'Not saved yet' : `Authorization of ${heading}`;
   const lead = 'What the MCP server behind this endpoint wants to see before it answers.';
   const notHttp = html`<div class="empty">
@@ -195,7 +196,7 @@ ${headersSection(data, frame)}`;
 ${tabNavigation(tabs)}
 ${statusNotice(data.notice)}
 ${errorSummary(errors)}
-${isHttp ? sections : notHttp}`;
+${data.takesCredentials ? sections : notHttp}`;
   return layout({ title, width: 'form' }, frame, content);
 }
 

@@ -223,6 +223,18 @@ describe('a server that is pointed elsewhere', () => {
     ]);
   });
 
+  test('has none at a kind of upstream without headers, and none when it comes back', async () => {
+    await set('x-key', 'one');
+    const upstream = { kind: 'demo' };
+    const { removedHeaders } = await place.perform(serverUpdate, { ...at, upstream });
+    const { items } = await place.perform(headerList, at);
+    await point(url);
+
+    expect(removedHeaders).toEqual(['x-key']);
+    expect(items).toEqual([]);
+    expect(await sent()).toEqual({ now: {}, before: {} });
+  });
+
   test('gets its headers for there in the same change', async () => {
     await set('x-key', 'one');
     const headers = [{ name: 'X-Key', value: 'there' }];

@@ -3,10 +3,12 @@ import { expect, test } from 'vitest';
 import type { Upstream } from '#server/gateway/upstream';
 import {
   chooseUpstream,
+  credentialsUrl,
   describeUpstream,
   listedSettings,
   offeredKinds,
   openUpstream,
+  takesCredentials,
   toUpstreamView,
   upstreamChoiceSchema,
   type UpstreamKind,
@@ -71,6 +73,16 @@ test.each(kinds)(
     }).toEqual(expected);
   },
 );
+
+test('drivers: only the kinds that declare credentials take any, for their URL', () => {
+  const taken = kinds.map(([upstream]) => {
+    const view = toUpstreamView(upstream, new Map());
+    return [takesCredentials(upstream), credentialsUrl(upstream), credentialsUrl(view)];
+  });
+  const none = [false, undefined, undefined];
+
+  expect(taken).toEqual([[true, url, url], none, none, none]);
+});
 
 const context = {
   isOperator: false,

@@ -1,8 +1,9 @@
 import { expect, test, vi } from 'vitest';
 
-import type { FixedHeader, ServerRecord } from '#server/db/servers';
+import type { FixedHeader } from '#server/db/servers';
 import { throughSteps, type UpstreamAnswer, type UpstreamRequest } from '#server/gateway/upstream';
 import { masterKey } from '#server/oauth/master-key';
+import type { CredentialedServer } from '#server/upstreams/credentials/access';
 import {
   headerHint,
   headerNameProblem,
@@ -50,7 +51,7 @@ const answered = (status: number): UpstreamAnswer => ({
 function asked(headers: readonly FixedHeader[], statuses: readonly number[], at = url) {
   const left = [...statuses];
   const send = vi.fn(async (_sent: UpstreamRequest) => answered(left.shift() ?? 500));
-  const server: ServerRecord = {
+  const server: CredentialedServer = {
     id: serverId,
     organization: 'acme',
     name: 'web',
@@ -173,10 +174,9 @@ test.each([
   ['http://mcp.example/mcp', 0],
   ['https://www.mcp.example/mcp', 0],
 ])('a server that is pointed at %s keeps %i of its headers', (to, count) => {
-  const from = { kind: 'http', url, headers: [header('x-key', 'one')] } as const;
+  const from = { url, headers: [header('x-key', 'one')] };
 
-  expect(headersKeptFor(from, { kind: 'http', url: to })).toHaveLength(count);
-  expect(headersKeptFor(from, { kind: 'demo' })).toEqual([]);
+  expect(headersKeptFor(from, { url: to })).toHaveLength(count);
 });
 
 test('a replaced value stays as the previous one for the overlap, and one before that does not', () => {
