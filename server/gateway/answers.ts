@@ -10,12 +10,12 @@ import {
   type UpstreamRequest,
 } from './upstream.ts';
 
-/** @throws {GatewayRefusal} the upstream's absence, in the gateway's words. */
+/** Sends a request to an upstream. @throws {GatewayRefusal} if there is no answer */
 export async function send(upstream: Upstream, request: UpstreamRequest): Promise<UpstreamAnswer> {
   return sent(upstream, request, (answer) => answer);
 }
 
-/** The same, and what `step` makes of the answer. */
+/** The same, and passes the answer to `step`. */
 export function sent<Next>(
   upstream: Upstream,
   request: UpstreamRequest,
@@ -54,7 +54,7 @@ function throwAbsence(cause: unknown): never {
   }
 }
 
-/** Why an upstream that wants credentials of its own got none, or took none. */
+/** Why an upstream that requires credentials of its own got none, or refused them. */
 function accessRefusal(cause: UpstreamRefusal): GatewayRefusal {
   const { code, page } = cause;
   switch (code) {
@@ -70,7 +70,7 @@ function accessRefusal(cause: UpstreamRefusal): GatewayRefusal {
   }
 }
 
-/** Why an answer that cannot be relayed is none. */
+/** The refusal for an answer that cannot be relayed. */
 export function failure({ status, mediaType, retryAfterSeconds }: UpstreamAnswer): GatewayRefusal {
   const retry = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
   if (status === 429 || status === 503) return new GatewayRefusal('upstream_busy', retry);
@@ -81,7 +81,7 @@ export function failure({ status, mediaType, retryAfterSeconds }: UpstreamAnswer
   return new GatewayRefusal('upstream_failed', { detail, ...retry });
 }
 
-/** Reads a body to its end, so that its connection can be used again; a long one is cut off. */
+/** Reads a body to its end, so that its connection can be used again. A long one is cut off. */
 export async function discard(body: UpstreamAnswer['body']): Promise<void> {
   if (body instanceof Uint8Array) return;
   let bytes = 0;
@@ -93,7 +93,7 @@ export async function discard(body: UpstreamAnswer['body']): Promise<void> {
 
 const maxEventBytes = 64 * 1024 * 1024;
 
-/** A body as an upstream gives it: whole, or as it comes. */
+/** A body as an upstream returns it: whole, or in chunks. */
 type Body = UpstreamAnswer['body'];
 
 /** The events of a body as they come, each of up to `maxBytes`. */
@@ -107,7 +107,7 @@ export async function* eventsIn(body: Body, maxBytes = maxEventBytes): AsyncGene
   }
 }
 
-/** What stands for an answer that could not be read to its end; what we ended ourselves is no fault. */
+/** The error for an answer that could not be read to its end. If we ended it ourselves, that is no fault. */
 export function unfinished(cause: unknown): Error {
   if (cause instanceof SseEventTooLarge) {
     return new GatewayRefusal('upstream_failed', { detail: 'its answer is too large', cause });
@@ -118,8 +118,7 @@ export function unfinished(cause: unknown): Error {
 }
 
 /**
- * The one response in a stream of messages, for a caller who takes JSON only; notifications on the
- * way to it are dropped.
+ * The one response in a stream of messages, for a caller that accepts JSON only. Notifications before it are dropped.
  *
  * @throws {GatewayRefusal} `upstream_failed` when the stream ends without it, or holds too large an event.
  */
@@ -155,7 +154,7 @@ export async function wholeBody(body: Body, maxBytes = maxEventBytes): Promise<B
   return Buffer.concat(chunks);
 }
 
-/** What came of a body that is too long to be read whole, and the rest of it. */
+/** The beginning of a body that is too long to be read whole, and the rest of it. */
 export interface LongBody {
   readonly held: readonly Uint8Array[];
   readonly rest: AsyncIterator<Uint8Array>;

@@ -24,20 +24,20 @@ export interface GatewayPorts extends AdmitPorts {
   readonly base: string;
   /** The upstream of a server for an admitted caller; `owner` is whom sessions belong to there. */
   readonly upstreamOf: (server: ServerRecord, owner: string, admission: Admission) => Upstream;
-  /** Compares a list of tools with what was accepted of them, and leaves out what must not be shown. */
+  /** Compares a list of tools with the accepted definitions, and leaves out what must not be shown. */
   readonly pinned: (answer: UpstreamAnswer, server: ServerRecord) => Promise<UpstreamAnswer>;
-  /** Told once an owner has lost access: whatever else is kept for them besides sessions may end. */
+  /** Called once an owner has lost access, to end what is stored for them besides sessions. */
   readonly left: (owner: string) => void;
   /** Translates for callers of the era that an upstream does not speak. */
   readonly eras: EraAdapters;
-  /** What the operator says of a server; asked when a caller connects. */
+  /** The title and instructions that the operator set for a server. Read when a caller connects. */
   readonly presentationOf: (server: ServerRecord) => Promise<Presentation | undefined>;
-  /** Binds what upstreams hand out to the caller it was for. */
+  /** Binds ids and states of upstreams to the caller that received them. */
   readonly mac: Mac;
   readonly used: (use: CredentialUse, usedAt: EpochSeconds) => void;
-  /** Told of every admitted call, when it is over. */
+  /** Called with every admitted call when it is over. */
   readonly note: NoteCall;
-  /** Told of every refusal and fault, with the reason that the caller is not told. */
+  /** Called with every refusal and fault, including the reason that the caller does not get. */
   readonly refused: (refusal: GatewayRefusal, request: GatewayRequest, principal?: string) => void;
   readonly isAllowedOrigin: (origin: string | undefined) => boolean;
 }
@@ -51,8 +51,8 @@ export interface GatewayParts {
   readonly legacy: LegacyState;
   readonly mirrored: MirroredArguments;
   /** The change token of the database, read after the calls of this turn arrived; `undefined` outside of `together`. */
-  writtenAsOf: string | undefined;
-  /** The answer that says why, which is logged too. */
+  changeToken: string | undefined;
+  /** Logs a refusal and returns the answer for its caller. */
   readonly refuse: (
     refusal: GatewayRefusal,
     request: GatewayRequest,
@@ -61,8 +61,8 @@ export interface GatewayParts {
 }
 
 /**
- * What stands in front of every MCP server: authenticate, authorize, route, stream. No credential of a caller ever
- * reaches an upstream. `pipeline.ts` has the path of a call.
+ * Authenticates, authorizes, routes and streams every MCP call. No credential of a caller ever reaches an upstream.
+ * `pipeline.ts` has the path of a call.
  */
 export class Gateway {
   readonly #parts: GatewayParts;
@@ -89,12 +89,12 @@ export class Gateway {
       open: new OpenAnswers(),
       limits: new CallLimits(clock),
       mirrored: new MirroredArguments(),
-      writtenAsOf: undefined,
+      changeToken: undefined,
       refuse: (refusal, request, progress) => this.#refuse(refusal, request, progress),
     };
   }
 
-  /** Never rejects: whatever goes wrong is an answer. */
+  /** Never rejects: every failure becomes an answer. */
   async handle(request: GatewayRequest): Promise<GatewayAnswer> {
     return this.answer(request);
   }
@@ -106,18 +106,18 @@ export class Gateway {
   together(answerAll: () => void): void {
     const parts = this.#parts;
     try {
-      parts.writtenAsOf = parts.ports.admissions.changeToken();
+      parts.changeToken = parts.ports.admissions.changeToken();
     } catch {
-      // Each call will ask again and report that it failed.
+      // Each call reads it again and reports the failure.
     }
     try {
       answerAll();
     } finally {
-      parts.writtenAsOf = undefined;
+      parts.changeToken = undefined;
     }
   }
 
-  /** As `handle`; the answer is there immediately where nothing had to be waited for. Neither throws nor rejects. */
+  /** Like `handle`, but returns a value if nothing had to be waited for. Neither throws nor rejects. */
   answer(request: GatewayRequest): Awaitable<GatewayAnswer> {
     const metering = new Metering(this.#parts.ports.note);
     const progress: Progress = { id: 'null', era: 'legacy', metering };
@@ -146,7 +146,7 @@ export class Gateway {
     return errorAnswer(refusal, { base: ports.base, serverPath, id, era });
   }
 
-  /** Ends the answers that have no end of their own, as a server that drains must. */
+  /** Ends streams that would never end, because the server is draining. */
   endEndless(): void {
     this.#parts.open.endEndless();
   }
@@ -155,7 +155,7 @@ export class Gateway {
     this.#parts.open.endAll();
   }
 
-  /** Ends all that is open, and the sessions at the upstreams. */
+  /** Ends everything that is open, and the sessions at the upstreams. */
   async close(): Promise<void> {
     const { open, reaper, legacy, ports } = this.#parts;
     open.close();

@@ -57,18 +57,18 @@ import { UpstreamError, type Upstream, type UpstreamRequest } from './upstream.t
 
 const maxOpenPerCredential = 1024;
 
-/** What is known of a request so far: what an error answer repeats, and what is metered. */
+/** What is known about a request so far: for error answers and for metering. */
 export interface Progress {
   id: string;
   era: Era;
   readonly metering: Metering;
-  /** The caller, once proved. */
+  /** The caller, once authenticated. */
   principal?: string;
-  /** Once it was let in. */
+  /** Once it was admitted. */
   call?: Call;
 }
 
-/** @throws {GatewayRefusal}, also as a rejection; then `givenUp` has to be told. */
+/** @throws {GatewayRefusal}, also as a rejection; then `givenUp` has to be called */
 export function passCall(
   request: GatewayRequest,
   progress: Progress,
@@ -84,7 +84,7 @@ export function passCall(
   });
 }
 
-/** Ends a call that came to nothing. Returns the error that its caller is told of. */
+/** Ends a call that failed. Returns the error that its caller gets. */
 export function givenUp({ ending, finish }: Call, error: unknown): unknown {
   finish();
   const wasEnded = ending.signal.aborted;
@@ -151,7 +151,7 @@ function passAnswer(
   return whenReady(replied, (made) => ({ ...made, headers: { ...made.headers, ...headers } }));
 }
 
-/** What every message of an answer passes on its way to the caller, in this order. Most calls need two or three of these. */
+/** The filters that every message of an answer passes, in this order. Most calls need two or three of them. */
 function answerFilters(
   { admission, envelope, seal }: MessageCall,
   { answer, ownId, restore }: Forwarded,
@@ -194,14 +194,14 @@ function checkTransport({ method, headers }: GatewayRequest, { ports }: GatewayP
 
 function admissionOf(
   request: GatewayRequest,
-  { ports, writtenAsOf }: GatewayParts,
+  { ports, changeToken }: GatewayParts,
 ): Awaitable<Admission> {
   const { person, rawHeaders } = request;
   const presentedBy =
     person === undefined
       ? presentedCredential(rawHeaders)
       : ({ type: 'person', userId: person } as const);
-  return admit(presentedBy, request, ports, writtenAsOf);
+  return admit(presentedBy, request, ports, changeToken);
 }
 
 function noteAdmitted(
@@ -220,7 +220,7 @@ function noteAdmitted(
   if (grantId !== undefined) ports.used({ type: 'grant', id: grantId }, now);
 }
 
-/** Counts the call among those that are open, which end when the caller loses access. */
+/** Adds the call to those that are open, which end when the caller loses access. */
 function begun(
   request: GatewayRequest,
   admission: Admission,
@@ -247,7 +247,7 @@ function begun(
   return { request, admission, upstream, ending, owner, seal, endless, afterwards, finish };
 }
 
-/** An admission that also ends when the account that the upstream is used by is disconnected. */
+/** An admission that also ends when the account at the upstream is disconnected. */
 function whileConnected(admission: Admission, { isConnected }: Upstream): Admission {
   if (!isConnected) return admission;
   const scopesNow = async () => {
@@ -270,7 +270,7 @@ function presentationFor(
   );
 }
 
-/** The upstream of a call for a caller of `era`: what it is sent passes the adapters, and what they send the steps below. */
+/** The upstream of a call for a caller of `era`: requests pass the adapters, and what those send passes the steps below. */
 function adapted({ upstream, owner, admission }: Call, era: Era, parts: GatewayParts): Upstream {
   const { ports, mirrored } = parts;
   const { server } = admission;
@@ -312,7 +312,7 @@ function forward(
 }
 
 /**
- * A message of the modern era: forwarded as it is, each on its own. The caller cancels by closing the answer's stream.
+ * Forwards a message of the modern era as it is, in an exchange of its own. The caller cancels by closing the answer's stream.
  *
  * MCP 2026-07-28 transports
  */
@@ -360,7 +360,7 @@ function replyOptions(
   };
 }
 
-/** Whether this is what ending a call does to its answer, rather than a refusal of its own. */
+/** Whether the error only says that the answer broke off, as it does when the call was ended. */
 function isBreak(error: unknown): boolean {
   return !(error instanceof GatewayRefusal) || error.code === 'upstream_failed';
 }

@@ -28,8 +28,8 @@ interface PlainRequest extends LinkAsked {
 }
 
 /**
- * A request without any handshake: a JSON-RPC body and a credential. It is answered 200 as JSON
- * whatever the upstream speaks; the gateway makes the handshake that it wants.
+ * Forwards a request without a handshake: a JSON-RPC body and a credential. The answer is 200 in JSON, whichever era the
+ * upstream speaks; the gateway makes the handshake that the upstream needs.
  *
  * @throws {GatewayRefusal}
  */
@@ -88,17 +88,17 @@ export const plainMeta: Readonly<Record<string, string>> = {
   'io.modelcontextprotocol/clientCapabilities': '{}',
 };
 
-/** How to speak to an upstream on behalf of a caller who made no handshake. */
+/** How the gateway speaks to an upstream on behalf of a caller that made no handshake. */
 export type PlainLink = { readonly era: 'modern' } | LegacyLink;
 
 export interface LegacyLink {
   readonly era: 'legacy';
   readonly protocolVersion: string;
-  /** Absent when the upstream keeps no sessions. */
+  /** Absent if the upstream has no sessions. */
   readonly sessionId: string | undefined;
 }
 
-/** Whom a link is for, and where it leads. */
+/** Which caller a link is for, and which upstream it leads to. */
 export interface LinkAsked {
   /** A principal and a server. */
   readonly key: string;
@@ -108,14 +108,14 @@ export interface LinkAsked {
 }
 
 interface KeptLink extends LinkAsked {
-  /** A promise as long as it is being made. */
+  /** A promise while the handshake is in progress. */
   link: Awaitable<PlainLink>;
   usedAt: EpochSeconds;
 }
 
 /**
- * The handshakes that the gateway makes for plain requests: one a principal and server, kept while it
- * is used, never shared between principals, and ended when the server is pointed elsewhere.
+ * The handshakes that the gateway makes for plain requests: one for each principal and server. They are kept while they
+ * are used, never shared between principals, and ended when the server gets another upstream.
  */
 export class PlainLinks {
   readonly #links = new Map<string, KeptLink>();
@@ -128,7 +128,7 @@ export class PlainLinks {
     this.#timer = setInterval(() => this.#endIdle(), 30_000).unref();
   }
 
-  /** The link of this principal and server, made now where there is none. */
+  /** The link of this principal and server. Makes one if there is none. */
   link({ key, upstream, place }: LinkAsked): Awaitable<PlainLink> {
     const known = this.#links.get(key);
     if (known?.place === place) {
@@ -152,7 +152,7 @@ export class PlainLinks {
     return String(this.#lastId);
   }
 
-  /** Forgets a link that turned out to be dead, unless another was made since. */
+  /** Removes a link that turned out to be dead, unless another was made since. */
   forget(key: string, dead: PlainLink): void {
     if (this.#links.get(key)?.link === dead) this.#links.delete(key);
   }

@@ -28,47 +28,47 @@ import type { UpstreamAnswer } from './upstream.ts';
 
 const json = 'application/json';
 const eventStream = 'text/event-stream';
-/** A JSON answer of up to so many bytes is read whole before any of it goes on. */
+/** JSON answers up to this length are read whole before any of it is passed on. */
 const heldBytes = 1024 * 1024;
 
-/** What the caller's answer is made of, besides the upstream's. */
+/** What the caller's answer depends on, besides the upstream's. */
 export interface ReplyOptions {
   readonly accepts: Accepts;
   readonly filters: readonly Filter[];
   /** The id, as JSON text, of the request that a result must be for; absent where any result is the right one. */
   readonly ownId?: { readonly id: string | undefined; readonly isRequest: boolean } | undefined;
-  /** Whether filters need all of a message, however long. */
+  /** Whether filters need the whole message, however long. */
   readonly isHeldWhole?: boolean;
-  /** Whether a message is answered with 200, whatever status it came with. */
+  /** Whether the status is always 200, whatever the upstream's. */
   readonly isAlways200?: boolean | undefined;
-  /** Whether an event stream becomes the one response in it. */
+  /** Whether an event stream is reduced to the one response in it. */
   readonly isSingle?: boolean;
-  /** What the caller missed of the stream that this one goes on with. */
+  /** Events that the caller missed of the stream that this one continues. */
   readonly missed?: AsyncIterable<Uint8Array> | undefined;
-  /** Opens the session's stream that events are numbered and kept in. */
+  /** Opens the session's stream, which numbers and stores events. */
   readonly stream?: (() => FollowedStream) | undefined;
-  /** The most bytes that the caller's server allows for an answer. */
+  /** The largest answer that the server's limits allow, in bytes. */
   readonly maxBytes: number;
-  /** By which the call is ended. */
+  /** Aborts when the call is ended. */
   readonly signal: AbortSignal;
-  /** Told once how the answer ended. */
+  /** Called once, with how the answer ended. */
   readonly finish: (outcome: AnsweredOutcome) => void;
-  /** The last event of a stream that breaks off for a known reason: an error for the caller. */
+  /** Returns the last event of a stream that breaks off for a known reason: an error for the caller. */
   readonly report: ((error: unknown) => string | undefined) | undefined;
-  /** Told of a break of a long JSON answer, which no answer says anything of. */
+  /** Called when a long JSON answer breaks off, which the caller cannot be told any more. */
   readonly cut: (refusal: GatewayRefusal) => void;
 }
 
 /**
- * The caller's answer: status, media type and messages of the upstream's, and nothing else of it. Its messages are parsed
- * once and pass the filters; they go out as they come, but for short JSON, which is read whole.
+ * Makes the caller's answer from status, media type and messages of the upstream's, and nothing else of it. Messages are
+ * parsed once, pass the filters, and are passed on as they arrive. Only short JSON is read whole.
  *
  * @throws {GatewayRefusal}
  */
 export function reply(answer: UpstreamAnswer, options: ReplyOptions): Awaitable<GatewayAnswer> {
   const { status, mediaType, body } = answer;
   const isShort = body instanceof Uint8Array && body.length <= heldBytes;
-  // As nearly every answer to a call.
+  // Nearly every answer to a call.
   if (isShort && status === 200 && mediaType === json && options.ownId?.isRequest !== false) {
     return single(200, passed(body, options), options);
   }
@@ -79,7 +79,7 @@ async function replyOnce(answer: UpstreamAnswer, options: ReplyOptions): Promise
   const { status, mediaType, body } = answer;
   const { accepts, ownId, finish } = options;
   const isDone = status === 202 || status === 204;
-  // What is no request has no answer, whatever some upstreams say to it.
+  // Only requests are answered, whatever some upstreams answer to other messages.
   if (isDone || (ownId?.isRequest === false && status === 200 && mediaType === json)) {
     await discard(body);
     finish('ok');
