@@ -31,6 +31,8 @@ export interface ControlHere {
 }
 
 export interface FieldsOptions {
+  /** The names of the controls that are shown; all unless given. */
+  readonly only?: readonly string[];
   /** The control that has the focus unless something is wrong; the first for `true`, the default. */
   readonly focus?: boolean | string;
   /** By the names of controls. */
@@ -47,7 +49,13 @@ export interface OperationForm {
   /** The operation's input; what may be omitted is, where nothing was entered. */
   readonly inputOf: (entered: Entered) => Readonly<Record<string, unknown>>;
   /** What it says of a refusal; see `refusedForm`. */
-  readonly errorsOf: (refusal: unknown, entered: Entered, conflict?: string) => FieldError[];
+  readonly errorsOf: (
+    refusal: unknown,
+    entered: Entered,
+    conflict?: string,
+    /** Of fields that have no control of this form. */
+    others?: Labels,
+  ) => FieldError[];
   readonly fields: (
     entered: Entered,
     errors: readonly FieldError[],
@@ -56,7 +64,7 @@ export interface OperationForm {
 }
 
 interface Control {
-  /** `undefined` for a choice that only the form has. */
+  /** Its path in the input, as `limits.callSeconds`; `undefined` for a choice that only the form has. */
   readonly field: string | undefined;
   readonly name: string;
   readonly isOptional: boolean;
@@ -78,25 +86,28 @@ export function formFor(
   return {
     blank: byName(({ control }) => blankOf(control)),
     filled(record) {
-      const values = new Map(Object.entries<unknown>({ ...record }));
-      return byName(({ field, control }) => shownOf(control, field && values.get(field)));
+      return byName(({ field, control }) => shownOf(control, field && valueAt(record, field)));
     },
     read: (sent) => byName((one) => sentOf(one, sent)),
     inputOf: (entered) =>
-      Object.fromEntries(
+      nested(
         controls.flatMap(({ field, name, isOptional, control }) => {
           const value = entered[name] ?? '';
           const isOmitted = isOptional && isEmpty(control, value);
           if (field === undefined || isOmitted || !isWanted(control, entered)) return [];
-          return [[field, inputValue(control, value)]];
+          return [[field, inputValue(control, value)] as const];
         }),
       ),
-    errorsOf(refusal, entered, conflict) {
-      const errors = refusedForm(refusal, labelsOf(controls, entered), conflict);
+    errorsOf(refusal, entered, conflict, others = {}) {
+      const labels = { ...others, ...labelsOf(controls, entered) };
+      const errors = refusedForm(refusal, labels, conflict);
       return [...new Map(errors.map((one) => [`${one.field} ${one.message}`, one])).values()];
     },
-    fields(entered, errors, { focus = true, here = {} } = {}) {
-      const shown = controls.map((one) => onPage(one, here[one.name])).filter(hasChoices);
+    fields(entered, errors, { only, focus = true, here = {} } = {}) {
+      const shown = controls
+        .filter(({ name }) => only?.includes(name) ?? true)
+        .map((one) => onPage(one, here[one.name]))
+        .filter(hasChoices);
       const focused = focus === true ? shown[0]?.name : focus;
       const rows = chunked(shown, ({ name, control }) => errorField(name, control));
       const rowHtml = (row: readonly [Control, ...Control[]]) => {
@@ -116,12 +127,40 @@ export function formFor(
   };
 }
 
-/** The control of a field, with the choice that it needs before it. */
+/** The value at the path of a field. */
+function valueAt(record: object, field: string): unknown {
+  return field
+    .split('.')
+    .reduce<unknown>((value, name) => new Map(Object.entries(Object(value))).get(name), record);
+}
+
+/** An object of the values at these paths. */
+function nested(
+  values: readonly (readonly [string, unknown])[],
+): Readonly<Record<string, unknown>> {
+  const groups = Map.groupBy(values, ([field]) => field.split('.', 1)[0] ?? '');
+  return Object.fromEntries(
+    [...groups].map(([name, of]) => {
+      const [first] = of;
+      if (first?.[0] === name) return [name, first[1]];
+      return [name, nested(of.map(([field, value]) => [field.slice(name.length + 1), value]))];
+    }),
+  );
+}
+
+/** The control of a field, with the choice that it needs before it; or those of the fields in it. */
 function controlsOf(field: string, schema: z.ZodType | undefined): Control[] {
-  const declared = schema && declaredControl(schema);
-  if (!declared) return [];
+  if (!schema) return [];
+  const declared = declaredControl(schema);
+  if (!declared) {
+    const object = unwrapped(schema);
+    if (!(object instanceof z.ZodObject)) return [];
+    return Object.entries<z.ZodType>(object.shape).flatMap(([name, inner]) =>
+      controlsOf(`${field}.${name}`, inner),
+    );
+  }
   const { control, isOptional } = declared;
-  const given = control.name ?? field;
+  const given = control.name ?? field.split('.').at(-1) ?? field;
   const name = control.kind === 'checkbox' ? `${control.group.name}.${given}` : given;
   const own = { field, name, isOptional, control };
   const choice = control.when?.choice;
@@ -143,9 +182,15 @@ function declaredControl(
     const isOptional = control.optional !== false && schema.safeParse(undefined).success;
     return { control, isOptional };
   }
+  const inner = unwrapped(schema);
+  return inner === schema ? undefined : declaredControl(inner);
+}
+
+/** What a schema makes optional; itself if it makes nothing optional. */
+function unwrapped(schema: z.ZodType): z.ZodType {
   const isWrapped = schema instanceof z.ZodOptional || schema instanceof z.ZodDefault;
-  const inner = isWrapped ? schema.unwrap() : undefined;
-  return inner instanceof z.ZodType ? declaredControl(inner) : undefined;
+  const inner = isWrapped ? schema.unwrap() : schema;
+  return inner instanceof z.ZodType ? inner : schema;
 }
 
 /** The control as one page has it. */
@@ -245,7 +290,7 @@ function errorField(name: string, control: FieldControl): string {
   return control.kind === 'checkbox' ? control.group.name : name;
 }
 
-type Labels = Parameters<typeof refusedForm>[1];
+export type Labels = Parameters<typeof refusedForm>[1];
 
 /** Whether an error names the entry that is wrong depends on the control. */
 function labelsOf(controls: readonly Control[], entered: Entered): Labels {

@@ -104,6 +104,21 @@ const input = z.strictObject({
   }),
 });
 const form = formFor({ input });
+const limit = z
+  .int()
+  .nullable()
+  .register(surfaces, {
+    control: {
+      kind: 'text',
+      label: 'Seconds',
+      optional: 'unmarked',
+      read: (text) => (text === '' ? null : Number(text)),
+    },
+  });
+const limited = z.strictObject({
+  name: z.string().register(surfaces, { control: { kind: 'text', label: 'Name' } }),
+  limits: z.strictObject({ seconds: limit.optional(), calls: z.int().optional() }).optional(),
+});
 type Sent = Readonly<Record<string, string>>;
 const read = (sent: Sent) => form.read(new Map(Object.entries(sent)));
 const inputOf = (sent: Sent) => form.inputOf(read(sent));
@@ -265,4 +280,35 @@ test('form: the fields that it names first come first', () => {
   const names = Object.keys(formFor({ input }, ['isOpen', 'way']).blank);
 
   expect(names.slice(0, 4)).toEqual(['rule.open', 'way', 'name', 'note']);
+});
+
+test('form: a field within a field has a control, whose value and errors have its path', () => {
+  const nested = formFor({ input: limited });
+  const entered = (seconds: string) => nested.read(new Map(Object.entries({ name: 'a', seconds })));
+  const refusal = new AdministrationRefusal('invalid', '', {
+    fields: [{ field: 'limits.seconds', problem: 'is too large' }],
+  });
+
+  expect(nested.inputOf(entered(' 7 '))).toEqual({ name: 'a', limits: { seconds: 7 } });
+  expect(nested.inputOf(entered(''))).toEqual({ name: 'a', limits: { seconds: null } });
+  expect(nested.filled({ limits: { seconds: 7 } })).toEqual({ name: '', seconds: '7' });
+  expect(nested.filled({ limits: { seconds: null } })).toEqual({ name: '', seconds: '' });
+  expect(nested.errorsOf(refusal, nested.blank)).toEqual([
+    { field: 'seconds', message: 'Seconds is too large.' },
+  ]);
+});
+
+test('form: a page can show some of the controls, and label errors about other fields', () => {
+  const some = form.fields(form.blank, [], { only: ['note', 'name'] }).toString();
+  const fields = [{ field: 'organization.name', problem: 'is wrong' }];
+  const refusal = new AdministrationRefusal('invalid', '', { fields });
+  const others = { organization: { field: 'place', label: 'The place' } };
+
+  expect([...some.matchAll(/<label for="(\w+)"/g)].map(([, name]) => name)).toEqual([
+    'name',
+    'note',
+  ]);
+  expect(form.errorsOf(refusal, form.blank, undefined, others)).toEqual([
+    { field: 'place', message: 'The place is wrong.' },
+  ]);
 });
