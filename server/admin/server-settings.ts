@@ -10,15 +10,39 @@ import {
   type LimitsChange,
   type ServerLimits,
 } from '#organizations/server-limits';
-import { words } from './fields.ts';
+import { surfaces, words } from './fields.ts';
 import type { AdministrationPorts } from './operation.ts';
 import { ownServer, serverTarget } from './paths.ts';
 import { AdministrationRefusal, checkedInput } from './refusal.ts';
 
 /** One limit: a whole number within its bounds, or `null` for none. */
-function limit(name: keyof ServerLimits, doc: string) {
+function limit(
+  name: keyof ServerLimits,
+  doc: string,
+  shown: { readonly label: string; readonly help?: string },
+) {
   const [least, most] = limitBounds[name];
-  return z.int().min(least).max(most).nullable().optional().describe(doc);
+  return z
+    .int()
+    .min(least)
+    .max(most)
+    .nullable()
+    .register(surfaces, {
+      control: {
+        ...shown,
+        kind: 'text',
+        optional: 'unmarked',
+        read: (text) => (text === '' ? null : Number(text)),
+        attributes: {
+          inputmode: 'numeric',
+          autocomplete: 'off',
+          spellcheck: 'false',
+          maxlength: '12',
+        },
+      },
+    })
+    .optional()
+    .describe(doc);
 }
 
 const limitFields = z
@@ -26,26 +50,90 @@ const limitFields = z
     callsPerMinute: limit(
       'callsPerMinute',
       'Requests of one caller in any minute; notifications, and streams to listen by, twice as many each',
+      {
+        label: 'Calls a minute',
+        help: 'Of one caller: a key, or what an application does for one person. Twice as many notifications.',
+      },
     ),
     concurrentCalls: limit(
       'concurrentCalls',
       'Requests of one caller under way at once; streams by which it listens four times as many',
+      {
+        label: 'Calls at once',
+        help: 'Of one caller. It may listen by four times as many streams.',
+      },
     ),
-    requestBytes: limit('requestBytes', 'The largest body of a request'),
-    answerBytes: limit('answerBytes', 'The largest answer'),
-    callSeconds: limit('callSeconds', 'The longest that a request and its answer may take'),
+    requestBytes: limit('requestBytes', 'The largest body of a request', {
+      label: 'Bytes of a request',
+    }),
+    answerBytes: limit('answerBytes', 'The largest answer', { label: 'Bytes of an answer' }),
+    callSeconds: limit('callSeconds', 'The longest that a request and its answer may take', {
+      label: 'Seconds a call',
+      help: 'From its arrival to the end of its answer.',
+    }),
   })
   .describe('Only those that are given change; null lifts one');
 
 /** The settings of a server apart from its upstream. Omitted members keep their value. */
 export const serverSettingFields = {
-  title: words(200).optional(),
-  description: z.string().trim().max(2000).optional(),
-  instructions: z.string().trim().max(20_000).optional(),
+  title: words(200)
+    .register(surfaces, {
+      control: {
+        kind: 'text',
+        label: 'Title',
+        subject: 'The title',
+        help: 'What people and assistants see, in any script.',
+        optional: true,
+        attributes: { maxlength: '200' },
+      },
+    })
+    .optional(),
+  description: z
+    .string()
+    .trim()
+    .max(2000)
+    .register(surfaces, {
+      control: {
+        kind: 'textarea',
+        label: 'Description',
+        subject: 'The description',
+        help: 'What the server is for.',
+        optional: true,
+        attributes: { maxlength: '2000' },
+      },
+    })
+    .optional(),
+  instructions: z
+    .string()
+    .trim()
+    .max(20_000)
+    .register(surfaces, {
+      control: {
+        kind: 'textarea',
+        label: 'Instructions for assistants',
+        subject: 'The instructions',
+        help: 'Said to every assistant that connects, as when to use which tool.',
+        optional: true,
+        rows: 5,
+        attributes: { maxlength: '20000' },
+      },
+    })
+    .optional(),
   hiddenTools: z
     .array(z.string().min(1).max(200))
     .max(1000)
     .transform((tools) => [...new Set(tools)])
+    .register(surfaces, {
+      control: {
+        kind: 'textarea',
+        label: 'Hidden tools',
+        subject: 'A name of a hidden tool',
+        help: 'One name per line. From the next call, these tools can be neither seen nor called.',
+        optional: true,
+        attributes: { class: 'code-like', spellcheck: 'false' },
+        entries: { between: 'lines' },
+      },
+    })
     .optional(),
   limits: limitFields.optional(),
 };

@@ -17,7 +17,7 @@ import {
   type UpstreamKind,
   upstreamViewSchema,
 } from '#upstreams/drivers';
-import { fields } from './fields.ts';
+import { fields, surfaces } from './fields.ts';
 import { type Actor, type AdministrationPorts, organizationOperation } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
@@ -164,7 +164,20 @@ export const serverCreate = organizationOperation({
   permission: 'server.manage',
   input: z.strictObject({
     ...inOrganization,
-    name: fields.slug,
+    name: fields.slug.clone().register(surfaces, {
+      control: {
+        kind: 'text',
+        label: 'Name',
+        subject: 'The name',
+        help: 'Stands in the address of the endpoint and stays: lower-case letters, digits and hyphens, as sales.',
+        attributes: {
+          spellcheck: 'false',
+          autocapitalize: 'none',
+          autocomplete: 'off',
+          maxlength: '63',
+        },
+      },
+    }),
     upstream: upstreamChoiceSchema,
     ...chosenWords,
   }),

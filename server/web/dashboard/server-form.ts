@@ -1,6 +1,6 @@
-import type { ServerView } from '#admin/servers';
+import { serverCreate, serverUpdate, type ServerView } from '#admin/servers';
 import type { Form } from '#oauth/forms';
-import { limitNames, type ServerLimits } from '#organizations/server-limits';
+import { limitNames } from '#organizations/server-limits';
 import { offeredKinds, type EnteredSetting } from '#upstreams/drivers';
 import {
   errorOf,
@@ -10,7 +10,6 @@ import {
   postForm,
   radioButtons,
   selectField,
-  textArea,
   textField,
   type FieldError,
 } from '#web/forms';
@@ -23,18 +22,17 @@ import {
   type Frame,
   type Tabs,
 } from '#web/layout';
-import { refusedForm } from './forms.ts';
+import { type Entered, formFor, type Labels } from './forms.ts';
 
-/** What is entered in the form of a server; every field is there, empty where nothing was entered. */
+const newForm = formFor(serverCreate);
+const changeForm = formFor(serverUpdate);
+
+/** What is entered in the form of a server. */
 export interface TypedServer {
-  readonly name: string;
-  readonly title: string;
-  readonly description: string;
-  readonly instructions: string;
-  readonly hiddenTools: string;
-  readonly limits: { readonly [name in keyof ServerLimits]?: string };
-  /** The revision of the server that the form was filled from. */
-  readonly revision: string;
+  /** In the controls that the operation's fields declare. */
+  readonly entered: Entered;
+  /** The revision of the server that the form was filled from; `undefined` for a new server. */
+  readonly revision: string | undefined;
   readonly kind: string;
   /** The settings of every kind by their names. */
   readonly settings: Readonly<Record<string, string>>;
@@ -73,28 +71,12 @@ export function serverFormPage(data: ServerFormData, frame: Frame): Html {
   const lead = isNew
     ? 'A server is one MCP endpoint: assistants call it, and it passes their calls on.'
     : '';
-  const nameField = textField({
-    name: 'name',
-    label: 'Name',
-    value: typed.name,
-    error: errorOf(errors, 'name'),
-    focus: errors.length === 0,
-    attributes: html`spellcheck="false" autocapitalize="none" autocomplete="off" maxlength="63"`,
-    help: 'Stands in the address of the endpoint and stays: lower-case letters, digits and hyphens, as sales.',
-  });
-  const titleField = textField({
-    name: 'title',
-    label: 'Title',
-    value: typed.title,
-    error: errorOf(errors, 'title'),
-    optional: true,
-    attributes: html`maxlength="200"`,
-    help: 'What people and assistants see, in any script.',
-  });
-  const fields = html`${isNew ? nameField : hiddenField('revision', typed.revision)}
+  const shown = (only: readonly string[]) =>
+    (isNew ? newForm : changeForm).fields(typed.entered, errors, { only, focus: isNew && 'name' });
+  const fields = html`${isNew ? shown(['name']) : hiddenField('revision', typed.revision ?? '')}
 ${upstreamFields(data)}
-${titleField} ${!isNew && descriptionFields(typed, errors)}
-${!isNew && limitFields(typed, errors)}
+${shown(isNew ? ['title'] : ['title', 'description', 'instructions', 'hiddenTools'])}
+${!isNew && limitsFieldset(shown(limitNames))}
 ${formActions(isNew ? 'Create server' : 'Save', cancel)}`;
   const content = html`${pageHeading({ heading, lead })}
 ${tabs && tabNavigation(tabs)}
@@ -164,71 +146,11 @@ ${agentField} ${!hasAgents && html`<p><a href="${newAgent}">Create an agent</a><
 `;
 }
 
-function descriptionFields(typed: TypedServer, errors: readonly FieldError[]): Html {
-  const description = textArea({
-    name: 'description',
-    optional: true,
-    label: 'Description',
-    value: typed.description,
-    error: errorOf(errors, 'description'),
-    attributes: html`maxlength="2000"`,
-    help: 'What the server is for.',
-  });
-  const instructions = textArea({
-    name: 'instructions',
-    optional: true,
-    label: 'Instructions for assistants',
-    rows: 5,
-    value: typed.instructions,
-    error: errorOf(errors, 'instructions'),
-    attributes: html`maxlength="20000"`,
-    help: 'Said to every assistant that connects, as when to use which tool.',
-  });
-  const hiddenTools = textArea({
-    name: 'hiddenTools',
-    optional: true,
-    label: 'Hidden tools',
-    value: typed.hiddenTools,
-    error: errorOf(errors, 'hiddenTools'),
-    attributes: html`class="code-like" spellcheck="false"`,
-    help: 'One name per line. From the next call, these tools can be neither seen nor called.',
-  });
-  return html`${description} ${instructions} ${hiddenTools}`;
-}
-
-const limitOptions: readonly { name: keyof ServerLimits; label: string; help: string }[] = [
-  {
-    name: 'callsPerMinute',
-    label: 'Calls a minute',
-    help: 'Of one caller: a key, or what an application does for one person. Twice as many notifications.',
-  },
-  {
-    name: 'concurrentCalls',
-    label: 'Calls at once',
-    help: 'Of one caller. It may listen by four times as many streams.',
-  },
-  { name: 'requestBytes', label: 'Bytes of a request', help: '' },
-  { name: 'answerBytes', label: 'Bytes of an answer', help: '' },
-  {
-    name: 'callSeconds',
-    label: 'Seconds a call',
-    help: 'From its arrival to the end of its answer.',
-  },
-];
-
-function limitFields(typed: TypedServer, errors: readonly FieldError[]): Html {
+function limitsFieldset(fields: Html): Html {
   return html`<fieldset class="section">
 <legend>Limits</legend>
 <p class="help">Empty: only what holds for every server. Who goes beyond one is told which, and when to come back.</p>
-${limitOptions.map((limit) =>
-  textField({
-    ...limit,
-    value: typed.limits[limit.name] ?? '',
-    error: errorOf(errors, limit.name),
-    optional: 'unmarked',
-    attributes: html`inputmode="numeric" autocomplete="off" spellcheck="false" maxlength="12"`,
-  }),
-)}
+${fields}
 </fieldset>`;
 }
 
@@ -248,18 +170,8 @@ ${dangers.map(
 </section>`;
 }
 
-/** The labels of the form fields in error messages. */
-const serverLabels = {
-  name: { field: 'name', label: 'The name' },
-  title: { field: 'title', label: 'The title' },
-  description: { field: 'description', label: 'The description' },
-  instructions: { field: 'instructions', label: 'The instructions' },
-  hiddenTools: { field: 'hiddenTools', label: 'A name of a hidden tool' },
-  'limits.callsPerMinute': { field: 'callsPerMinute', label: 'Calls a minute' },
-  'limits.concurrentCalls': { field: 'concurrentCalls', label: 'Calls at once' },
-  'limits.requestBytes': { field: 'requestBytes', label: 'Bytes of a request' },
-  'limits.answerBytes': { field: 'answerBytes', label: 'Bytes of an answer' },
-  'limits.callSeconds': { field: 'callSeconds', label: 'Seconds a call' },
+/** The labels in errors about the upstream, whose fields the table of kinds declares. */
+const upstreamLabels: Labels = {
   ...Object.fromEntries(
     offeredKinds.flatMap(({ settings }) =>
       settings.map(({ name, subject }) => [`upstream.${name}`, { field: name, label: subject }]),
@@ -273,9 +185,14 @@ const serverLabels = {
  *
  * @throws `refusal` if it is about no field
  */
-export function serverErrors(refusal: unknown, typed: TypedServer, conflict: string): FieldError[] {
-  const empty = settingsOf(typed.kind).filter(({ name }) => !typed.settings[name]);
-  return refusedForm(refusal, serverLabels, conflict).map(({ field, message }) => ({
+export function serverErrors(
+  refusal: unknown,
+  { entered, kind, settings, revision }: TypedServer,
+  conflict: string,
+): FieldError[] {
+  const empty = settingsOf(kind).filter(({ name }) => !settings[name]);
+  const form = revision === undefined ? newForm : changeForm;
+  return form.errorsOf(refusal, entered, conflict, upstreamLabels).map(({ field, message }) => ({
     field,
     message: empty.find(({ name }) => name === field)?.missing ?? message,
   }));
@@ -283,9 +200,8 @@ export function serverErrors(refusal: unknown, typed: TypedServer, conflict: str
 
 /** The form of a new server. */
 export function emptyServer(): TypedServer {
-  const none = { name: '', title: '', description: '', instructions: '', hiddenTools: '' };
   const [usual] = offeredKinds;
-  return { ...none, kind: usual?.kind ?? '', settings: {}, limits: {}, revision: '' };
+  return { entered: newForm.blank, kind: usual?.kind ?? '', settings: {}, revision: undefined };
 }
 
 function settingsOf(kind: string): readonly EnteredSetting[] {
@@ -294,15 +210,10 @@ function settingsOf(kind: string): readonly EnteredSetting[] {
 
 /** A server as its form shows it. */
 export function serverAsTyped(server: ServerView): TypedServer {
-  const { name, title, description, instructions, hiddenTools, limits, upstream } = server;
+  const { upstream, revision } = server;
   return {
-    name,
-    title,
-    description,
-    instructions,
-    hiddenTools: hiddenTools.join('\n'),
-    limits: Object.fromEntries(limitNames.map((limit) => [limit, String(limits[limit] ?? '')])),
-    revision: String(server.revision),
+    entered: changeForm.filled(server),
+    revision: String(revision),
     kind: upstream.kind,
     settings: Object.fromEntries(
       settingsOf(upstream.kind).map(({ name: field }) => {
@@ -313,17 +224,12 @@ export function serverAsTyped(server: ServerView): TypedServer {
   };
 }
 
-/** The values of a submitted server form, empty if missing. */
-export function typedServer(form: Form): TypedServer {
-  const text = (name: string) => form.get(name) ?? '';
+/** The values of a submitted form: of a server that exists, or of a new one. */
+export function typedServer(sent: Form, isNew: boolean): TypedServer {
+  const text = (name: string) => sent.get(name) ?? '';
   return {
-    name: text('name').trim(),
-    title: text('title'),
-    description: text('description'),
-    instructions: text('instructions'),
-    hiddenTools: text('hiddenTools'),
-    limits: Object.fromEntries(limitNames.map((limit) => [limit, text(limit).trim()])),
-    revision: text('revision'),
+    entered: (isNew ? newForm : changeForm).read(sent),
+    revision: isNew ? undefined : text('revision'),
     kind: text('kind'),
     settings: Object.fromEntries(
       offeredKinds.flatMap(({ settings }) => settings.map(({ name }) => [name, text(name).trim()])),
@@ -331,44 +237,19 @@ export function typedServer(form: Form): TypedServer {
   };
 }
 
-/** The form values as input of the operations. */
-export function serverInput({ name, kind, settings, ...typed }: TypedServer) {
-  const entered = settingsOf(kind)
+/** The form values as input of the operation. */
+export function serverInput({ entered, kind, settings, revision }: TypedServer) {
+  const given = settingsOf(kind)
     .map(({ name: field, isOptional }) => ({ field, isOptional, value: settings[field] ?? '' }))
     .filter(({ isOptional, value }) => value !== '' || !isOptional);
-  const upstream = {
-    ...Object.fromEntries(entered.map(({ field, value }) => [field, value])),
-    kind,
-  };
+  const upstream = { ...Object.fromEntries(given.map(({ field, value }) => [field, value])), kind };
+  if (revision === undefined) return { ...newForm.inputOf(entered), upstream };
   const isOperators = offeredKinds.some((one) => one.kind === kind && one.isOperators);
-  const { title, description, instructions } = typed;
   return {
-    made: { name, upstream, title },
-    changed: {
-      // What the operator chose stays, or something else takes its place.
-      ...(!isOperators && { upstream }),
-      title,
-      description,
-      instructions,
-      hiddenTools: lines(typed.hiddenTools),
-      limits: Object.fromEntries(
-        limitNames.map((limit) => [limit, numberOrNone(typed.limits[limit])]),
-      ),
-      // Forms rendered by an older version have no revision.
-      ...(typed.revision !== '' && { revision: Number(typed.revision) }),
-    },
+    ...changeForm.inputOf(entered),
+    // What the operator chose stays, or something else takes its place.
+    ...(!isOperators && { upstream }),
+    // Forms rendered by an older version have no revision.
+    ...(revision !== '' && { revision: Number(revision) }),
   };
-}
-
-/** `null` if empty. The operation refuses what is not a number. */
-function numberOrNone(typed: string | undefined): number | null {
-  return typed === undefined || typed === '' ? null : Number(typed);
-}
-
-/** The lines of a text that are not empty. */
-function lines(text: string): string[] {
-  return text
-    .split(/\r?\n/)
-    .map((line) => line.trim())
-    .filter((line) => line !== '');
 }

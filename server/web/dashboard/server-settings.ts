@@ -73,10 +73,10 @@ function createRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
   );
 
   guard.post('/new-server', toManage, async (visit, sent, _request, reply) => {
-    const typed = typedServer(sent);
+    const typed = typedServer(sent, true);
     const { organization, actor } = visit;
     try {
-      const input = { organization, ...serverInput(typed).made };
+      const input = { ...serverInput(typed), organization };
       const { name } = await perform(serverCreate, input, actor, ports);
       const next = `${serverPath(organization, name)}?done=created`;
       return seeOther(reply, next);
@@ -168,10 +168,10 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
   guard.post('/servers/:server/settings', toManage, async (visit, sent, request, reply) => {
     const server = await read(visit, request);
     const { organization, actor } = visit;
-    const typed = typedServer(sent);
+    const typed = typedServer(sent, false);
     let done = 'saved';
     try {
-      const change = { organization, server: server.name, ...serverInput(typed).changed };
+      const change = { ...serverInput(typed), organization, server: server.name };
       const { removedHeaders } = await perform(serverUpdate, change, actor, ports);
       if (removedHeaders.length > 0) done = 'without-headers';
     } catch (refusal) {
