@@ -104,12 +104,19 @@ export class Upgrades {
     server: Server,
     route: (request: IncomingMessage, response: ServerResponse) => void,
   ): void {
-    server.on('upgrade', (request, _socket, head) => {
+    server.on('upgrade', (request, stream, head) => {
       const { socket } = request;
+      stream.on('error', () => socket.destroy());
       const response = new ServerResponse(request);
       socket.on('error', () => socket.destroy());
       response.shouldKeepAlive = false;
-      response.assignSocket(socket);
+      try {
+        response.assignSocket(socket);
+      } catch {
+        // An earlier request on this connection has not been answered yet, which no client does before an upgrade.
+        socket.destroy();
+        return;
+      }
       response.on('finish', () => socket.end());
       this.#waiting.set(request, { socket, head, response });
       route(request, response);

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { agentServer, type AgentServer } from '#support/agent-server';
 import { rawAgent, refusedDial, type RawAgent } from '#support/raw-agent';
 import { head, types, wireFrame } from '#support/wire-frames';
+import { rawHttp } from '#support/raw-http';
 import { patient } from '#support/patient';
 
 let server: AgentServer;
@@ -170,6 +171,21 @@ test('upgrade: a request for an unknown protocol is answered as if it had not as
 
   expect(status).toBe(200);
 });
+
+test.each(['/healthz', '/mcp/acme/sales', '/sign-in'])(
+  'upgrade: one behind a request for %s that is not answered yet ends the connection, and the server goes on',
+  async (path) => {
+    const host = `Host: ${new URL(server.base).host}`;
+    const upgrade = ['Connection: Upgrade', 'Upgrade: websocket'];
+    const behind = ['GET / HTTP/1.1', host, ...upgrade].join('\r\n');
+    const sent = [`GET ${path} HTTP/1.1`, host, '', behind, '', ''].join('\r\n');
+
+    const answer = await rawHttp(Number(new URL(server.base).port), sent);
+    const next = await server.request('/healthz');
+
+    expect([answer.closed, next.status]).toEqual([true, 200]);
+  },
+);
 
 test('44: agent tunnel: an address that tries one key after another gets 429', async () => {
   await using alone = await agentServer();
