@@ -108,15 +108,12 @@ export function messageWithoutTools(message: Buffer, hidden: readonly string[]):
   ]);
 }
 
-/** No client sends an escaped request for tools that is longer than this. */
-const shortBytes = 16 * 1024;
-
 /** Whether a request to an upstream asks for a list of tools. */
 export function asksForTools({ method, body }: UpstreamRequest): boolean {
   if (method !== 'POST' || !body) return false;
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  const may = bytes.includes('tools/list') || (bytes.length < shortBytes && bytes.includes('\\'));
-  if (!may) return false;
+  // An escape may spell it differently, as in `tools\/list`.
+  if (!bytes.includes('tools/list') && !bytes.includes('\\')) return false;
   const scan = scanMessage(bytes);
   return scan.outcome === 'message' && scan.envelope.method === 'tools/list';
 }

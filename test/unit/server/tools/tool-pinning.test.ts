@@ -10,6 +10,18 @@ import { openDatabase } from '#support/open-database';
 import { someServer } from '#support/some-admission';
 import { stillClock } from '#support/still-clock';
 
+test.each([
+  ['short', ''],
+  ['long', 'x'.repeat(20_000)],
+])('95: a %s request for the list of tools is recognized with escapes in its method', (_, text) => {
+  const body = Buffer.from(
+    `{"jsonrpc":"2.0","id":1,"method":"tools\\/l\\u0069st","params":{"text":"${text}"}}`,
+  );
+  const { signal } = new AbortController();
+
+  expect(asksForTools({ method: 'POST', headers: {}, body, signal })).toBe(true);
+});
+
 describe('a list of tools', () => {
   const list = JSON.stringify({
     jsonrpc: '2.0',
