@@ -12,7 +12,14 @@ import { GatewayRefusal } from './gateway-refusal.ts';
 import { forwardPlain, type PlainLinks } from './plain-calls.ts';
 import { parseAccept } from './read-message.ts';
 import { reply, resumed, type ReplyOptions } from './reply.ts';
-import type { Call, Forwarded, GatewayAnswer, GatewayRequest, MessageCall } from './request.ts';
+import {
+  whenGone,
+  type Call,
+  type Forwarded,
+  type GatewayAnswer,
+  type GatewayRequest,
+  type MessageCall,
+} from './request.ts';
 import { followed, LostCaller, type ResumableStream } from './session-streams.ts';
 import { sessionOf, type LegacySession, type LegacySessions } from './sessions.ts';
 
@@ -41,7 +48,7 @@ export function forwardLegacy(
     throw new GatewayRefusal('unexpected_response');
   }
   const caller = new LostCaller(() => ending.abort());
-  request.gone.addEventListener('abort', () => caller.left());
+  whenGone(request, () => caller.left());
   if (!session) {
     // Without a session the upstream cannot be notified, so the request itself is ended.
     if (envelope.method === 'notifications/cancelled') {
@@ -167,7 +174,7 @@ export async function forwardStream(
   if (!next && (stream.isOver('unasked') || isCutOff(stream))) {
     return listen(call, session, { options, cutOff: lost });
   }
-  request.gone.addEventListener('abort', () => ending.abort());
+  whenGone(request, () => ending.abort());
   const left = stream.behind(number, ending.signal);
   return resumed(goingOn(left, next, ending.signal), options.finish);
 }
@@ -220,7 +227,7 @@ async function listen(
   }: { readonly options: Omit<ReplyOptions, 'accepts'>; readonly cutOff?: LostStream },
 ): Promise<GatewayAnswer> {
   const caller = new LostCaller(() => ending.abort());
-  request.gone.addEventListener('abort', () => caller.left());
+  whenGone(request, () => caller.left());
   const lastEventId = cutOff?.stream.upstreamEventId;
   const headers = {
     ...legacyHeaders(request.headers, session.upstreamSessionId),

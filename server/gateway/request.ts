@@ -42,6 +42,12 @@ export interface Departure {
   addEventListener(type: 'abort', listener: () => void): void;
 }
 
+/** Calls `act` when the caller has disconnected, at once if that has happened. */
+export function whenGone({ gone }: Pick<GatewayRequest, 'gone'>, act: () => void): void {
+  if (gone.aborted) act();
+  else gone.addEventListener('abort', act);
+}
+
 /** The response to send. An iterable body is sent as it arrives. */
 export interface GatewayAnswer {
   readonly status: number;
