@@ -49,7 +49,14 @@ import { isCall, type AnsweredOutcome, type Metering } from './metering.ts';
 import { countedFor } from './open-answers.ts';
 import { eraOf, parseAccept, readMessage } from './read-message.ts';
 import { reply, slownessIn, type ReplyOptions } from './reply.ts';
-import type { Call, Forwarded, GatewayAnswer, GatewayRequest, MessageCall } from './request.ts';
+import {
+  whenGone,
+  type Call,
+  type Forwarded,
+  type GatewayAnswer,
+  type GatewayRequest,
+  type MessageCall,
+} from './request.ts';
 import { principalSeal, sealed, unsealMessage } from './seal.ts';
 import { sessionOf } from './sessions.ts';
 import { asksForTools, hideTools } from './tool-list.ts';
@@ -80,8 +87,27 @@ export function passCall(
     const call = begun(request, admitted, progress, parts);
     progress.call = call;
     if (request.method !== 'POST') return passStream(call, progress, parts);
-    return whenReady(readMessage(request), (read) => passMessage(read, call, progress, parts));
+    const message = readMessage(request);
+    if (!(message instanceof Promise)) return passMessage(message, call, progress, parts);
+    return message.then((read) => passLateMessage(read, call, progress, parts));
   });
+}
+
+/** A message whose body took its time: what the caller may do is looked up again, because it may have changed meanwhile. */
+async function passLateMessage(
+  read: Message,
+  call: Call,
+  progress: Progress,
+  parts: GatewayParts,
+): Promise<GatewayAnswer> {
+  const { request, owner } = call;
+  const admission = await admissionOf(request, parts);
+  // Another server has taken over the name.
+  if (ownerOf(admission.principal, admission.server.id) !== owner) {
+    throw new GatewayRefusal('bad_credential', { cause: 'for another server' });
+  }
+  const upstream = parts.ports.upstreamOf(admission.server, owner, admission);
+  return passMessage(read, { ...call, admission, upstream }, progress, parts);
 }
 
 /** Ends a call that failed. Returns the error that its caller gets. */
@@ -319,8 +345,7 @@ function forward(
 function forwardModern(call: MessageCall): Promise<Forwarded> {
   const { request, envelope, upstream, body, ending } = call;
   if (envelope.method === 'subscriptions/listen') call.endless();
-  request.gone.addEventListener('abort', () => ending.abort());
-  if (request.gone.aborted) ending.abort();
+  whenGone(request, () => ending.abort());
   const headers = modernHeaders(envelope, request.headers);
   return sent(
     upstream,

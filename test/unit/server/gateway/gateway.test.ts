@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi, onTestFinished } from 'vitest';
 
 import { allScopes } from '#server/oauth/scopes';
 import { mintSecret } from '#server/oauth/secrets';
@@ -362,6 +362,70 @@ test.each(['GET', 'POST'])('a stream that answers a %s is not idle for long', as
 
   expect(Buffer.from((await first).value ?? []).toString()).toBe(': still here\n\n');
   vi.useRealTimers();
+});
+
+test('46: what a caller may do is looked up again when its body took its time', async () => {
+  const call = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"query"}}';
+  const allowed = { server: someServer(), keyId: 'key_a', scopes: ['mcp:tools:execute'] } as const;
+  const meanwhile = {
+    revoked: undefined,
+    narrowed: { ...allowed, scopes: ['mcp:tools:read'] },
+    hidden: { ...allowed, server: someServer({ hiddenTools: ['query'] }) },
+    another: { ...allowed, server: someServer({ id: 'srv_another' }) },
+    unchanged: allowed,
+  } as const;
+  const answers: Record<string, number | string> = {};
+  for (const [name, then] of Object.entries(meanwhile)) {
+    const server = legacyServer();
+    upstream = server;
+    const body = Promise.withResolvers<Buffer>();
+    byKey.mockResolvedValueOnce(allowed).mockResolvedValue(then);
+    const answering = ask(call, { readBody: () => body.promise });
+    await vi.waitFor(() => expect(byKey).toHaveBeenCalled(), patient);
+    await new Promise(setImmediate);
+    body.resolve(Buffer.from(call));
+    const { status } = await answering;
+    answers[name] =
+      `${status}, ${server.sent.some(({ text }) => text.includes('query')) ? 'sent' : 'not sent'}`;
+  }
+
+  expect(answers).toEqual({
+    revoked: '401, not sent',
+    narrowed: '403, not sent',
+    hidden: '200, not sent',
+    another: '401, not sent',
+    unchanged: '200, sent',
+  });
+});
+
+test('a caller who left before its stream was there is noticed: its stream ends after a minute', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const going = new ReadableStream<Uint8Array>();
+  let listening: AbortSignal | undefined;
+  const server = fakeUpstream((request) => {
+    if (request.method === 'GET') return { mediaType: 'text/event-stream', text: going };
+    const result = '{"protocolVersion":"2025-06-18"}';
+    return { text: `{"jsonrpc":"2.0","id":7,"result":${result}}`, sessionId: 'theirs' };
+  });
+  upstream = {
+    send(request) {
+      if (request.method === 'GET') listening = request.signal;
+      return server.send(request);
+    },
+  };
+  const opened = await ask('{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}');
+  await bodyText(opened);
+  const headers = {
+    accept: 'text/event-stream',
+    'mcp-session-id': opened.headers['Mcp-Session-Id'],
+    'last-event-id': 'u9-9',
+  };
+  await ask(list, { method: 'GET', headers, gone: AbortSignal.abort() });
+  const before = listening?.aborted;
+  await vi.advanceTimersByTimeAsync(60_000);
+
+  expect([before, listening?.aborted]).toEqual([false, true]);
 });
 
 describe('a server that is pointed elsewhere', () => {
