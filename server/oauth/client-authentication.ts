@@ -62,11 +62,16 @@ export function notAuthenticated(): OAuthError {
   return new OAuthError('invalid_client', 'client authentication failed');
 }
 
-/** The client id that a request claims, unverified. */
+/** The client id that a request claims, unverified: the one that `identifyClient` would look up. */
 export function claimedClient(form: Form, authorization: string | undefined): string | undefined {
   const encoded = /^Basic +([\w+/=-]+)$/i.exec(authorization ?? '')?.[1];
   if (encoded === undefined) return form.get('client_id');
-  return Buffer.from(encoded, 'base64').toString('utf8').split(':')[0];
+  const [clientId = ''] = Buffer.from(encoded, 'base64').toString('utf8').split(':');
+  try {
+    return decode(clientId);
+  } catch {
+    return clientId;
+  }
 }
 
 interface Presented {

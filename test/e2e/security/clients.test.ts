@@ -194,33 +194,44 @@ describe('43: private_key_jwt', () => {
   });
 });
 
-test('44: lockout: after twenty wrong secrets an address waits, while a right one works from another', async () => {
-  await using own = await grantingServer();
-  const ask = (secret: string, localAddress: string) =>
-    new Promise<{ status: number; retryAfter: string | undefined }>((resolve, reject) => {
-      const outgoing = request(`${own.base}/api/oauth/token`, {
-        method: 'POST',
-        localAddress,
-        agent: false,
-        headers: { 'content-type': 'application/x-www-form-urlencoded' },
-      });
-      outgoing.on('error', reject).on('response', (answer) => {
-        answer.resume();
-        const { statusCode: status = 0, headers } = answer;
-        answer.on('end', () => resolve({ status, retryAfter: headers['retry-after'] }));
-      });
-      const form = { grant_type: 'client_credentials', client_id: own.client.id };
-      outgoing.end(new URLSearchParams({ ...form, client_secret: secret }).toString());
-    });
-  const wrong = `secret_${'0'.repeat(36)}`;
-  for (let n = 0; n < 20; n += 1) expect((await ask(wrong, '127.0.0.1')).status).toBe(401);
-  const blocked = await ask(own.client.secret, '127.0.0.1');
+const encoded = (text: string) => Buffer.from(text).toString('hex').replaceAll(/../g, '%$&');
 
-  expect(blocked.status).toBe(429);
-  expect(Number(blocked.retryAfter)).toBeGreaterThan(0);
-  expect((await ask(wrong, '127.0.0.2')).status).toBe(429);
-  expect((await ask(own.client.secret, '127.0.0.3')).status).toBe(200);
-});
+test.each<[string, (id: string, n: number) => string]>([
+  ['as it is', (id) => id],
+  // Each time with one more character encoded.
+  ['percent-encoded differently each time', (id, n) => encoded(id.slice(0, n)) + id.slice(n)],
+])(
+  '44: lockout: after twenty wrong secrets an address waits, while a right one works from another, with the id %s',
+  async (_, spelled) => {
+    let asked = 0;
+    await using own = await grantingServer();
+    const ask = (secret: string, localAddress: string) =>
+      new Promise<{ status: number; retryAfter: string | undefined }>((resolve, reject) => {
+        const outgoing = request(`${own.base}/api/oauth/token`, {
+          method: 'POST',
+          localAddress,
+          agent: false,
+          auth: `${spelled(own.client.id, asked)}:${secret}`,
+          headers: { 'content-type': 'application/x-www-form-urlencoded' },
+        });
+        asked += 1;
+        outgoing.on('error', reject).on('response', (answer) => {
+          answer.resume();
+          const { statusCode: status = 0, headers } = answer;
+          answer.on('end', () => resolve({ status, retryAfter: headers['retry-after'] }));
+        });
+        outgoing.end('grant_type=client_credentials');
+      });
+    const wrong = `secret_${'0'.repeat(36)}`;
+    for (let n = 0; n < 20; n += 1) expect((await ask(wrong, '127.0.0.1')).status).toBe(401);
+    const blocked = await ask(own.client.secret, '127.0.0.1');
+
+    expect(blocked.status).toBe(429);
+    expect(Number(blocked.retryAfter)).toBeGreaterThan(0);
+    expect((await ask(wrong, '127.0.0.2')).status).toBe(429);
+    expect((await ask(own.client.secret, '127.0.0.3')).status).toBe(200);
+  },
+);
 
 test('51: authorization server metadata: it names every endpoint and method that exists', async () => {
   const answer = await fetch(`${server.base}/.well-known/oauth-authorization-server`);

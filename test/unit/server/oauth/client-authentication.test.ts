@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { hashSecret, mintSecret } from '#server/oauth/secrets';
-import { authenticateClient } from '#server/oauth/client-authentication';
+import { authenticateClient, claimedClient } from '#server/oauth/client-authentication';
 import { stillClock } from '#support/still-clock';
 import { clientDatabase, someClient, type ClientDatabase } from '#support/client-database';
 
@@ -58,6 +58,28 @@ describe('a client is who it says', () => {
     expect(await authenticate({}, lower)).toEqual(client);
   });
 });
+
+describe('the client that a request claims', () => {
+  test.each([
+    ['as it is', client.id],
+    ['percent-encoded', client.id.replace('_', '%5F')],
+    ['with every character percent-encoded', percentEncoded(client.id)],
+  ])('is the same for an id %s in the Basic header', (_, id) => {
+    expect(claimedClient(new Map(), basic(id, secret))).toBe(client.id);
+  });
+
+  test.each(['client%', 'client%FF', 'client%00'])('is %s if that cannot be decoded', (id) => {
+    expect(claimedClient(new Map(), basic(id, secret))).toBe(id);
+  });
+
+  test('is the one in the body without a Basic header', () => {
+    expect(claimedClient(new Map([['client_id', client.id]]), undefined)).toBe(client.id);
+  });
+});
+
+function percentEncoded(text: string): string {
+  return Buffer.from(text).toString('hex').replaceAll(/../g, '%$&');
+}
 
 describe('wrong, unknown and revoked are one answer', () => {
   const failed = { code: 'invalid_client', message: 'client authentication failed' };
