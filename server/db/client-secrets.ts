@@ -98,9 +98,7 @@ const activeSecret = preparedQuery((db, hash: string, now: number) =>
     .select(['secret.client_id', 'secret.last_used_at'])
     .where('secret.hash', '=', hash)
     .where('client.revoked_at', 'is', null)
-    .where((where) =>
-      where.or([where('secret.revoked_at', 'is', null), where('secret.revoked_at', '>', now)]),
-    )
+    .where('secret.revoked_at', 'is', null)
     .where((where) =>
       where.or([where('secret.expires_at', 'is', null), where('secret.expires_at', '>', now)]),
     ),

@@ -266,6 +266,18 @@ await onEachDatabase('client secrets', ({ open }) => {
     expect(await checkClientSecret(database.db, 'client_a', 'hash of b', now + 1)).toBe(false);
     expect(await checkClientSecret(database.db, 'client_a', 'hash of a', now + 1)).toBe(true);
   });
+
+  test('a revoked secret stays revoked when the clock goes back', async () => {
+    await using database = await open();
+    await makeServer(database);
+    await insertClient(database.db, newClient());
+    const limits = { most: 5, othersExpireAt: undefined };
+    const id = (await insertClientSecret(database.db, second, limits)) ?? '';
+
+    await revokeClientSecret(database.db, 'client_a', id, now);
+
+    expect(await checkClientSecret(database.db, 'client_a', 'hash of b', now - 60)).toBe(false);
+  });
 });
 
 await onEachDatabase('personal access tokens', ({ open }) => {

@@ -59,7 +59,7 @@ await onEachDatabase('OAuth client records', ({ open }) => {
     await using database = await open();
     await makeServer(database);
     await insertClient(database.db, newClient());
-    await database.db.updateTable('client_secret').set({ revoked_at: now }).execute();
+    await database.db.updateTable('client_secret').set({ expires_at: now }).execute();
 
     expect(await checkClientSecret(database.db, 'client_a', 'hash of a', now - 1)).toBe(true);
     expect(await checkClientSecret(database.db, 'client_a', 'hash of a', now)).toBe(false);
