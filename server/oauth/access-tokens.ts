@@ -50,15 +50,15 @@ export function accessTokens(
   issuer: string,
   { keys, refreshKeys, clock }: { keys: SigningKeys; refreshKeys?: RefreshKeys; clock: Clock },
 ): AccessTokens {
-  const verified = new Map<string, AccessTokenClaims>();
+  const verified = new Map<string, { readonly kid: string; readonly claims: AccessTokenClaims }>();
 
-  async function check(token: string): Promise<Verdict> {
+  async function check(token: string, digest: string): Promise<Verdict> {
     // A 64-byte signature in base64url leaves four bits of its last character unused. Of the sixteen spellings only
     // one is accepted, so that a revoked token cannot come back under another one.
     if (token.length > maxTokenLength) return { outcome: 'invalid', reason: 'too long' };
     if (!canonicalJwt.test(token)) return { outcome: 'invalid', reason: 'not a JWT of ours' };
     try {
-      const { payload } = await jwtVerify(
+      const { payload, protectedHeader } = await jwtVerify(
         token,
         async ({ kid = '' }) => {
           // Another process may have created this key a moment ago.
@@ -74,7 +74,10 @@ export function accessTokens(
           currentDate: new Date(clock.now() * 1000),
         },
       );
-      return { outcome: 'valid', claims: readClaims(payload) };
+      const claims = readClaims(payload);
+      if (verified.size >= maxRemembered) verified.delete(verified.keys().next().value ?? '');
+      verified.set(digest, { kid: protectedHeader.kid ?? '', claims });
+      return { outcome: 'valid', claims };
     } catch (error) {
       return { outcome: 'invalid', reason: error instanceof Error ? error.message : 'unreadable' };
     }
@@ -105,18 +108,11 @@ export function accessTokens(
     verify(token) {
       const digest = hash('sha256', token, 'base64url');
       const known = verified.get(digest);
-      if (known) {
-        if (known.expiresAt > clock.now()) return { outcome: 'valid', claims: known };
-        verified.delete(digest);
-        return { outcome: 'invalid', reason: 'expired' };
-      }
-      return check(token).then((verdict) => {
-        if (verdict.outcome === 'valid') {
-          if (verified.size >= maxRemembered) verified.delete(verified.keys().next().value ?? '');
-          verified.set(digest, verdict.claims);
-        }
-        return verdict;
-      });
+      // A token does not outlive the key that signed it.
+      if (known && keys.publicKeys.has(known.kid) && known.claims.expiresAt > clock.now())
+        return { outcome: 'valid', claims: known.claims };
+      verified.delete(digest);
+      return check(token, digest);
     },
   };
 }

@@ -76,3 +76,23 @@ test('a token ends in the second that it expires, whether it was seen before or 
     outcome: 'invalid',
   });
 });
+
+test('a token is invalid without the key that signed it, whether it was seen before or not', async () => {
+  const publicKeys = new Map(keys.publicKeys);
+  const rotated = accessTokens(issuer, { keys: { ...keys, publicKeys }, clock });
+  const token = rotated.issue(claims());
+  expect(await rotated.verify(token)).toMatchObject({ outcome: 'valid' });
+
+  publicKeys.clear();
+
+  expect(await rotated.verify(token)).toEqual({ outcome: 'invalid', reason: 'unknown kid' });
+  expect(await rotated.verify(tokens.issue(claims()))).toMatchObject({ outcome: 'invalid' });
+});
+
+test('a token that was seen before is verified without waiting', async () => {
+  const token = tokens.issue(claims());
+  const valid = { outcome: 'valid', claims: claims() };
+  await tokens.verify(token);
+
+  expect(tokens.verify(token)).toEqual(valid);
+});
