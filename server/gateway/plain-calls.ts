@@ -52,16 +52,19 @@ function forwardOver(
     const carried = withMeta(body, envelope, plainMeta);
     const headers = modernHeaders(envelope, trace);
     const modern = { method: 'POST', headers, body: carried, signal } as const;
-    return sent(upstream, modern, (answer): Forwarded => ({ ...plain, answer }));
+    const ownId = ownIdOf(envelope, envelope.id);
+    return sent(upstream, modern, (answer): Forwarded => ({ ...plain, answer, ownId }));
   }
   // Several plain requests share one session, where each id may be in use once.
-  const unique = envelope.idSpan ? withId(body, envelope, links.nextId()) : body;
+  const id = links.nextId();
+  const unique = envelope.idSpan ? withId(body, envelope, id) : body;
+  const ownId = ownIdOf(envelope, id);
   const restore = envelope.id === undefined ? undefined : underId(envelope.id);
   const requestOver = (over: LegacyLink): UpstreamRequest => {
     const headers = { ...postHeaders, ...linkHeaders(over), ...trace };
     return { method: 'POST', headers, body: unique, signal };
   };
-  const forwarded = (answer: UpstreamAnswer): Forwarded => ({ ...plain, answer, restore });
+  const forwarded = (answer: UpstreamAnswer): Forwarded => ({ ...plain, answer, ownId, restore });
   return sent(upstream, requestOver(link), (answer) => {
     if (answer.status !== 404 || link.sessionId === undefined) return forwarded(answer);
     return again(answer);
@@ -75,6 +78,11 @@ function forwardOver(
     if (renewed.era === 'modern') throw failure(answer);
     return sent(upstream, requestOver(renewed), forwarded);
   }
+}
+
+/** The id that a result must be for. Only requests have results. */
+function ownIdOf({ kind }: Envelope, id: string | undefined): Forwarded['ownId'] {
+  return kind === 'request' ? { id, isRequest: true } : undefined;
 }
 
 const modernVersion = modernVersions[0] ?? '';

@@ -308,6 +308,7 @@ describe('the fast path and the ordinary pipeline do the same with', () => {
     ['a state', to('{"requestState":"their state"}')],
     ['an answer without an id', () => ({ text: '{"jsonrpc":"2.0","result":{}}' })],
     ['an answer that is a request', () => ({ text: rpc('ping') })],
+    ['a result for another request', () => ({ text: result('{}', '999') })],
     ['an answer with a member twice', to('{"a":1,"a":2}')],
     ['an answer that is not JSON', () => ({ text: 'oops' })],
     ['an empty answer', () => ({ text: '' })],

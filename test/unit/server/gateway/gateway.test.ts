@@ -364,6 +364,30 @@ test.each(['GET', 'POST'])('a stream that answers a %s is not idle for long', as
   vi.useRealTimers();
 });
 
+test.each([
+  ['a result', '"result":{}', 502],
+  ['an error', '"error":{"code":-32602,"message":"no"}', 200],
+])(
+  'a plain request does not take %s under another id for its own result',
+  async (_, member, status) => {
+    const server = legacyServer();
+    upstream = {
+      send: (request) =>
+        Buffer.from(request.body ?? []).includes('tools/list')
+          ? Promise.resolve({
+              status: 200,
+              mediaType: 'application/json',
+              sessionId: undefined,
+              retryAfterSeconds: undefined,
+              body: Buffer.from(`{"jsonrpc":"2.0","id":999,${member}}`),
+            })
+          : server.send(request),
+    };
+
+    expect((await ask()).status).toBe(status);
+  },
+);
+
 test('46: what a caller may do is looked up again when its body took its time', async () => {
   const call = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"query"}}';
   const allowed = { server: someServer(), keyId: 'key_a', scopes: ['mcp:tools:execute'] } as const;
