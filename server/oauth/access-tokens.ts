@@ -39,6 +39,8 @@ export interface AccessTokens {
   verify(token: string): Verdict | Promise<Verdict>;
 }
 
+export const accessTokenLifeSeconds = 3600;
+
 const maxTokenLength = 4096;
 /** Asks the store for keys that another process has added. May do nothing if it asked recently. */
 export type RefreshKeys = () => Promise<void>;
@@ -138,6 +140,7 @@ const claimsSchema = z.object({
 
 function readClaims(payload: unknown): AccessTokenClaims {
   const { jti, sub, client_id, grant_id, aud, scope, iat, exp } = claimsSchema.parse(payload);
+  if (exp - iat > accessTokenLifeSeconds) throw new Error('issued for too long');
   return {
     id: jti,
     subject: sub,

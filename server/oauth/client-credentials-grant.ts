@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 
+import { accessTokenLifeSeconds } from './access-tokens.ts';
 import type { IdentifiedClient } from './client-authentication.ts';
 import type { Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
 import { formatScopes, requestedScopes } from './scopes.ts';
 import { randomBase62 } from './secrets.ts';
-import { accessTokenLifeSeconds, type GrantContext, type TokenResponse } from './token-response.ts';
+import type { GrantContext, TokenResponse } from './token-response.ts';
 
 /**
  * Issues a token to the client itself, for the one server it belongs to. There is no refresh token, because the

@@ -1,6 +1,6 @@
 import type { RequestSource } from '#db/audit';
 import type { NamedGrant } from '#db/grants';
-import type { AccessTokens } from './access-tokens.ts';
+import { accessTokenLifeSeconds, type AccessTokens } from './access-tokens.ts';
 import type { ClientContext } from './client-authentication.ts';
 import { formatScopes, type Scope } from './scopes.ts';
 import { randomBase62 } from './secrets.ts';
@@ -14,8 +14,6 @@ export interface TokenResponse {
   readonly scope: string;
   readonly refresh_token?: string;
 }
-
-export const accessTokenLifeSeconds = 3600;
 
 /** A grant expires after 180 days, even if it is refreshed. */
 export const grantLifeSeconds = 180 * 24 * 3600;

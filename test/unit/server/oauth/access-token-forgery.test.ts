@@ -74,6 +74,7 @@ describe('a token signed by us is invalid when', () => {
     ['its scope is a list', { scope: ['mcp:tools:read'] }, {}],
     ['it has no jti', { jti: undefined }, {}],
     ['it never expires', { exp: undefined }, {}],
+    ['it is valid for more than an hour', { exp: stillClock().now() + 3601 }, {}],
     ['it was issued at no time', { iat: undefined }, {}],
     ['it is not yet valid', { nbf: 4_000_000_000 }, {}],
     ['it has more than 4096 characters', { pad: 'x'.repeat(4096) }, {}],
