@@ -1,7 +1,9 @@
 #!/usr/bin/env node
 // Plain JavaScript on purpose: it must be readable by the very Node it turns away.
-import { existsSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, statSync } from 'node:fs';
 import module from 'node:module';
+import { homedir } from 'node:os';
+import { isAbsolute, join } from 'node:path';
 
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major < 22 || (major === 22 && minor < 19)) {
@@ -10,7 +12,30 @@ if (major < 22 || (major === 22 && minor < 19)) {
   );
   process.exit(1);
 }
-module.enableCompileCache?.();
+
+// By default Node caches compiled code below the folder for temporary files, where another user of this host could plant
+// it. So it is cached only in a folder that this user owns and nobody else can change. `sudo` may keep another's HOME.
+function enableCompileCache() {
+  const { env, platform } = process;
+  // Node itself has read these.
+  if (env.NODE_COMPILE_CACHE || env.NODE_DISABLE_COMPILE_CACHE) return;
+  let caches = join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'latchkey');
+  if (platform === 'darwin') caches = join(homedir(), 'Library/Caches/Latchkey');
+  if (platform === 'win32')
+    caches = join(env.LOCALAPPDATA || join(homedir(), 'AppData/Local'), 'Latchkey');
+  const folder = join(caches, 'compile-cache');
+  const isOwn = ({ uid }) => platform === 'win32' || uid === process.getuid();
+  if (!isAbsolute(folder) || !isOwn(statSync(homedir()))) return;
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const found = lstatSync(folder);
+  const isPrivate = platform === 'win32' || (found.mode & 0o022) === 0;
+  if (found.isDirectory() && isOwn(found) && isPrivate) module.enableCompileCache(folder);
+}
+try {
+  enableCompileCache();
+} catch {
+  // Without a cache the start takes a little longer.
+}
 
 // The sources win over a build, so that a stale build never shadows what is being worked on.
 const source = new URL('../main.ts', import.meta.url);
