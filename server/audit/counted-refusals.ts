@@ -1,8 +1,9 @@
-import { type AuditEvent, insertAuditEvent } from '#db/audit';
+import { type AuditEvent, auditTick, insertAuditEvent } from '#db/audit';
 import type { Clock } from '#clock/clock';
 import type { Db } from '#db/transaction';
 
 const windowMs = 60_000;
+const laterMs = 1000;
 const mostOfOne = 60;
 const mostOfAll = 6000;
 const longestTarget = 200;
@@ -35,6 +36,9 @@ export class CountedRefusals implements RefusalLog {
   readonly #kinds = new Map<string, number>();
   #others = new Map<string, Other>();
   #timer: NodeJS.Timeout | undefined;
+  #unwritten: AuditEvent[] = [];
+  #laterTimer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> = Promise.resolve();
 
   constructor(ports: CountedRefusalsPorts) {
     this.#ports = ports;
@@ -42,6 +46,23 @@ export class CountedRefusals implements RefusalLog {
 
   /** Rejects when the log cannot be written. */
   async note(refusal: RepeatableRefusal): Promise<void> {
+    const first = this.#count(refusal);
+    if (first) await this.#ports.write(first);
+  }
+
+  /**
+   * The same within a second, so that the time until the answer does not depend on whether this refusal is the first of
+   * its kind.
+   */
+  noteLater(refusal: RepeatableRefusal): void {
+    const first = this.#count(refusal);
+    if (!first) return;
+    this.#unwritten.push({ ...first, tick: auditTick() });
+    this.#laterTimer ??= setTimeout(() => void this.#writeUnwritten(), laterMs).unref();
+  }
+
+  /** Counts a refusal, and returns the event to be written now if it is the first of its kind. */
+  #count(refusal: RepeatableRefusal): AuditEvent | undefined {
     const { requestId: _, ...same } = refusal;
     const key = JSON.stringify(same);
     const known = this.#seen.get(key);
@@ -53,19 +74,19 @@ export class CountedRefusals implements RefusalLog {
     }, windowMs).unref();
     if (known) {
       this.#seen.set(key, { event, more: known.more + 1 });
-      return;
+      return undefined;
     }
     const kinds = this.#kinds.get(event.actor) ?? 0;
     if (kinds >= mostOfOne || this.#seen.size >= mostOfAll) {
       this.#countOther(event);
-      return;
+      return undefined;
     }
     this.#kinds.set(event.actor, kinds + 1);
     this.#seen.set(key, { event, more: 0 });
-    await this.#ports.write(event);
+    return event;
   }
 
-  /** Records the counts and resets them. */
+  /** Records everything that is not recorded yet, and begins to count anew. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -73,6 +94,7 @@ export class CountedRefusals implements RefusalLog {
     this.#seen = new Map();
     this.#kinds.clear();
     this.#others = new Map();
+    await this.#writeUnwritten();
     for (const { event, more } of seen.values()) {
       if (more > 0) await this.#ports.write({ ...event, times: more });
     }
@@ -89,6 +111,18 @@ export class CountedRefusals implements RefusalLog {
         times,
       });
     }
+  }
+
+  /** Resolves when these events, and those of earlier calls, are written or have failed. */
+  #writeUnwritten(): Promise<void> {
+    clearTimeout(this.#laterTimer);
+    this.#laterTimer = undefined;
+    const events = this.#unwritten;
+    this.#unwritten = [];
+    this.#writing = this.#writing.then(async () => {
+      for (const event of events) await this.#ports.write(event).catch(this.#ports.failed);
+    });
+    return this.#writing;
   }
 
   /** The organization, if it was the same for all of them. */

@@ -22,6 +22,13 @@ export interface AuditEvent {
   readonly outcome: 'done' | 'refused';
   /** How often it happened: repetitions are counted in one entry. Default: 1. */
   readonly times?: number;
+  /** From `auditTick`, for an event that is added later than it happened. Default: now. */
+  readonly tick?: bigint;
+}
+
+/** The order of events within a second of one process. */
+export function auditTick(): bigint {
+  return process.hrtime.bigint();
 }
 
 /** A stored event. Events of the same second are ordered by `id`. */
@@ -59,7 +66,7 @@ export async function insertAuditEvent(db: Db, event: AuditEvent): Promise<void>
       await tx
         .insertInto('audit_event')
         .values({
-          id: nextId(event.at),
+          id: nextId(event),
           sequence: await nextSequence(tx, organization),
           at: event.at,
           actor: event.actor,
@@ -150,10 +157,10 @@ async function organizationsOf(
   return rows.length > 0 ? rows.map(({ name }) => name) : [null];
 }
 
-/** An id that sorts by time and, within a second of one process, by order of creation. */
-function nextId(at: number): string {
-  const tick = process.hrtime.bigint().toString(16).padStart(16, '0');
-  return `${at.toString(16).padStart(10, '0')}${tick}${randomBytes(4).toString('hex')}`;
+/** An id that sorts by time and, within a second of one process, by the order in which events happened. */
+function nextId({ at, tick = auditTick() }: AuditEvent): string {
+  const order = tick.toString(16).padStart(16, '0');
+  return `${at.toString(16).padStart(10, '0')}${order}${randomBytes(4).toString('hex')}`;
 }
 
 export function readAuditEvent(row: Selectable<Schema['audit_event']>): StoredAuditEvent {

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { networkOf } from '#accounts/guess-limit';
-import type { RefusalLog } from '#audit/counted-refusals';
+import type { CountedRefusals } from '#audit/counted-refusals';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { findClient } from '#db/clients';
 import { claimedClient } from '#oauth/client-authentication';
@@ -32,7 +32,7 @@ export interface OAuthRoutesOptions {
   readonly ports: Omit<TokenEndpointContext, 'source'> &
     Omit<RevocationEndpointPorts, 'source'> &
     IntrospectionEndpointPorts &
-    UserinfoEndpointPorts & { readonly refusals: RefusalLog };
+    UserinfoEndpointPorts & { readonly refusals: Pick<CountedRefusals, 'noteLater'> };
 }
 
 /** The OAuth endpoints and the documents that describe them to clients. */
@@ -125,7 +125,8 @@ async function noteDenied(
   const named = new URLSearchParams(body.toString('utf8'));
   const claimed = claimedClient(new Map(named), request.headers.authorization);
   const client = claimed === undefined ? undefined : await findClient(db, claimed);
-  await refusals.note({
+  // Not before the answer: it would take longer for a client that exists.
+  refusals.noteLater({
     actor: 'anonymous',
     organization: client?.serverPath?.split('/')[0],
     action: `token.${code.replaceAll('_', '-')}`,

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import {
   type AuditEvent,
+  auditTick,
   insertAuditEvent,
   listAuditEvents,
   listAuditActions,
@@ -46,6 +47,23 @@ await onEachDatabase('audit log', ({ open: openOne }) => {
     for await (const piece of exportAudit({ organization }, format, stores)) pieces.push(piece);
     return pieces.join('');
   };
+
+  test('an event that is added later is listed where it happened', async () => {
+    await insertOrganization(stores.db, { id: 'org_late', name: 'late', createdAt: now });
+    const add = (target: string, tick?: bigint) =>
+      insertAuditEvent(
+        stores.db,
+        event({ organization: 'late', target, ...(tick !== undefined && { tick }) }),
+      );
+    await add('first');
+    const tick = auditTick();
+    await add('third');
+    await add('second', tick);
+
+    const listed = await listAuditEvents(stores.db, { organization: 'late', limit: 9 });
+
+    expect(listed.map(({ target }) => target)).toEqual(['third', 'second', 'first']);
+  });
 
   test('pages follow each other newest first, without gaps or duplicates', async () => {
     const seen: (string | undefined)[] = [];

@@ -141,7 +141,7 @@ export async function pageApp(): Promise<PageApp> {
     ports: {
       ...ports,
       ...stores,
-      refusals,
+      refusals: { noteLater: () => {} },
       resolveClient: clientResolver({ ...stores, base, clock, fetchDocument: unused }),
       isAdmitted: async () => true,
     },

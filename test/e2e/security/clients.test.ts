@@ -2,9 +2,11 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { request } from 'node:http';
 
 import { exportJWK, SignJWT, UnsecuredJWT } from 'jose';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 
+import { listAuditEvents } from '#server/db/audit';
 import { createClient } from '#server/oauth/create-credentials';
+import { fakeClock } from '#support/fake-clock';
 import { runProgram } from '#support/processes';
 import {
   grantingServer,
@@ -191,6 +193,39 @@ describe('43: private_key_jwt', () => {
 
     expect(bare).toMatchObject(invalidClient);
     expect(proved.status).toBe(200);
+  });
+});
+
+describe('26: a refused client', () => {
+  afterEach(() => void vi.useRealTimers());
+
+  test('is recorded after the answer, whether it exists or not', async () => {
+    await using own = await grantingServer({ clock: fakeClock() });
+    const { id } = own.client;
+    const refusals = () =>
+      listAuditEvents(own.stores.db, { organization: undefined, outcome: 'refused', limit: 9 });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const statuses: number[] = [];
+    for (const claimed of [id, id.replace('_', '%5F'), 'client_unknown']) {
+      const credentials = Buffer.from(`${claimed}:secret_${'0'.repeat(36)}`).toString('base64');
+      const headers = { authorization: `Basic ${credentials}` };
+      const fields = { grant_type: 'client_credentials' };
+      statuses.push((await own.post('/api/oauth/token', fields, headers)).status);
+    }
+    const atOnce = await refusals();
+    await vi.advanceTimersByTimeAsync(1000);
+    const action = 'token.invalid-client';
+    const recorded = await refusals();
+
+    expect(statuses).toEqual([401, 401, 401]);
+    expect(atOnce).toEqual([]);
+    expect(recorded).toHaveLength(2);
+    expect(recorded).toContainEqual(
+      expect.objectContaining({ action, organization: 'acme', target: `client:${id}` }),
+    );
+    expect(recorded).toContainEqual(
+      expect.objectContaining({ action, organization: undefined, target: undefined }),
+    );
   });
 });
 

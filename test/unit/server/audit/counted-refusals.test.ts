@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 
 import type { AuditEvent } from '#server/db/audit';
 import { CountedRefusals } from '#server/audit/counted-refusals';
@@ -112,4 +112,73 @@ test('after the minute the next one is the first again', async () => {
 
   expect(written).toHaveLength(2);
   await refusals.flush();
+});
+
+describe('a refusal that is noted for later', () => {
+  afterEach(() => void vi.useRealTimers());
+
+  test('is written within a second, with the time at which it happened', async () => {
+    vi.useFakeTimers();
+    const { written, clock, refusals } = counting();
+    const at = clock.now();
+    refusals.noteLater(refusal());
+    refusals.noteLater(refusal());
+    refusals.noteLater(refusal({ organization: undefined, target: undefined }));
+    clock.advance(1);
+    const before = [...written];
+
+    await vi.advanceTimersByTimeAsync(1000);
+
+    expect(before).toEqual([]);
+    expect(written).toMatchObject([
+      { at, organization: 'acme', outcome: 'refused' },
+      { at, organization: undefined, outcome: 'refused' },
+    ]);
+    await refusals.flush();
+  });
+
+  test('is written at a stop, before the number of those that followed', async () => {
+    const { written, refusals } = counting();
+    for (let turn = 0; turn < 3; turn += 1) refusals.noteLater(refusal({ requestId: `${turn}` }));
+
+    await refusals.flush();
+
+    expect(written).toMatchObject([{ requestId: '0' }, { requestId: '2', times: 2 }]);
+    expect(written).toHaveLength(2);
+  });
+
+  test('is written before a stop ends, even if its write had begun', async () => {
+    vi.useFakeTimers();
+    const written: AuditEvent[] = [];
+    const begun = Promise.withResolvers<void>();
+    const write = async (event: AuditEvent) => {
+      await begun.promise;
+      written.push(event);
+    };
+    const refusals = new CountedRefusals({ write, clock: turnedClock(), failed: () => {} });
+    refusals.noteLater(refusal());
+    await vi.advanceTimersByTimeAsync(1000);
+
+    const stopped = refusals.flush();
+    begun.resolve();
+    await stopped;
+
+    expect(written).toHaveLength(1);
+  });
+
+  test('that cannot be written is reported, and the others are written', async () => {
+    const written: AuditEvent[] = [];
+    const write = async (event: AuditEvent) => {
+      if (event.target === 'acme/bad') throw new Error('disk full');
+      written.push(event);
+    };
+    const failed = vi.fn<(error: unknown) => void>();
+    const refusals = new CountedRefusals({ write, clock: turnedClock(), failed });
+    for (const target of ['acme/bad', 'acme/good']) refusals.noteLater(refusal({ target }));
+
+    await refusals.flush();
+
+    expect(failed).toHaveBeenCalledExactlyOnceWith(new Error('disk full'));
+    expect(written).toMatchObject([{ target: 'acme/good' }]);
+  });
 });
