@@ -1,12 +1,12 @@
-import type { Checked } from '#accounts/own-machine';
+import type { Checked } from '#auth/own-machine';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { readMessage } from '#jsonrpc/message';
 import { jsonLinesLog } from '#log/log';
-import { discover } from '#oauth/discover';
-import { UpstreamError } from '#upstream/upstream';
-import { streamableHttp } from '#upstream/streamable-http';
-import { staticCredential } from '#upstream/credential';
+import { discover } from '#auth/discover';
+import { UpstreamError } from '#transport/upstream';
+import { streamableHttp } from '#transport/streamable-http';
+import { staticCredential } from '#transport/credential';
 import { openCredential, type CredentialPorts } from './open-credential.ts';
 
 export type CheckPorts = CredentialPorts & { writeLog: (line: string) => void };

@@ -1,13 +1,13 @@
 import type { Writable } from 'node:stream';
-import { bridge } from '#bridge/bridge';
+import { bridge } from '#pipeline/bridge';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { explain, troubleOf } from '#errors';
 import type { Message } from '#jsonrpc/message';
-import { fileAnswers } from '#kept/file-answers';
-import { keptUpstream } from '#kept/kept-upstream';
-import { question } from '#kept/question';
-import { toldSubject } from '#kept/told-subject';
+import { fileAnswers } from '#pipeline/file-answers';
+import { keptUpstream } from '#pipeline/kept-upstream';
+import { question } from '#pipeline/question';
+import { toldSubject } from '#pipeline/told-subject';
 import { jsonLinesLog } from '#log/log';
 import { openSecretStore } from './open-account.ts';
 import { keptDirectory } from './open-kept.ts';
@@ -80,7 +80,7 @@ async function settled(
   options: Options,
   ports: ConnectPorts,
 ): Promise<void> {
-  const { settleRotation } = await import('#accounts/settle-rotation');
+  const { settleRotation } = await import('#auth/settle-rotation');
   const store = async () => openSecretStore(options, ports);
   await settleRotation(connection, performance.timeOrigin, options, ports, store);
 }

@@ -3,16 +3,16 @@ import { ConfigurationError } from '#config/configuration-error';
 import type { Connection } from '#config/connection';
 import type { SignInMode } from '#config/options';
 import { UsageError } from '#config/usage-error';
-import { HttpError, platformCode } from '#http/http-error';
+import { HttpError, platformCode } from '#transport/http-error';
 import type { Failure } from '#jsonrpc/answer';
-import { KeptError } from '#kept/kept-error';
+import { KeptError } from '#pipeline/kept-error';
 import { SecretStoreError } from '#keychain/secret-store';
 import { printable } from '#log/printable';
 import { redact } from '#log/redact';
-import { LoopbackError } from '#loopback/loopback-error';
-import { OAuthError } from '#oauth/oauth-error';
-import { TokenError } from '#token/token-source';
-import { UpstreamError } from '#upstream/upstream';
+import { LoopbackError } from '#auth/loopback-error';
+import { OAuthError } from '#auth/oauth-error';
+import { TokenError } from '#auth/token-source';
+import { UpstreamError } from '#transport/upstream';
 
 type Words = { message: string; hint: string; data?: Record<string, unknown> };
 

@@ -1,13 +1,13 @@
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
-import { ok, warn, type Check } from '#doctor/finding';
+import { ok, warn, type Check } from '#status/finding';
 import { words } from '#errors';
-import { metServer } from '#era/met-server';
+import { metServer } from '#pipeline/met-server';
 import { readMessage, stringAt, type Message } from '#jsonrpc/message';
 import { jsonLinesLog } from '#log/log';
-import { streamableHttp } from '#upstream/streamable-http';
-import type { Upstream } from '#upstream/upstream';
-import { TokenError } from '#token/token-source';
+import { streamableHttp } from '#transport/streamable-http';
+import type { Upstream } from '#transport/upstream';
+import { TokenError } from '#auth/token-source';
 import { openCredential, type CredentialPorts } from './open-credential.ts';
 
 const client = '{"name":"latchkey-doctor","version":"0"}';
@@ -35,12 +35,12 @@ export function greeting(
       const upstream = metServer(connection.transport ?? 'http-first', {
         http: straight,
         async sse() {
-          const { httpSse } = await import('#upstream/http-sse');
+          const { httpSse } = await import('#transport/http-sse');
           over = ' over HTTP+SSE';
           return httpSse(way);
         },
         async translated() {
-          const { translatedUpstream } = await import('#era/translated-upstream');
+          const { translatedUpstream } = await import('#pipeline/translated-upstream');
           return translatedUpstream({ upstream: straight, clock, log });
         },
         // Whoever looks takes nothing as known, and keeps nothing.

@@ -11,8 +11,8 @@ import { readOptions } from '#config/options';
 import { packagedLauncher } from '#config/packaged-launcher';
 import { UsageError } from '#config/usage-error';
 import { words } from '#errors';
-import { httpClient } from '#http/http-client';
-import type { NetworkSettings } from '#http/network-settings';
+import { httpClient } from '#transport/http-client';
+import type { NetworkSettings } from '#transport/network-settings';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
 import { printable } from '#log/printable';
 import { redact } from '#log/redact';
@@ -70,7 +70,7 @@ const machine: Machine & Place = {
     return hiddenLine(printable(question), process.stdin, process.stderr);
   },
   async openBrowser(url) {
-    const browser = await import('#loopback/open-browser');
+    const browser = await import('#auth/open-browser');
     return browser.openBrowser(url, machine);
   },
   options(given) {
@@ -157,7 +157,7 @@ function launcherPath(): string {
 
 async function run(args: string[]): Promise<number> {
   if (args[0] === guardWord) {
-    const { guardChildren } = await import('#local-server/guard-children');
+    const { guardChildren } = await import('#agent/guard-children');
     await guardChildren(process);
     return 0;
   }

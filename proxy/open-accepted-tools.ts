@@ -2,9 +2,9 @@ import { join } from 'node:path';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Options } from '#config/options';
 import type { Machine } from '#config/user-files';
-import type { AcceptedToolStore } from '#tools/accepted-tools';
-import { fileAcceptedTools } from '#tools/file-accepted-tools';
-import { memoryAcceptedTools } from '#tools/memory-accepted-tools';
+import type { AcceptedToolStore } from '#pipeline/accepted-tools';
+import { fileAcceptedTools } from '#pipeline/file-accepted-tools';
+import { memoryAcceptedTools } from '#pipeline/memory-accepted-tools';
 
 /** Where this machine keeps what was accepted of the tools at `url`. */
 export function openAcceptedTools(

@@ -1,20 +1,20 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import type { Account, OAuthConnection } from '#accounts/account';
-import { fileMarks } from '#accounts/marks';
+import type { Account, OAuthConnection } from '#auth/account';
+import { fileMarks } from '#auth/marks';
 import type { Clock } from '#clock/clock';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Options } from '#config/options';
-import type { HttpClient } from '#http/http-client';
+import type { HttpClient } from '#transport/http-client';
 import { lazySecretStore } from '#keychain/lazy-secret-store';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
 import type { SecretStore } from '#keychain/secret-store';
 import { sessionBusAddress } from '#keychain/session-bus';
-import { processRefreshLock } from '#token/process-refresh-lock';
-import { sqliteRefreshLock } from '#token/sqlite-refresh-lock';
-import { tokenAccount } from '#token/token-account';
-import { tokenVault } from '#token/token-vault';
+import { processRefreshLock } from '#auth/process-refresh-lock';
+import { sqliteRefreshLock } from '#auth/sqlite-refresh-lock';
+import { tokenAccount } from '#auth/token-account';
+import { tokenVault } from '#auth/token-vault';
 
 /** The process that accounts are opened in. */
 export type Place = {
@@ -64,11 +64,11 @@ export async function openAccount(
       await forgetKept({ url, account: vault.account }, options, machine);
     },
     async readPrivateKey(path) {
-      const { readPrivateKey } = await import('#accounts/read-private-key');
+      const { readPrivateKey } = await import('#auth/read-private-key');
       return readPrivateKey(path, env['LATCHKEY_PRIVATE_KEY_PASSPHRASE']);
     },
     async listen(where) {
-      const { redirectListener } = await import('#loopback/redirect-listener');
+      const { redirectListener } = await import('#auth/redirect-listener');
       return redirectListener(where, async (ms) => clock.sleep(ms));
     },
   };

@@ -1,20 +1,20 @@
-import type { AccountsDoor, AccountsHost } from '#accounts/accounts-door';
-import { AccountsError } from '#accounts/accounts-error';
+import type { AccountsDoor, AccountsHost } from '#auth/accounts-door';
+import { AccountsError } from '#auth/accounts-error';
 import { systemClock } from '#clock/clock';
 import { wakeWatch } from '#clock/wake-watch';
 import { readOptions } from '#config/options';
-import type { Finding } from '#doctor/finding';
+import type { Finding } from '#status/finding';
 import { words } from '#errors';
-import { httpClient } from '#http/http-client';
+import { httpClient } from '#transport/http-client';
 import { redact } from '#log/redact';
 import { openAssistants } from './open-assistants.ts';
 import { openConnections } from './open-connections.ts';
 import { openMachine } from './open-machine.ts';
 
-export type * from '#accounts/accounts-door';
-export type * from '#doctor/finding';
-export type * from '#presence/running-proxy';
-export { AccountsError } from '#accounts/accounts-error';
+export type * from '#auth/accounts-door';
+export type * from '#status/finding';
+export type * from '#status/running-proxy';
+export { AccountsError } from '#auth/accounts-error';
 export type { Launcher } from '#config/launch-entry';
 export { helperEnvironment } from '#config/helper-environment';
 export { packagedLauncher } from '#config/packaged-launcher';
@@ -31,7 +31,7 @@ export function openAccounts(host: AccountsHost): AccountsDoor {
   const clientKeyPassphraseSecret = env['LATCHKEY_CLIENT_KEY_PASSPHRASE'] ?? '';
   const network = { ...options, env, clientKeyPassphraseSecret };
   const systemBrowser = async (url: URL) => {
-    const browser = await import('#loopback/open-browser');
+    const browser = await import('#auth/open-browser');
     return browser.openBrowser(url, { platform, env });
   };
   const { openBrowser = systemBrowser } = host;

@@ -11,12 +11,12 @@ import { tunnelUrl } from '#agent/server-base';
 import type { AgentPlan } from '#cli/machine';
 import type { Clock } from '#clock/clock';
 import type { Options } from '#config/options';
-import type { NetworkSettings } from '#http/network-settings';
+import type { NetworkSettings } from '#transport/network-settings';
 import { SecretStoreError, type SecretStore } from '#keychain/secret-store';
-import { localServers } from '#local-server/local-servers';
+import { localServers } from '#agent/local-servers';
 import { jsonLinesLog } from '#log/log';
-import { dialWebSocket } from '#tunnel/dial-web-socket';
-import { TunnelError } from '#tunnel/tunnel-error';
+import { dialWebSocket } from '#agent/dial-web-socket';
+import { TunnelError } from '#agent/tunnel-error';
 
 /** The process that an agent runs in. */
 export type AgentPlace = {

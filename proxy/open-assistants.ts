@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
-import type { AccountsDoor } from '#accounts/accounts-door';
-import type { OwnMachine } from '#accounts/own-machine';
+import type { AccountsDoor } from '#auth/accounts-door';
+import type { OwnMachine } from '#auth/own-machine';
 import type { Options, OptionTexts } from '#config/options';
 
 export type AssistantPorts = {
@@ -20,15 +20,15 @@ export function openAssistants({ machine, options, given }: AssistantPorts): Ass
   const { config: _, ...ownOptions } = options;
   return {
     async assistants() {
-      const { assistantViews } = await import('#assistants/assistant-views');
+      const { assistantViews } = await import('#config/assistant-views');
       return assistantViews(machine);
     },
     async install(assistant, name, how) {
       const [{ checkRegistered, installLaunch }, { assistantFile }, { launchEnvironment }] =
         await Promise.all([
-          import('#assistants/install-launch'),
-          import('#assistants/assistant-file'),
-          import('#assistants/launch-environment'),
+          import('#config/install-launch'),
+          import('#config/assistant-file'),
+          import('#config/launch-environment'),
         ]);
       await checkRegistered(name, ownOptions, machine);
       const target = assistantFile(assistant, undefined, machine);
@@ -43,19 +43,19 @@ export function openAssistants({ machine, options, given }: AssistantPorts): Ass
     },
     async uninstall(assistant, name) {
       const [{ uninstallLaunch }, { assistantFile }] = await Promise.all([
-        import('#assistants/uninstall-launch'),
-        import('#assistants/assistant-file'),
+        import('#config/uninstall-launch'),
+        import('#config/assistant-file'),
       ]);
       const target = assistantFile(assistant, undefined, machine);
       const done = await uninstallLaunch(name, target, ownOptions, machine);
       return { file: target.file, ...done };
     },
     async importable(assistant) {
-      const { importableEntries } = await import('#assistants/importable-entries');
+      const { importableEntries } = await import('#config/importable-entries');
       return importableEntries(assistant, ownOptions, machine);
     },
     async import(file, entry) {
-      const { importEntry } = await import('#assistants/import-entry');
+      const { importEntry } = await import('#config/import-entry');
       return importEntry(resolve(file), entry, ownOptions, given, machine);
     },
   };

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import type { AccountsDoor, ConnectionView, Until } from '#accounts/accounts-door';
-import { fileMarks } from '#accounts/marks';
-import type { OwnMachine } from '#accounts/own-machine';
-import { signsIn } from '#accounts/signs-in';
+import type { AccountsDoor, ConnectionView, Until } from '#auth/accounts-door';
+import { fileMarks } from '#auth/marks';
+import type { OwnMachine } from '#auth/own-machine';
+import { signsIn } from '#auth/signs-in';
 import type { Connection } from '#config/connection';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Options } from '#config/options';
@@ -37,7 +37,7 @@ export function openConnections({
 
   const named = async (name: string) => machine.readConnection(name, options);
   const startedBy = async (name: string) => {
-    const { startingAssistants } = await import('#assistants/starting-assistants');
+    const { startingAssistants } = await import('#config/starting-assistants');
     return startingAssistants(name, machine);
   };
   const excuse = (error: unknown) => {
@@ -48,7 +48,7 @@ export function openConnections({
   const viewPorts = { machine, options, startedBy, excuse };
 
   async function list(): Promise<ConnectionView[]> {
-    const { connectionViews } = await import('#accounts/connection-views');
+    const { connectionViews } = await import('#auth/connection-views');
     const watch = await openWatch(state, platform);
     try {
       await watch.ready();
@@ -60,10 +60,10 @@ export function openConnections({
 
   async function* watchAll(signal: AbortSignal): AsyncGenerator<ConnectionView[], void> {
     const [{ connectionViews }, { connectionChanges }] = await Promise.all([
-      import('#accounts/connection-views'),
-      import('#accounts/connection-changes'),
+      import('#auth/connection-views'),
+      import('#auth/connection-changes'),
     ]);
-    const { sweepSecrets } = await import('#accounts/sweep-secrets');
+    const { sweepSecrets } = await import('#auth/sweep-secrets');
     await sweepSecrets(ownOptions, machine).catch((error: unknown) => {
       // The views say so of each connection; what is loose stays so until the next time.
       if (excuse(error) === undefined) throw error;
@@ -93,8 +93,8 @@ export function openConnections({
         'look at how it is signed in to',
       );
     const [{ rotateSecret }, { secretView }] = await Promise.all([
-      import('#accounts/rotate-secret'),
-      import('#accounts/secret-view'),
+      import('#auth/rotate-secret'),
+      import('#auth/secret-view'),
     ]);
     await rotateSecret(connection, secret, options, machine, until?.signal);
     await tell(connection);
@@ -107,21 +107,21 @@ export function openConnections({
     watch: watchAll,
     async probe(url, until) {
       const [{ probeServer }, { suggestedName }, { connectionNames }] = await Promise.all([
-        import('#accounts/probe-server'),
-        import('#accounts/suggested-name'),
+        import('#auth/probe-server'),
+        import('#auth/suggested-name'),
         import('#config/connection-names'),
       ]);
       const taken = await connectionNames(userFiles(machine), (path) => machine.readText(path));
       return probeServer(url, suggestedName(url, taken), options, machine, until?.signal);
     },
     async readPasted(text) {
-      const { readPasted } = await import('#accounts/read-pasted');
+      const { readPasted } = await import('#auth/read-pasted');
       return readPasted(text);
     },
     async add(input, until) {
       const [{ addConnection }, { describedConnection }] = await Promise.all([
-        import('#accounts/add-connection'),
-        import('#accounts/described-connection'),
+        import('#auth/add-connection'),
+        import('#auth/described-connection'),
       ]);
       const { connection, secrets } = describedConnection(input, machine);
       const signal = until?.signal;
@@ -130,12 +130,12 @@ export function openConnections({
       return { name: input.name, url: input.url, checked: checked?.as ?? 'nobody' };
     },
     async remove(name) {
-      const { removeConnection } = await import('#accounts/remove-connection');
+      const { removeConnection } = await import('#auth/remove-connection');
       const { wasSignedIn, notRevoked } = await removeConnection(name, ownOptions, machine);
       return { wasSignedIn, ...(notRevoked && { notRevoked: redact(notRevoked.message) }) };
     },
     async signIn(name, { signal = never, progress = () => undefined }) {
-      const { signInConnection } = await import('#accounts/sign-in-connection');
+      const { signInConnection } = await import('#auth/sign-in-connection');
       const connection = await named(name);
       if (!signsIn(connection)) throw hasKey(name);
       const account = await machine.account(connection, options);
@@ -144,7 +144,7 @@ export function openConnections({
       return signedIn;
     },
     async signOut(name) {
-      const { signOutConnection } = await import('#accounts/sign-out-connection');
+      const { signOutConnection } = await import('#auth/sign-out-connection');
       const connection = await named(name);
       if (!signsIn(connection)) throw hasKey(name);
       const account = await machine.account(connection, options);
@@ -155,14 +155,14 @@ export function openConnections({
     rotateKey: async (name, secret, until) => rotate(name, secret, 'key', until),
     rotateSecret: async (name, secret, until) => rotate(name, secret, 'secret', until),
     async undoRotation(name) {
-      const { undoRotation } = await import('#accounts/undo-rotation');
+      const { undoRotation } = await import('#auth/undo-rotation');
       const connection = await named(name);
       const undone = await undoRotation(connection, options, machine);
       if (undone) await tell(connection);
       return undone;
     },
     async reminders() {
-      const { remindersOf } = await import('#accounts/reminders-of');
+      const { remindersOf } = await import('#auth/reminders-of');
       return remindersOf(await list(), machine.clock.now());
     },
     async claimNotice(name) {

@@ -1,20 +1,20 @@
-import { accountTokens } from '#accounts/account-tokens';
-import { signInDesk } from '#accounts/sign-in-desk';
-import { signsIn } from '#accounts/signs-in';
+import { accountTokens } from '#auth/account-tokens';
+import { signInDesk } from '#auth/sign-in-desk';
+import { signsIn } from '#auth/signs-in';
 import { wakeWatch } from '#clock/wake-watch';
 import { inKeychain, type Connection } from '#config/connection';
 import type { Options, SignInMode } from '#config/options';
 import { loginCommand } from '#errors';
-import type { SignInDoor } from '#kept/sign-in-door';
+import type { SignInDoor } from '#pipeline/sign-in-door';
 import type { Log } from '#log/log';
-import type { TokenRecord } from '#token/token-record';
+import type { TokenRecord } from '#auth/token-record';
 import {
   bearerCredential,
   rereadCredential,
   staticCredential,
   withHeaders,
   type Credential,
-} from '#upstream/credential';
+} from '#transport/credential';
 import { openAccount, openSecretStore, type Place } from './open-account.ts';
 
 export type CredentialPorts = Place & {
@@ -67,7 +67,7 @@ async function filled(
   const { credentials, headers = {} } = connection;
   const key = credentials.kind === 'api_key' ? [credentials.apiKeySecret] : [];
   if (![...key, ...Object.values(headers)].includes(inKeychain)) return connection;
-  const { withKeptSecrets } = await import('#accounts/kept-secrets');
+  const { withKeptSecrets } = await import('#auth/kept-secrets');
   return withKeptSecrets(connection, await openSecretStore(options, ports));
 }
 

@@ -2,7 +2,7 @@ import { getAsset, getRawAsset } from 'node:sea';
 import { userInfo } from 'node:os';
 import type { Clock } from '#clock/clock';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
-import { embeddedLibrary } from '#single-executable/embedded-library';
+import { embeddedLibrary } from '#keychain/embedded-library';
 
 /**
  * The keychain's library out of this executable, loaded from a file under `directory`. The package's own

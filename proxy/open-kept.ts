@@ -22,8 +22,8 @@ export async function forgetKept(
   place: KeptPlace,
 ): Promise<void> {
   const [{ fileAnswers }, { rememberedServer }] = await Promise.all([
-    import('#kept/file-answers'),
-    import('#era/remembered-server'),
+    import('#pipeline/file-answers'),
+    import('#pipeline/remembered-server'),
   ]);
   const answers = fileAnswers(keptDirectory(options, place), { url, account });
   const server = rememberedServer(serversDirectory(options, place), url);

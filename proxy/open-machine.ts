@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { OwnMachine } from '#accounts/own-machine';
+import type { OwnMachine } from '#auth/own-machine';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Launcher } from '#config/launch-entry';
 import type { Options } from '#config/options';
@@ -40,7 +40,7 @@ export function openMachine(ports: MachinePorts): OwnMachine & Place {
       await forgetKept({ url, account: '' }, options, place);
     },
     async exclusively(name, options, work) {
-      const { sqliteRefreshLock } = await import('#token/sqlite-refresh-lock');
+      const { sqliteRefreshLock } = await import('#auth/sqlite-refresh-lock');
       return sqliteRefreshLock(join(stateOf(options), 'locks'), clock).hold(name, work);
     },
     async check(connection, options, signal) {
@@ -50,7 +50,7 @@ export function openMachine(ports: MachinePorts): OwnMachine & Place {
     },
     async askProxies(request, connection, options) {
       const { openWatch } = await import('./open-watch.ts');
-      const { isProxyOf } = await import('#presence/is-proxy-of');
+      const { isProxyOf } = await import('#status/is-proxy-of');
       const watch = await openWatch(stateOf(options), platform);
       try {
         return await watch.ask(request, (proxy) => isProxyOf(proxy, connection));

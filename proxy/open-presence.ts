@@ -3,18 +3,18 @@ import type { Connection } from '#config/connection';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Options } from '#config/options';
 import { explain, troubleOf } from '#errors';
-import type { Presence } from '#kept/presence';
-import type { SignInDoor } from '#kept/sign-in-door';
+import type { Presence } from '#pipeline/presence';
+import type { SignInDoor } from '#pipeline/sign-in-door';
 import type { Log } from '#log/log';
 import { redact } from '#log/redact';
-import type { AnnouncedPresence } from '#presence/announce-presence';
-import { observedUpstream } from '#presence/observed-upstream';
-import type { ProxyRequest } from '#presence/presence-words';
-import { proxyStory, type Fault } from '#presence/proxy-story';
-import type { RunningProxy } from '#presence/running-proxy';
-import { shownUrl } from '#presence/shown-url';
-import type { TokenRecord } from '#token/token-record';
-import type { Upstream } from '#upstream/upstream';
+import type { AnnouncedPresence } from '#status/announce-presence';
+import { observedUpstream } from '#status/observed-upstream';
+import type { ProxyRequest } from '#status/presence-words';
+import { proxyStory, type Fault } from '#status/proxy-story';
+import type { RunningProxy } from '#status/running-proxy';
+import { shownUrl } from '#status/shown-url';
+import type { TokenRecord } from '#auth/token-record';
+import type { Upstream } from '#transport/upstream';
 
 export type PresencePorts = {
   platform: NodeJS.Platform;
@@ -103,9 +103,9 @@ export function openPresence(
   async function announce(): Promise<void> {
     const [{ announcePresence }, { presenceDirectory }, { processName }, { userInfo }, manifest] =
       await Promise.all([
-        import('#presence/announce-presence'),
-        import('#presence/presence-directory'),
-        import('#presence/process-name'),
+        import('#status/announce-presence'),
+        import('#status/presence-directory'),
+        import('#status/process-name'),
         import('node:os'),
         import('./package.json', { with: { type: 'json' } }),
       ]);

@@ -1,8 +1,8 @@
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import type { Log } from '#log/log';
-import { toolFilter } from '#tools/tool-filter';
-import type { Upstream } from '#upstream/upstream';
+import { toolFilter } from '#pipeline/tool-filter';
+import type { Upstream } from '#transport/upstream';
 import { openAcceptedTools } from './open-accepted-tools.ts';
 import type { Place } from './open-account.ts';
 

@@ -1,14 +1,14 @@
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
-import { metServer } from '#era/met-server';
-import { rememberedServer } from '#era/remembered-server';
+import { metServer } from '#pipeline/met-server';
+import { rememberedServer } from '#pipeline/remembered-server';
 import type { Message } from '#jsonrpc/message';
 import type { Log } from '#log/log';
-import type { Credential } from '#upstream/credential';
-import { knownTools } from '#upstream/known-tools';
-import { withIdleTimeout } from '#upstream/idle-timeout';
-import { streamableHttp } from '#upstream/streamable-http';
-import type { Upstream } from '#upstream/upstream';
+import type { Credential } from '#transport/credential';
+import { knownTools } from '#transport/known-tools';
+import { withIdleTimeout } from '#transport/idle-timeout';
+import { streamableHttp } from '#transport/streamable-http';
+import type { Upstream } from '#transport/upstream';
 import type { Place } from './open-account.ts';
 import { serversDirectory } from './open-kept.ts';
 
@@ -31,11 +31,11 @@ export function openUpstream(
   const met = metServer(connection.transport ?? 'http-first', {
     http: upstream,
     async sse() {
-      const { httpSse } = await import('#upstream/http-sse');
+      const { httpSse } = await import('#transport/http-sse');
       return httpSse(way);
     },
     async translated() {
-      const { translatedUpstream } = await import('#era/translated-upstream');
+      const { translatedUpstream } = await import('#pipeline/translated-upstream');
       return translatedUpstream({ upstream, clock, log });
     },
     memory: rememberedServer(serversDirectory(options, place), connection.url),

@@ -1,6 +1,6 @@
 import { userInfo } from 'node:os';
-import { presenceDirectory } from '#presence/presence-directory';
-import { watchPresence, type PresenceWatch } from '#presence/watch-presence';
+import { presenceDirectory } from '#status/presence-directory';
+import { watchPresence, type PresenceWatch } from '#status/watch-presence';
 
 /** Watches the proxies of this user that keep their state there. */
 export async function openWatch(

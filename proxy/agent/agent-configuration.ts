@@ -1,6 +1,6 @@
 import { ConfigurationError, type Problem } from '#config/configuration-error';
 import { parseJsonc } from '#config/parse-jsonc';
-import type { LocalServerSettings } from '#local-server/local-servers';
+import type { LocalServerSettings } from './local-servers.ts';
 
 /** What an agent serves, by the server's name in the dashboard. */
 export type AgentConfiguration = ReadonlyMap<string, LocalServerSettings>;

@@ -1,5 +1,5 @@
 import type { Clock } from '#clock/clock';
-import { TunnelError } from '#tunnel/tunnel-error';
+import { TunnelError } from './tunnel-error.ts';
 import type { AgentStatus } from './agent-status.ts';
 import type { KeyInUse } from './key-in-use.ts';
 

@@ -1,11 +1,11 @@
 import { ConfigurationError } from '#config/configuration-error';
 import type { Clock } from '#clock/clock';
-import type { LocalServer } from '#local-server/local-server';
-import type { LocalServerSettings } from '#local-server/local-servers';
+import type { LocalServer } from './local-server.ts';
+import type { LocalServerSettings } from './local-servers.ts';
 import type { Log } from '#log/log';
-import { keepTunnel, type TunnelState } from '#tunnel/keep-tunnel';
-import type { Bound } from '#tunnel/payloads';
-import type { Dial } from '#tunnel/tunnel-socket';
+import { keepTunnel, type TunnelState } from './keep-tunnel.ts';
+import type { Bound } from './payloads.ts';
+import type { Dial } from './tunnel-socket.ts';
 import type { AgentConfiguration } from './agent-configuration.ts';
 import type { AgentStatus } from './agent-status.ts';
 import { followKey } from './follow-key.ts';

@@ -1,13 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '#clock/clock';
-import {
-  chunksOf,
-  type LocalAnswer,
-  LocalServerError,
-  type LocalServer,
-} from '#local-server/local-server';
-import type { LocalServerSettings } from '#local-server/local-servers';
-import { StreamRefusal, type Responder, type TunnelRequest } from '#tunnel/responder';
+import { chunksOf, type LocalAnswer, LocalServerError, type LocalServer } from './local-server.ts';
+import type { LocalServerSettings } from './local-servers.ts';
+import { StreamRefusal, type Responder, type TunnelRequest } from './responder.ts';
 import type { AgentConfiguration } from './agent-configuration.ts';
 
 type Served = { settings: LocalServerSettings; server: LocalServer; calls: number };

@@ -1,4 +1,4 @@
-import { webUrl } from '#http/web-url';
+import { webUrl } from '#transport/web-url';
 import { AgentError } from './agent-error.ts';
 
 /**

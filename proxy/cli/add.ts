@@ -1,14 +1,14 @@
 import { isAbsolute, resolve } from 'node:path';
-import { addConnection, checkFree } from '#accounts/add-connection';
-import type { ConnectionSecrets } from '#accounts/kept-secrets';
+import { addConnection, checkFree } from '#auth/add-connection';
+import type { ConnectionSecrets } from '#auth/kept-secrets';
 import { ConfigurationError, type Problem } from '#config/configuration-error';
 import { inKeychain, type Connection } from '#config/connection';
 import { readCredentials } from '#config/read-credentials';
 import { registryFile } from '#config/registry-file';
 import { UsageError } from '#config/usage-error';
-import { webUrl } from '#http/web-url';
+import { webUrl } from '#transport/web-url';
 import type { CommandInput } from './command.ts';
-import type { Checked } from '#accounts/own-machine';
+import type { Checked } from '#auth/own-machine';
 import type { Machine } from './machine.ts';
 
 /** `latchkey add`: a connection of one's own, asked for once and then kept, its secrets elsewhere. */

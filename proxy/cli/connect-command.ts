@@ -1,5 +1,5 @@
 import { optionNames } from '#config/options';
-import { remoteFlags } from '#mcp-remote/flags';
+import { remoteFlags } from '#config/flags';
 import type { Command } from './command.ts';
 import { toolFlags, toolsAsAsked } from './tool-flags.ts';
 
@@ -28,7 +28,7 @@ export const connectCommand: Command = {
       );
       return 0;
     }
-    const { readArguments } = await import('#mcp-remote/read-arguments');
+    const { readArguments } = await import('#config/read-arguments');
     const { logLevel, warnings, ...entry } = readArguments({ url: target, port, flags }, machine);
     for (const warning of warnings) machine.tell(`latchkey: ${warning}`);
     const options = machine.options({ ...(logLevel && { 'log-level': logLevel }), ...given });

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { UsageError } from '#config/usage-error';
-import type { Finding } from '#doctor/finding';
+import type { Finding } from '#status/finding';
 
 /** A finding for a person, with its remedy on a line of its own. */
 export function doctorLines({ check, state, what, hint }: Finding): string[] {

@@ -1,6 +1,6 @@
-import { importFile } from '#assistants/import-file';
-import { importPlan, type ImportFile, type ImportStep } from '#assistants/import-plan';
-import { takeOverSignIn } from '#assistants/take-over-sign-in';
+import { importFile } from '#config/import-file';
+import { importPlan, type ImportFile, type ImportStep } from '#config/import-plan';
+import { takeOverSignIn } from '#config/take-over-sign-in';
 import type { CommandInput } from './command.ts';
 import type { Machine } from './machine.ts';
 

@@ -1,6 +1,6 @@
-import { assistantFile } from '#assistants/assistant-file';
-import { checkRegistered, installLaunch } from '#assistants/install-launch';
-import { launchEnvironment } from '#assistants/launch-environment';
+import { assistantFile } from '#config/assistant-file';
+import { checkRegistered, installLaunch } from '#config/install-launch';
+import { launchEnvironment } from '#config/launch-environment';
 import { npxHint } from '#config/own-package';
 import type { CommandInput } from './command.ts';
 import type { Machine } from './machine.ts';

@@ -1,8 +1,8 @@
-import { givenUp } from '#accounts/given-up';
-import { signInAccount } from '#accounts/sign-in-account';
-import type { Account } from '#accounts/account';
-import type { ShowPage } from '#accounts/sign-in';
-import { pastedRedirect } from '#loopback/pasted-redirect';
+import { givenUp } from '#auth/given-up';
+import { signInAccount } from '#auth/sign-in-account';
+import type { Account } from '#auth/account';
+import type { ShowPage } from '#auth/sign-in';
+import { pastedRedirect } from '#auth/pasted-redirect';
 
 export type Terminal = {
   /** Standard output. */

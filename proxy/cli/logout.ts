@@ -1,5 +1,5 @@
-import type { Account } from '#accounts/account';
-import { signOutConnection } from '#accounts/sign-out-connection';
+import type { Account } from '#auth/account';
+import { signOutConnection } from '#auth/sign-out-connection';
 
 /** `latchkey logout`: what could not be taken back at the server is said, and the exit code is 1. */
 export async function logout(

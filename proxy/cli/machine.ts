@@ -1,9 +1,9 @@
-import type { OwnMachine } from '#accounts/own-machine';
+import type { OwnMachine } from '#auth/own-machine';
 import type { Connection } from '#config/connection';
 import type { Options, OptionTexts } from '#config/options';
-import type { ExaminePorts } from '#doctor/examine';
-import type { Finding } from '#doctor/finding';
-import type { AcceptedToolStore } from '#tools/accepted-tools';
+import type { ExaminePorts } from '#status/examine';
+import type { Finding } from '#status/finding';
+import type { AcceptedToolStore } from '#pipeline/accepted-tools';
 
 /** What an agent serves, and to whom. */
 export type AgentPlan = {

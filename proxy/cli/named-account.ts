@@ -1,5 +1,5 @@
-import type { Account } from '#accounts/account';
-import { signsIn } from '#accounts/signs-in';
+import type { Account } from '#auth/account';
+import { signsIn } from '#auth/signs-in';
 import { UsageError } from '#config/usage-error';
 import type { CommandInput } from './command.ts';
 import type { Machine } from './machine.ts';

@@ -1,5 +1,5 @@
-import { removeConnection } from '#accounts/remove-connection';
-import { startingAssistants } from '#assistants/starting-assistants';
+import { removeConnection } from '#auth/remove-connection';
+import { startingAssistants } from '#config/starting-assistants';
 import type { CommandInput } from './command.ts';
 import type { Machine } from './machine.ts';
 

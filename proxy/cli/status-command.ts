@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Command } from './command.ts';
 import { placeOptions } from './place-options.ts';
-import { signsIn } from '#accounts/signs-in';
+import { signsIn } from '#auth/signs-in';
 
 /** `latchkey status`. */
 export const statusCommand: Command = {
@@ -24,9 +24,9 @@ server.`,
       { defaultStateDirectory },
     ] = await Promise.all([
       import('./status.ts'),
-      import('#accounts/kept-secrets'),
+      import('#auth/kept-secrets'),
       import('#config/user-files'),
-      import('#accounts/signed-in-urls'),
+      import('#auth/signed-in-urls'),
       import('#config/default-state-directory'),
     ]);
     const state = options.stateDir ?? defaultStateDirectory(machine);

@@ -1,4 +1,4 @@
-import type { AccountStatus } from '#accounts/account-status';
+import type { AccountStatus } from '#auth/account-status';
 
 const words = {
   api_key: 'by API key',

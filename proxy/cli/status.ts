@@ -1,4 +1,4 @@
-import { connectionStatuses, type StatusPorts } from '#accounts/connection-statuses';
+import { connectionStatuses, type StatusPorts } from '#auth/connection-statuses';
 import { connectionNames } from '#config/connection-names';
 import type { ReadText } from '#config/find-entry';
 import { statusJson, statusLines } from './status-lines.ts';

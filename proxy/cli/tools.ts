@@ -1,8 +1,8 @@
 import type { Clock } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import { UsageError } from '#config/usage-error';
-import { afterAcceptance, changedParts, type AcceptedToolStore } from '#tools/accepted-tools';
-import { admittedTools } from '#tools/tool-rules';
+import { afterAcceptance, changedParts, type AcceptedToolStore } from '#pipeline/accepted-tools';
+import { admittedTools } from '#pipeline/tool-rules';
 
 export type ToolsInput = {
   connection: Connection;

@@ -1,7 +1,7 @@
 import { startsLatchkey } from '#config/launch-entry';
 import type { GivenEntry } from '#config/read-connection';
-import { readArguments, type ReadArgumentsPorts } from '#mcp-remote/read-arguments';
-import { remoteWords } from '#mcp-remote/remote-words';
+import { readArguments, type ReadArgumentsPorts } from '#config/read-arguments';
+import { remoteWords } from '#config/remote-words';
 
 /**
  * What an assistant's entry that starts us with mcp-remote's flags says of its connection, so that

@@ -1,5 +1,5 @@
-import { assistantFile } from '#assistants/assistant-file';
-import { uninstallLaunch } from '#assistants/uninstall-launch';
+import { assistantFile } from '#config/assistant-file';
+import { uninstallLaunch } from '#config/uninstall-launch';
 import type { CommandInput } from './command.ts';
 import type { Machine } from './machine.ts';
 

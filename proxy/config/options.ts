@@ -110,7 +110,7 @@ export type Options = {
   idleTimeoutSeconds: number;
 } & NetworkOptions;
 
-/** The same names as in `#http/network-settings`. */
+/** The same names as in `#transport/network-settings`. */
 type NetworkOptions = {
   proxy?: string;
   caFile?: string;

@@ -6,7 +6,7 @@ import { readExtras } from './read-extras.ts';
 import type { Entry } from './read-entry.ts';
 import { readToolSettings } from './read-tool-settings.ts';
 import { userFiles, type Machine } from './user-files.ts';
-import { webUrl } from '#http/web-url';
+import { webUrl } from '#transport/web-url';
 
 /** What the command line says of a connection besides its name or URL; it wins over the file. */
 export type GivenEntry = Partial<

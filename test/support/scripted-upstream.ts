@@ -1,5 +1,5 @@
 import { readMessage, type Message } from '#proxy/jsonrpc/message';
-import type { Deliver, Upstream } from '#proxy/upstream/upstream';
+import type { Deliver, Upstream } from '#proxy/transport/upstream';
 
 export type Said = {
   id?: unknown;

@@ -1,8 +1,8 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import type { HttpClient, HttpRequest } from '#proxy/http/http-client';
-import { networkOfHost } from '#proxy/http/network';
-import { HttpError } from '#proxy/http/http-error';
+import type { HttpClient, HttpRequest } from '#proxy/transport/http-client';
+import { networkOfHost } from '#proxy/transport/network';
+import { HttpError } from '#proxy/transport/http-error';
 
 /** `status` 0: nobody is there. Without `json`: a page. */
 export type Page = { status?: number; json?: unknown; headers?: Record<string, string> };

@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { systemClock } from '#proxy/clock/clock';
 import { jsonLinesLog } from '#proxy/log/log';
-import { localServers } from '#proxy/local-server/local-servers';
+import { localServers } from '#proxy/agent/local-servers';
 import { localCaller, modernMeta, saidIn, textOf } from '#support/local-server/local-caller';
 import { temporaryFolder } from '#support/temporary-folder';
 import { patient } from '#support/patient';

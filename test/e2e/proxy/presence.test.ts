@@ -1,8 +1,8 @@
 import { chmodSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { RunningProxy } from '#proxy/presence/running-proxy';
-import { watchPresence } from '#proxy/presence/watch-presence';
+import type { RunningProxy } from '#proxy/status/running-proxy';
+import { watchPresence } from '#proxy/status/watch-presence';
 import { desktop } from '#support/desktop';
 import { legacyMcp } from '#support/legacy-mcp';
 import { signInFront } from '#support/sign-in-front';

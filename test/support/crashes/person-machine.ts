@@ -1,12 +1,12 @@
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { AccountsDoor, ConnectionView } from '#proxy/accounts/accounts-door';
-import { settleRotation } from '#proxy/accounts/settle-rotation';
+import type { AccountsDoor, ConnectionView } from '#proxy/auth/accounts-door';
+import { settleRotation } from '#proxy/auth/settle-rotation';
 import { systemClock } from '#proxy/clock/clock';
 import type { Launcher } from '#proxy/config/launch-entry';
 import { readOptions } from '#proxy/config/options';
 import { greeting } from '#proxy/greet';
-import { httpClient } from '#proxy/http/http-client';
+import { httpClient } from '#proxy/transport/http-client';
 import { openAssistants } from '#proxy/open-assistants';
 import { openConnections } from '#proxy/open-connections';
 import { openMachine } from '#proxy/open-machine';

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Child } from '#proxy/local-server/child';
+import type { Child } from '#proxy/agent/child';
 import type { Said } from './local-caller.ts';
 
 export type FakeChild = Child & {

@@ -1,4 +1,4 @@
-import { chunksOf, type LocalAnswer, type LocalServer } from '#proxy/local-server/local-server';
+import { chunksOf, type LocalAnswer, type LocalServer } from '#proxy/agent/local-server';
 
 export type Said = {
   id?: unknown;

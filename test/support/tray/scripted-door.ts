@@ -1,7 +1,7 @@
-import type { AccountsDoor, ConnectionView, SignedIn } from '#proxy/accounts/accounts-door';
+import type { AccountsDoor, ConnectionView, SignedIn } from '#proxy/auth/accounts-door';
 export { helperEnvironment } from '#proxy/config/helper-environment';
 export { packagedLauncher } from '#proxy/config/packaged-launcher';
-import { AccountsError } from '#proxy/accounts/accounts-error';
+import { AccountsError } from '#proxy/auth/accounts-error';
 import type { ToApp } from './wire.ts';
 
 export { AccountsError };

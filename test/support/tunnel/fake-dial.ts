@@ -1,6 +1,6 @@
-import { readFrame, type Frame } from '#proxy/tunnel/frame';
-import type { TunnelError } from '#proxy/tunnel/tunnel-error';
-import type { Dial, SocketHears, TunnelSocket } from '#proxy/tunnel/tunnel-socket';
+import { readFrame, type Frame } from '#proxy/agent/frame';
+import type { TunnelError } from '#proxy/agent/tunnel-error';
+import type { Dial, SocketHears, TunnelSocket } from '#proxy/agent/tunnel-socket';
 
 export type FakeSocket = TunnelSocket & {
   readonly hears: SocketHears;

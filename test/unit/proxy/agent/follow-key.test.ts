@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { AgentEvent } from '#proxy/agent/agent-event';
 import { followKey } from '#proxy/agent/follow-key';
 import { keyInUse } from '#proxy/agent/key-in-use';
-import { TunnelError } from '#proxy/tunnel/tunnel-error';
+import { TunnelError } from '#proxy/agent/tunnel-error';
 import { fakeClock } from '#support/fake-clock';
 
 /** A key that a test replaces, and a tunnel that takes what `take` says. */

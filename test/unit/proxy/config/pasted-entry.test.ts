@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { readPasted } from '#proxy/accounts/read-pasted';
-import { suggestedName } from '#proxy/accounts/suggested-name';
+import { readPasted } from '#proxy/auth/read-pasted';
+import { suggestedName } from '#proxy/auth/suggested-name';
 import { pastedEntry } from '#proxy/config/pasted-entry';
 
 const clientSecret = `secret_${'s'.repeat(36)}`;

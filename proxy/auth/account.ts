@@ -1,0 +1,29 @@
+import type { Clock } from '#clock/clock';
+import type { ClientCredentials, Connection, PersonCredentials } from '#config/connection';
+import type { HttpClient } from '#transport/http-client';
+import type { SecretStore } from '#keychain/secret-store';
+import type { RedirectListener, RedirectListenerOptions } from './redirect-listener.ts';
+import type { RefreshLock } from './refresh-lock.ts';
+import type { TokenVault } from './token-vault.ts';
+import type { ConfiguredClientPorts } from './configured-client.ts';
+import type { SignInMarks } from './marks.ts';
+
+/** A connection that signs in by OAuth. */
+export type OAuthConnection = Connection & { credentials: ClientCredentials | PersonCredentials };
+
+/** Everything that tokens of one connection are fetched, kept and forgotten with. */
+export type Account = {
+  connection: OAuthConnection;
+  http: HttpClient;
+  clock: Clock;
+  store: SecretStore;
+  vault: TokenVault;
+  lock: RefreshLock;
+  /** For what a person takes part in. */
+  patientLock: RefreshLock;
+  marks: SignInMarks;
+  /** Forgets what the server answered to whoever is signed in, and which kind of server it is. */
+  forgetKept: () => Promise<void>;
+  readPrivateKey: ConfiguredClientPorts['readPrivateKey'];
+  listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;
+};

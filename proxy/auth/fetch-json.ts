@@ -1,0 +1,64 @@
+import type { IncomingMessage } from 'node:http';
+import type { HttpClient, HttpRequest } from '#transport/http-client';
+import { HttpError } from '#transport/http-error';
+import { readBody } from '#transport/read-body';
+import { OAuthError } from './oauth-error.ts';
+
+export type JsonObject = { [name: string]: unknown };
+export type JsonAnswer = { status: number; headers: IncomingMessage['headers']; json?: JsonObject };
+
+const maxBytes = 256 * 1024;
+const timeoutMs = 15_000;
+
+/**
+ * One small JSON exchange with an authorization server or for a discovery document; `json` is
+ * absent when the body is something else, such as a page.
+ *
+ * @throws {OAuthError} `unreachable`, also for a body over 256 KiB or an answer slower than 15 s; `metadata` when
+ * the URL leads further inside than whoever named it
+ */
+export async function fetchJson(
+  http: HttpClient,
+  request: Omit<HttpRequest, 'signal'>,
+): Promise<JsonAnswer> {
+  const endpoint = request.url.href;
+  const signal = AbortSignal.timeout(timeoutMs);
+  const slow = () => `${endpoint} did not answer within ${timeoutMs / 1000} s`;
+  try {
+    const response = await http.request({ ...request, signal });
+    const status = response.statusCode ?? 0;
+    const body = await readBody(response, maxBytes);
+    if (!body) throw new OAuthError('unreachable', `${endpoint} answered too much`, { endpoint });
+    const json = parseObject(body);
+    return { status, headers: response.headers, ...(json && { json }) };
+  } catch (error) {
+    if (error instanceof OAuthError) throw error;
+    if (error instanceof HttpError && error.code === 'network')
+      throw new OAuthError('metadata', notAsked(endpoint, error.message), { endpoint });
+    const reason = error instanceof HttpError ? error.message : `${endpoint} broke off its answer`;
+    throw new OAuthError(
+      'unreachable',
+      signal.aborted ? slow() : `cannot reach ${reason}`,
+      { endpoint },
+      { cause: error },
+    );
+  }
+}
+
+/** Why a URL that a server named leads too far inside. */
+export function notAsked(endpoint: string, why: string): string {
+  return `${endpoint} was not asked: ${why}, and the server that names it is not; if that is right, name the issuer in oauth.issuer`;
+}
+
+function parseObject(body: Buffer): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(body.toString());
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

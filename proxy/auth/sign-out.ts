@@ -1,0 +1,81 @@
+import type { Clock } from '#clock/clock';
+import type { Connection } from '#config/connection';
+import type { HttpClient } from '#transport/http-client';
+import { discover } from './discover.ts';
+import { OAuthError } from './oauth-error.ts';
+import { revokeToken } from './revoke-token.ts';
+import type { RefreshLock } from './refresh-lock.ts';
+import type { TokenRecord } from './token-record.ts';
+import type { TokenVault } from './token-vault.ts';
+import { configuredClient, type ConfiguredClientPorts } from './configured-client.ts';
+import { clientNamed } from './person-grant.ts';
+import type { RegisteredClients } from './registered-clients.ts';
+
+export type SignOutPorts = ConfiguredClientPorts & {
+  http: HttpClient;
+  clock: Clock;
+  vault: TokenVault;
+  lock: RefreshLock;
+  clients: RegisteredClients;
+};
+
+/** `notRevoked` says why the server still accepts what was forgotten here. */
+export type SignedOut = { wasSignedIn: boolean; notRevoked?: OAuthError };
+
+/**
+ * Revokes the tokens of a connection at the issuer they came from, the refresh token first as it takes
+ * the others along, and forgets them, whatever the server says.
+ *
+ * RFC 7009
+ */
+export async function signOut(connection: Connection, ports: SignOutPorts): Promise<SignedOut> {
+  const { vault, lock } = ports;
+  return lock.hold(vault.account, async () => {
+    const token = await vault.access();
+    if (!token) return { wasSignedIn: await vault.clear() };
+    const failure = await revoke(connection, token, ports).catch((error: unknown) => {
+      if (error instanceof OAuthError) return error;
+      throw error;
+    });
+    await vault.clear();
+    return { wasSignedIn: true, ...(failure && { notRevoked: failure }) };
+  });
+}
+
+async function revoke(
+  { url, credentials }: Connection,
+  token: TokenRecord,
+  ports: SignOutPorts,
+): Promise<OAuthError | undefined> {
+  if (credentials.kind === 'api_key') return undefined;
+  const { issuer } = token;
+  const discovery = await discover(
+    {
+      url,
+      ...(credentials.issuer !== undefined && { issuer: credentials.issuer }),
+      publishedBefore: token.published,
+    },
+    ports.http,
+  );
+  if (discovery.issuer !== issuer)
+    return new OAuthError('issuer', `${url} now trusts ${discovery.issuer}, not ${issuer}`, {
+      endpoint: issuer,
+    });
+  const kept = await ports.vault.refresh(issuer);
+  const client =
+    kept && credentials.kind === 'authorization_code'
+      ? await clientNamed(kept.clientId, issuer, url, credentials, ports)
+      : ((await configuredClient(url, credentials, ports)) ?? (await ports.clients.of(issuer)));
+  if (!client)
+    return new OAuthError('client', 'it is unknown which client the token was given to', {
+      endpoint: issuer,
+    });
+  if (kept)
+    await revokeToken(
+      { client, token: kept.refreshToken, hint: 'refresh_token' },
+      discovery,
+      ports,
+    );
+  await revokeToken({ client, token: token.accessToken, hint: 'access_token' }, discovery, ports);
+  return undefined;
+}

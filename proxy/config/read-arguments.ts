@@ -1,0 +1,191 @@
+import { UsageError } from './usage-error.ts';
+import { remoteFlags, type RemoteFlag } from './flags.ts';
+import { derivedPort, serverHash } from './server-hash.ts';
+
+/** What was typed: the values of each flag, an empty one for a switch. */
+export type RemoteWords = {
+  url: string;
+  /** The port of the redirect URI, a word behind the URL. */
+  port?: string | undefined;
+  flags: ReadonlyMap<string, readonly string[]>;
+};
+
+/** The same as members of a configuration's entry, unread as those are. */
+export type RemoteArguments = {
+  oauth?: Record<string, unknown>;
+  headers?: Record<string, string>;
+  denyTools?: readonly string[];
+  transport?: string;
+  logLevel?: 'debug' | 'error';
+  /** What a person should know, for standard error. */
+  warnings: string[];
+  /** The headers that carry a secret. */
+  secretHeaders: string[];
+  /** How mcp-remote names this connection in its files. */
+  hash: string;
+};
+
+export type ReadArgumentsPorts = {
+  platform: NodeJS.Platform;
+  env: Readonly<Record<string, string | undefined>>;
+  /** `undefined` when there is no such file. */
+  readText: (path: string) => string | undefined;
+};
+
+/** Names of headers whose value opens something. */
+const secretName = /authorization|cookie|token|secret|password|key/i;
+
+/**
+ * mcp-remote's arguments in our own words. `${NAME}` stands for a variable of the environment.
+ *
+ * @throws {UsageError} never with a value
+ */
+export function readArguments(words: RemoteWords, ports: ReadArgumentsPorts): RemoteArguments {
+  const { url, port, flags } = words;
+  const one = (flag: string) => flags.get(flag)?.[0];
+  const warnings: string[] = [];
+  const fill = (text: string) =>
+    text.replaceAll(/\$\{([^}]+)\}/g, (whole, name: string) => {
+      const value = ports.env[name];
+      if (value === undefined) warnings.push(`there is no variable ${name} in the environment`);
+      return value ?? whole;
+    });
+
+  const lines = (flags.get('header-file') ?? []).flatMap((path) => linesOf(path, ports));
+  const typed = (flags.get('header') ?? []).map((line) => headerOf(line, 'a --header'));
+  const all = [...typed, ...lines.map((line) => headerOf(line, 'a line of --header-file'))];
+  const headers = Object.fromEntries(all.map(([name, value]) => [name, fill(value)]));
+  const info = objectIn(one('static-oauth-client-info'), 'static-oauth-client-info', fill, ports);
+  const metadata = objectIn(
+    one('static-oauth-client-metadata'),
+    'static-oauth-client-metadata',
+    (text) => text,
+    ports,
+  );
+  const inline = !one('static-oauth-client-info')?.startsWith('@');
+  const literal = (text: string) => !/\$\{[^}]+\}/.test(text);
+  if (
+    typed.some(([name, value]) => secretName.test(name) && literal(value)) ||
+    (info?.['client_secret'] !== undefined &&
+      inline &&
+      !/"client_secret"\s*:\s*"\$\{[^}]+\}"/.test(one('static-oauth-client-info') ?? ''))
+  )
+    warnings.push(
+      'a secret stands among the arguments, where every program of this machine can read it; latchkey import moves it to the keychain',
+    );
+  const idle = [...flags.keys()].filter((name) => flagNamed(name)?.idle !== undefined);
+  if (idle.length > 0)
+    warnings.push(
+      `without meaning here: ${idle.map((name) => `--${name} (${flagNamed(name)?.idle})`).join(', ')}`,
+    );
+
+  const authorizeParams = paramsOf(flags.get('authorize-param') ?? []);
+  const resource = flags.has('disable-resource-parameter') ? '' : one('resource')?.trim();
+  const clientMetadataUrl = one('client-metadata-url');
+  const hash = serverHash({ url, resource, headers, authorizeParams, clientMetadataUrl });
+  const denyTools = flags.get('ignore-tool');
+  const transport = one('transport');
+  const oauth = {
+    ...clientOf(info, flags.has('client-credentials')),
+    ...(typeof metadata?.['scope'] === 'string' && { scopes: metadata['scope'] }),
+    ...(clientMetadataUrl !== undefined && { clientMetadataUrl }),
+    ...(resource !== undefined && { resource }),
+    ...(Object.keys(authorizeParams).length > 0 && { authorizeParams }),
+    ...redirectOf(words, info !== undefined, hash, ports.platform),
+  };
+  return {
+    warnings,
+    hash,
+    secretHeaders: Object.keys(headers)
+      .filter((name) => secretName.test(name))
+      .map((name) => name.toLowerCase()),
+    ...(Object.keys(oauth).length > 0 && { oauth }),
+    ...(Object.keys(headers).length > 0 && { headers }),
+    ...(denyTools && { denyTools }),
+    ...(transport !== undefined && { transport }),
+    ...(flags.has('silent') && { logLevel: 'error' as const }),
+    ...(flags.has('debug') && { logLevel: 'debug' as const }),
+    ...(port !== undefined && !/^\d+$/.test(port)
+      ? refuse('the word behind the URL', 'a port')
+      : {}),
+  };
+}
+
+/** The redirect URI that the client was registered with; ours alone when nobody was told of one. */
+function redirectOf(
+  { port, flags }: RemoteWords,
+  registered: boolean,
+  hash: string,
+  platform: NodeJS.Platform,
+): Record<string, unknown> {
+  const host = flags.get('host')?.[0];
+  const path = flags.get('callback-path')?.[0];
+  if (port === undefined && host === undefined && path === undefined && !registered) return {};
+  return {
+    redirectPort: port === undefined ? derivedPort(hash) : Number(port),
+    redirectHost: host ?? (platform === 'win32' ? '127.0.0.1' : 'localhost'),
+    redirectPath: path ?? '/oauth/callback',
+  };
+}
+
+function clientOf(
+  info: Record<string, unknown> | undefined,
+  credentials: boolean,
+): Record<string, unknown> {
+  if (!info) return credentials ? { grant: 'client_credentials' } : {};
+  const { client_id: clientId, client_secret: clientSecret } = info;
+  return {
+    clientId,
+    ...(clientSecret !== undefined && { clientSecret }),
+    grant: credentials ? 'client_credentials' : 'authorization_code',
+  };
+}
+
+function flagNamed(name: string): RemoteFlag | undefined {
+  return Object.entries(remoteFlags).find(([known]) => known === name)?.[1];
+}
+
+function headerOf(line: string, where: string): [name: string, value: string] {
+  const [, name, value] = /^([A-Za-z0-9_-]+):\s*(.*)$/.exec(line) ?? [];
+  if (name === undefined || value === undefined) return refuse(where, "'NAME: VALUE'");
+  return [name, value];
+}
+
+function linesOf(path: string, { readText }: ReadArgumentsPorts): string[] {
+  const text = readText(path);
+  if (text === undefined) return refuse(`--header-file ${path}`, 'a file that exists');
+  const lines = text.split(/\r?\n/).map((line) => line.trim());
+  return lines.filter((line) => line !== '' && !line.startsWith('#'));
+}
+
+function objectIn(
+  value: string | undefined,
+  flag: string,
+  fill: (text: string) => string,
+  { readText }: ReadArgumentsPorts,
+): Record<string, unknown> | undefined {
+  if (value === undefined) return undefined;
+  const text = value.startsWith('@') ? readText(value.slice(1)) : value;
+  if (text === undefined) return refuse(`--${flag} ${value}`, 'a file that exists');
+  try {
+    const parsed: unknown = JSON.parse(fill(text));
+    if (typeof parsed === 'object' && parsed !== null) return { ...parsed };
+  } catch {
+    // Said below, as the parser's own message quotes the text.
+  }
+  return refuse(`--${flag}`, 'a JSON object');
+}
+
+function paramsOf(values: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    values.map((value): [string, string] => {
+      const at = value.indexOf('=');
+      if (at < 1) return refuse('--authorize-param', 'KEY=VALUE');
+      return [value.slice(0, at).trim(), value.slice(at + 1)];
+    }),
+  );
+}
+
+function refuse(what: string, expected: string): never {
+  throw new UsageError(`${what} is not ${expected}`);
+}

@@ -1,0 +1,91 @@
+import { randomBytes } from 'node:crypto';
+import { chmod, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { ConfigurationError } from './configuration-error.ts';
+import type { FileSnapshot } from './file-snapshot.ts';
+
+const busyAttempts = 20;
+const busyRetryMs = 50;
+/** A file that is being written is no older. */
+const leftMs = 60_000;
+
+/**
+ * Puts `bytes` in the place of a file: whoever reads it, and whatever happens to this process or this
+ * machine, it is the old file or the new one. Durable once resolved. Nothing is written when somebody
+ * else changed the file since it was looked at. `undefined` removes it.
+ *
+ * @throws {ConfigurationError}
+ */
+export async function replaceFile(
+  { path, realPath, bytes: before, mode }: FileSnapshot,
+  bytes: Buffer | undefined,
+): Promise<void> {
+  const folder = dirname(realPath);
+  const temporary = join(folder, `.${basename(realPath)}.${randomBytes(6).toString('hex')}.tmp`);
+  try {
+    if (bytes !== undefined) {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await removeLeft(folder, basename(realPath));
+      await writeDurably(temporary, bytes, mode);
+    }
+    const now = await readFile(realPath).catch(() => undefined);
+    if (before === undefined ? now !== undefined : !now?.equals(before))
+      throw refusal(path, 'was changed by somebody else just now; nothing was written, so repeat');
+    if (bytes === undefined) await rm(realPath, { force: true });
+    else await renameOver(temporary, realPath);
+    await syncFolder(folder);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    if (error instanceof ConfigurationError) throw error;
+    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+    throw refusal(path, `cannot be written (${code})`);
+  }
+}
+
+/** Removes what processes that died while they wrote left beside the file. */
+async function removeLeft(folder: string, name: string): Promise<void> {
+  for (const found of await readdir(folder)) {
+    if (!found.startsWith(`.${name}.`) || !/\.[0-9a-f]{12}\.tmp$/.test(found)) continue;
+    const path = join(folder, found);
+    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
+    if (Date.now() - mtimeMs > leftMs) await rm(path, { force: true });
+  }
+}
+
+/** Writes a new file that no other name leads to, with exactly these permissions. */
+export async function writeDurably(path: string, bytes: Buffer, mode: number): Promise<void> {
+  const file = await open(path, 'wx', mode);
+  try {
+    await file.writeFile(bytes);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  // What the process masked away at creation belongs to the file all the same.
+  await chmod(path, mode);
+}
+
+/** Windows refuses while a virus scanner or the assistant has the file open. */
+async function renameOver(from: string, to: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await rename(from, to);
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : '';
+      const busy = code === 'EPERM' || code === 'EACCES' || code === 'EBUSY';
+      if (!busy || attempt >= busyAttempts) throw error;
+      await new Promise((resolve) => setTimeout(resolve, busyRetryMs));
+    }
+  }
+}
+
+/** A rename is durable once its folder is; Windows has no such call and needs none. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r').catch(() => undefined);
+  await handle?.sync().catch(() => undefined);
+  await handle?.close();
+}
+
+function refusal(source: string, problem: string): ConfigurationError {
+  return new ConfigurationError([{ source, key: '', problem }]);
+}

@@ -1,0 +1,201 @@
+import type { Writable } from 'node:stream';
+import { lineCutter, type LongLine } from './cut-lines.ts';
+import { identify } from './identify.ts';
+import { lineWriter } from './line-writer.ts';
+import { openRequests, type OpenRequest } from './open-requests.ts';
+import type { Clock } from '#clock/clock';
+import { answerTo, errorAnswer, type Failure } from '#jsonrpc/answer';
+import { MessageError, readMessage, textAt, type Message } from '#jsonrpc/message';
+import { modernVersion } from '#jsonrpc/modern-version';
+import type { Log } from '#log/log';
+import { UpstreamError, type Upstream } from '#transport/upstream';
+
+export type BridgeOptions = {
+  input: AsyncIterable<Buffer>;
+  output: Writable;
+  upstream: Upstream;
+  clock: Clock;
+  log: Log;
+  maxMessageBytes: number;
+  /** Puts a failed request into words; `fatal` when every other would fail alike. */
+  explain: (error: unknown) => { failure: Failure; fatal: boolean };
+  /** Somebody wants us gone, now. */
+  stop: AbortSignal;
+};
+
+/** How long requests may still be answered after the assistant has hung up. */
+const graceMs = 3_000;
+const closeMs = 1_000;
+
+/**
+ * Carries JSON-RPC between an assistant on standard input and output, one message a line, and an
+ * MCP server. Every request gets exactly one answer, whatever becomes of the server, but one that
+ * the assistant cancelled gets none. Resolves when the assistant has hung up or `stop` aborts;
+ * rejects with what `explain` calls fatal, once every request was told.
+ */
+export async function bridge(options: BridgeOptions): Promise<void> {
+  const { input, upstream, clock, log, maxMessageBytes, explain, stop } = options;
+  const writer = lineWriter(options.output);
+  const requests = openRequests();
+  const over = new AbortController();
+  const busy = new Set<Promise<unknown>>();
+  let fault: { error: unknown } | undefined;
+  let listening: AbortController | undefined;
+  // What comes behind a message of the handshake waits until the server has seen that one.
+  let handshake: Promise<unknown> | undefined;
+
+  function deliver(message: Message): Promise<void> {
+    if (message.kind !== 'response') return writer.write(message.bytes);
+    const id = message.id ?? 'null';
+    const request = id === 'null' ? undefined : requests.take(id);
+    if (request) return writer.write(answerTo(request.id, message).bytes);
+    log.debug('answer to no open request dropped', { id });
+    return Promise.resolve();
+  }
+
+  async function fail({ id, message }: OpenRequest, error: unknown): Promise<void> {
+    const { failure, fatal } = explain(error);
+    if (requests.take(id)) {
+      log.warn('request failed', { what: message.method, reason: failure.message });
+      // A server whose era is unknown is taken for an older one, so that the assistant goes on
+      // with `initialize` and shows the reason to a person.
+      const code = message.method === 'server/discover' ? -32601 : failure.code;
+      await writer.write(errorAnswer(id, { ...failure, code }).bytes);
+    }
+    if (!fatal || fault) return;
+    fault = { error };
+    await Promise.all(requests.all().map((other) => fail(other, error)));
+    over.abort();
+  }
+
+  async function ask(message: Message, id: string): Promise<void> {
+    const request = requests.open(message, id);
+    if (!request) {
+      const failure = { code: -32600, message: 'a request with this id is still open' };
+      return writer.write(errorAnswer(id, failure).bytes);
+    }
+    const { signal } = request.controller;
+    const turn = handshake;
+    if (message.method === 'initialize') {
+      listening?.abort();
+      waitFor(turn ? turn.then(async () => request.done()) : request.done());
+    }
+    if (turn) await turn;
+    if (signal.aborted) return;
+    try {
+      await upstream.send(message, deliver, signal);
+    } catch (error) {
+      if (!signal.aborted) await fail(request, error);
+    }
+  }
+
+  async function tell(message: Message): Promise<void> {
+    const sent = (handshake ?? Promise.resolve())
+      .then(() => upstream.send(message, deliver, over.signal))
+      .catch((error: unknown) => {
+        const { failure } = explain(error);
+        log.warn('message not delivered', { what: message.method, reason: failure.message });
+      });
+    track(sent);
+    const ready = message.method === 'notifications/initialized';
+    if (ready) waitFor(sent);
+    await sent;
+    if (!ready || over.signal.aborted) return;
+    listening?.abort();
+    listening = new AbortController();
+    await upstream.listen(deliver, AbortSignal.any([listening.signal, over.signal]));
+  }
+
+  /** A modern server hears of it by the closed stream, one of the era before by the message. */
+  async function cancel(message: Message): Promise<void> {
+    const request = requests.find(textAt(message, 'params', 'requestId') ?? 'null');
+    if (!request) return tell(message);
+    requests.take(request.id);
+    if (modernVersion(request.message) === undefined) await tell(message);
+    request.controller.abort();
+  }
+
+  async function take(line: Buffer | LongLine): Promise<void> {
+    let message: Message;
+    try {
+      if (!Buffer.isBuffer(line))
+        throw new MessageError(-32600, `a message may have ${maxMessageBytes} bytes at most`);
+      message = readMessage(line);
+    } catch (error) {
+      if (!(error instanceof MessageError)) throw error;
+      const id = Buffer.isBuffer(line) ? undefined : identify(line);
+      return writer.write(
+        errorAnswer(id ?? 'null', { code: error.code, message: error.message }).bytes,
+      );
+    }
+    if (message.kind === 'request' && message.id !== undefined) await ask(message, message.id);
+    else if (message.method === 'notifications/cancelled') await cancel(message);
+    else await tell(message);
+  }
+
+  function begin(line: Buffer | LongLine): void {
+    take(line).catch((error: unknown) => {
+      fault = { error };
+      over.abort();
+    });
+  }
+
+  /** At the end: whoever still waits is told, and the server, too. */
+  function giveUp({ id, message, controller }: OpenRequest): void {
+    requests.take(id);
+    const outcomeUnknown = message.method === 'tools/call';
+    const ended = new UpstreamError('no_answer', 'the proxy was ended before the answer came', {
+      ...(outcomeUnknown && { outcomeUnknown }),
+    });
+    void writer.write(errorAnswer(id, explain(ended).failure).bytes);
+    controller.abort();
+  }
+
+  /** What comes from now on waits for `work`, and for nothing when that is done. */
+  function waitFor(work: Promise<unknown>): void {
+    handshake = work;
+    // One turn later, so that nothing overtakes what has waited.
+    void work
+      .then(() => undefined)
+      .then(() => {
+        if (handshake === work) handshake = undefined;
+      });
+  }
+
+  /** A subscription stays open for good, so the end of stdin does not wait for it. */
+  function unfinished(): Promise<unknown>[] {
+    const awaited = requests
+      .all()
+      .filter(({ message }) => message.method !== 'subscriptions/listen');
+    return [...busy, ...awaited.map(async (request) => request.done())];
+  }
+
+  function track(work: Promise<unknown>): void {
+    busy.add(work);
+    void work.finally(() => busy.delete(work));
+  }
+
+  async function readAll(): Promise<void> {
+    const lines = lineCutter(maxMessageBytes);
+    for await (const chunk of input) lines.take(chunk).forEach(begin);
+    const last = lines.rest();
+    if (last) begin(last);
+    const enough = clock.sleep(graceMs, over.signal).then(() => true);
+    for (let work = unfinished(); work.length > 0 && !over.signal.aborted; work = unfinished())
+      if (await Promise.race([enough, Promise.allSettled(work).then(() => false)])) return;
+  }
+
+  await Promise.race([readAll(), ...[stop, writer.gone, over.signal].map(aborted)]);
+  over.abort();
+  requests.all().forEach(giveUp);
+  await Promise.race([upstream.close(AbortSignal.timeout(closeMs)), clock.sleep(closeMs)]);
+  writer.flush();
+  if (fault) throw fault.error;
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,81 @@
+import type { Account } from '#auth/account';
+import { accountStatus } from '#auth/account-status';
+import { discover } from '#auth/discover';
+import { fail, ok, warn, type Check, type Finding } from './finding.ts';
+
+/** Who guards the server, and how the tokens for it stand. */
+export function accountChecks(account: Account, login: string): Check[] {
+  const { connection, http, clock } = account;
+  const { url, credentials } = connection;
+  return [
+    {
+      name: 'discovery',
+      async run() {
+        const { issuer, resource } = credentials;
+        const found = await discover(
+          {
+            url,
+            ...(issuer !== undefined && { issuer }),
+            ...(resource !== undefined && { resource }),
+            publishedBefore: false,
+          },
+          http,
+        );
+        const published = found.published
+          ? 'named by the server'
+          : 'assumed, as nothing is published';
+        const lacks = credentials.kind === 'authorization_code' && !found.takesS256;
+        return [
+          ok('discovery', `authorization server ${found.issuer}, ${published}`),
+          ...(lacks
+            ? [
+                warn(
+                  'discovery',
+                  `${found.issuer} does not announce PKCE with S256`,
+                  'tell whoever runs it',
+                ),
+              ]
+            : []),
+        ];
+      },
+    },
+    {
+      name: 'token',
+      async run() {
+        const status = await accountStatus(connection, account.vault, clock.now());
+        return [tokenFinding(status, clock.now(), login)];
+      },
+    },
+    {
+      name: 'redirect',
+      async run() {
+        if (credentials.kind !== 'authorization_code')
+          return [ok('redirect', 'no browser takes part')];
+        const { redirectPort: port } = credentials;
+        const listener = await account.listen({ port, attempts: 1 });
+        await listener.close();
+        return [ok('redirect', port === undefined ? 'a port is free' : `port ${port} is free`)];
+      },
+    },
+  ];
+}
+
+function tokenFinding(
+  status: Awaited<ReturnType<typeof accountStatus>>,
+  now: number,
+  login: string,
+): Finding {
+  const { state, as, scope, expiresAt, renewable } = status;
+  if (state === 'signed_out')
+    return as === 'person'
+      ? warn('token', 'nobody is signed in', login)
+      : fail('token', 'there is none, and none can be had', login);
+  const life =
+    expiresAt === undefined
+      ? 'none yet, or without an end'
+      : expiresAt <= now
+        ? 'expired'
+        : `for ${Math.round((expiresAt - now) / 60)} more minutes`;
+  const facts = [life, renewable && 'renewed by itself', scope && `scopes ${scope}`];
+  return ok('token', `of a ${as}: ${facts.filter(Boolean).join('; ')}`);
+}

@@ -1,0 +1,116 @@
+import { X509Certificate } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { createRequire } from 'node:module';
+import type tls from 'node:tls';
+import type { Clock, EpochSeconds } from '#clock/clock';
+import type { HttpClient } from '#transport/http-client';
+import { fail, ok, warn, type Check, type Finding } from './finding.ts';
+
+const soonSeconds = 14 * 86_400;
+const skewSeconds = 60;
+const refusesPost = new Set([400, 404, 405]);
+const streaming = { accept: 'text/event-stream' };
+
+/** A ping without a credential: what TLS, the clock and the status say. */
+export function serverCheck(url: URL, { http, clock }: { http: HttpClient; clock: Clock }): Check {
+  return {
+    name: 'server',
+    async run(signal) {
+      const response = await http.request({
+        url,
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+        },
+        body: Buffer.from('{"jsonrpc":"2.0","id":"latchkey","method":"ping"}'),
+        signal,
+      });
+      const findings = [
+        ...certificateFindings(url, response, clock.now()),
+        ...clockFindings(response, clock.now()),
+      ];
+      response.destroy();
+      return [...findings, (await olderFinding(response)) ?? statusFinding(response)];
+
+      /** Servers of HTTP+SSE take no POST there: MCP 2025-11-25 transports, backwards compatibility. */
+      async function olderFinding({ statusCode = 0 }: IncomingMessage) {
+        if (!refusesPost.has(statusCode)) return undefined;
+        const stream = await http.request({ url, method: 'GET', headers: streaming, signal });
+        stream.destroy();
+        const what = `answers ${statusCode} to a message`;
+        if (stream.statusCode === 401)
+          return ok('server', `${what}, and wants a credential for more`);
+        const isStream = /^text\/event-stream\b/i.test(stream.headers['content-type'] ?? '');
+        return stream.statusCode === 200 && isStream
+          ? ok('server', `${what}, and has the stream of HTTP+SSE, of 2024-11-05`)
+          : undefined;
+      }
+    },
+  };
+}
+
+function certificateFindings(url: URL, { socket }: IncomingMessage, now: EpochSeconds): Finding[] {
+  if (url.protocol !== 'https:' || !isTls(socket)) return [ok('tls', 'none, on this machine')];
+  const leaf = socket.getPeerCertificate(true);
+  const until = Date.parse(leaf.valid_to) / 1000;
+  const issuer = [leaf.issuer?.O, leaf.issuer?.CN].flat().filter(Boolean).join(', ') || 'unnamed';
+  const day = leaf.valid_to;
+  const what = `${socket.getProtocol() ?? 'TLS'}, issued by ${issuer}, until ${day}, trusted by ${storeOf(leaf)}`;
+  if (until - now < soonSeconds)
+    return [warn('tls', what, 'it ends soon: tell whoever runs the server')];
+  return [ok('tls', what)];
+}
+
+/** Which store holds the authority at the end of the chain. */
+function storeOf(leaf: tls.DetailedPeerCertificate): string {
+  const { getCACertificates }: Pick<typeof tls, 'getCACertificates'> = createRequire(
+    import.meta.url,
+  )('node:tls');
+  const chain = new Set<string>();
+  for (
+    let at = leaf;
+    at?.fingerprint256 && !chain.has(at.fingerprint256);
+    at = at.issuerCertificate
+  )
+    chain.add(at.fingerprint256);
+  const stores = [
+    ['bundled', 'Node’s own roots'],
+    ['extra', 'NODE_EXTRA_CA_CERTS'],
+    ['system', 'the system’s roots'],
+  ] as const;
+  const found = stores.find(([store]) =>
+    getCACertificates(store).some((pem) => chain.has(printOf(pem))),
+  );
+  return found?.[1] ?? '--ca-file';
+}
+
+function printOf(pem: string): string {
+  try {
+    return new X509Certificate(pem).fingerprint256;
+  } catch {
+    return ''; // A store may hold what this Node cannot read.
+  }
+}
+
+function clockFindings({ headers }: IncomingMessage, now: EpochSeconds): Finding[] {
+  const theirs = Date.parse(headers.date ?? '') / 1000;
+  if (Number.isNaN(theirs)) return [ok('clock', 'the server does not tell the time')];
+  const skew = Math.round(now - theirs);
+  const what = `${Math.abs(skew)} s ${skew < 0 ? 'behind' : 'ahead of'} the server`;
+  if (Math.abs(skew) <= skewSeconds) return [ok('clock', what)];
+  return [warn('clock', what, 'let this machine set its clock by itself')];
+}
+
+function statusFinding({ statusCode = 0 }: IncomingMessage): Finding {
+  const what = `answers ${statusCode}`;
+  if (statusCode === 404) return fail('server', what, 'check the path of the URL');
+  if (statusCode >= 500) return fail('server', what, 'tell whoever runs the server');
+  if (statusCode >= 300 && statusCode < 400)
+    return fail('server', what, 'use the address that it leads to, if you trust that');
+  return ok('server', statusCode === 401 ? `${what}: it wants a credential` : what);
+}
+
+function isTls(socket: unknown): socket is tls.TLSSocket {
+  return typeof socket === 'object' && socket !== null && 'getPeerCertificate' in socket;
+}

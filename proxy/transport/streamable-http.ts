@@ -1,0 +1,233 @@
+import type { IncomingMessage } from 'node:http';
+import type { Clock, EpochSeconds } from '#clock/clock';
+import type { HttpClient } from './http-client.ts';
+import { stringAt, type Message } from '#jsonrpc/message';
+import { modernVersion } from '#jsonrpc/modern-version';
+import type { Log } from '#log/log';
+import { authorizedRequest } from './authorized-request.ts';
+import type { Credential } from './credential.ts';
+import { headerBytes } from './header-bytes.ts';
+import { heldSession } from './held-session.ts';
+import { agreedSession, sessionHeaders } from './legacy-session.ts';
+import { modernHeaders } from './modern-headers.ts';
+import { occasion } from './occasion.ts';
+import { onceMore } from './once-more.ts';
+import { patientRequest } from './patient-request.ts';
+import { readAnswer } from './read-answer.ts';
+import { repeatableRequests } from './repeatable-requests.ts';
+import { retryAfterSeconds } from './retry-after.ts';
+import { isEventStream, streamedAnswer } from './streamed-answer.ts';
+import { mayHaveRun } from './may-have-run.ts';
+import { sessionWishes } from './session-wishes.ts';
+import { unaskedStream } from './unasked-stream.ts';
+import { UpstreamError, type Deliver, type Upstream } from './upstream.ts';
+
+export type StreamableHttpOptions = {
+  url: URL;
+  credential: Credential;
+  http: HttpClient;
+  clock: Clock;
+  log: Log;
+  maxMessageBytes: number;
+  /** More headers that a modern request carries. */
+  toolHeaders?: (message: Message) => Record<string, string>;
+  /** Whether something else can be said in the server's place, so that a broken connection is told at once. */
+  hasStandIn?: (message: Message) => Promise<boolean>;
+};
+
+/** How a message is sent. */
+type Asking = {
+  signal: AbortSignal;
+  patientUntil: EpochSeconds;
+  /** It is part of making another session, and nobody's but ours. */
+  isOurs?: boolean;
+};
+
+/** What an assistant waits for an answer, in all. */
+const patienceSeconds = 60;
+
+/**
+ * Where the request may be repeated, a gateway's word that it lost the server while that answered counts as an answer that
+ * broke off.
+ */
+function exceptLost(deliver: Deliver, mayRepeat: () => boolean): Deliver {
+  return async (message) => {
+    if (stringAt(message, 'error', 'data', 'outcome') === 'unknown' && mayRepeat())
+      throw new UpstreamError('no_answer', 'the gateway lost the MCP server');
+    await deliver(message);
+  };
+}
+
+/**
+ * Streamable HTTP in both eras: sessions with a stream of their own, resumption and DELETE up to
+ * 2025-11-25, single exchanges since 2026-07-28. Which one a message belongs to is in the message.
+ */
+export function streamableHttp(options: StreamableHttpOptions): Upstream {
+  const { url, clock, log, maxMessageBytes } = options;
+  const repeatable = repeatableRequests();
+  const accepted = occasion();
+  const wishes = sessionWishes();
+  const session = heldSession({
+    send: async (message, signal) => {
+      const asking = { signal, patientUntil: patience(), isOurs: true };
+      await exchange(message, () => Promise.resolve(), asking);
+    },
+    wishes: () => wishes.all(),
+    log,
+  });
+
+  const patience = (): EpochSeconds => clock.now() + patienceSeconds;
+
+  function postOnce(message: Message, signal: AbortSignal): Promise<IncomingMessage> {
+    const modern = modernHeaders(message);
+    const headers = {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...(modern
+        ? { ...modern, ...options.toolHeaders?.(message) }
+        : sessionHeaders(session.current())),
+    };
+    return authorizedRequest(
+      { url, method: 'POST', headers, body: message.bytes, signal },
+      options,
+    );
+  }
+
+  function post(message: Message, patientUntil: EpochSeconds, signal: AbortSignal) {
+    return patientRequest(() => postOnce(message, signal), {
+      isRepeatable: () => repeatable.has(message),
+      isWorthIt: async () => !(await options.hasStandIn?.(message)),
+      patientUntil,
+      signal,
+      clock,
+      log,
+    });
+  }
+
+  async function get(lastEventId: string | undefined, signal: AbortSignal) {
+    const headers = {
+      accept: 'text/event-stream',
+      ...sessionHeaders(session.current()),
+      ...(lastEventId !== undefined && { 'last-event-id': headerBytes(lastEventId) }),
+    };
+    return authorizedRequest({ url, method: 'GET', headers, signal }, options);
+  }
+
+  async function send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const patientUntil = patience();
+    const revival = session.revival();
+    if (revival) await revival.catch(() => undefined);
+    const mayRepeat = () =>
+      repeatable.has(message) && !signal.aborted && clock.now() < patientUntil;
+    let taking = exceptLost(deliver, mayRepeat);
+    await onceMore(async () => {
+      const first = taking;
+      taking = deliver;
+      await exchange(message, first, { signal, patientUntil });
+    }, mayRepeat);
+  }
+
+  async function exchange(
+    message: Message,
+    deliver: Deliver,
+    { signal, patientUntil, isOurs = false }: Asking,
+  ): Promise<void> {
+    const legacy = modernVersion(message) === undefined;
+    const handshake = legacy && message.method === 'initialize';
+    if (handshake && !isOurs) wishes.forget();
+    if (handshake) session.set({ initialize: message });
+    const inSession = legacy ? session.current().id : undefined;
+    let attempts = 1;
+    let retryAfter: string | undefined;
+    let refused = false;
+    try {
+      let answered = await post(message, patientUntil, signal);
+      if (
+        answered.response.statusCode === 404 &&
+        inSession !== undefined &&
+        message.kind === 'request' &&
+        // It is told to a session in the making, which would wait for itself.
+        !isOurs
+      ) {
+        answered.response.resume();
+        refused = true;
+        await session.revive(inSession);
+        refused = false;
+        answered = await post(message, patientUntil, signal);
+      }
+      const { response } = answered;
+      if ((response.statusCode ?? 0) < 300) accepted.happened();
+      attempts = answered.attempts;
+      retryAfter = response.headers['retry-after'];
+      if (message.kind !== 'request') return told(message, response);
+      const taking = handshake ? remembering(response, deliver) : learning(message, deliver);
+      await receive(message, response, taking, signal);
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error;
+      const seconds = retryAfterSeconds(retryAfter, clock.now());
+      throw error.with({
+        ...(seconds !== undefined && { retryAfterSeconds: seconds }),
+        ...(attempts > 1 && { attempts }),
+        ...(!refused && mayHaveRun(error) && mattersTwice(message) && { outcomeUnknown: true }),
+      });
+    }
+  }
+
+  /** Whether it is no matter of indifference if a message ran twice. */
+  function mattersTwice(message: Message): boolean {
+    return message.kind === 'request' && !repeatable.has(message);
+  }
+
+  function learning(request: Message, deliver: Deliver): Deliver {
+    return async (message) => {
+      if (message.kind === 'response' && message.members.has('result')) {
+        if (request.method === 'tools/list') repeatable.learn(request, message);
+        wishes.learn(request);
+      }
+      await deliver(message);
+    };
+  }
+
+  /** Reads the session off the answer to `initialize` before anyone acts on that. */
+  function remembering(response: IncomingMessage, deliver: Deliver): Deliver {
+    return async (message) => {
+      if (message.kind === 'response')
+        session.set(agreedSession(session.current(), message, response));
+      await deliver(message);
+    };
+  }
+
+  async function receive(
+    request: Message,
+    response: IncomingMessage,
+    deliver: Deliver,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (!isEventStream(response))
+      return await deliver(await readAnswer(response, request, maxMessageBytes));
+    const resume = async (lastEventId: string) => get(lastEventId, signal);
+    return await streamedAnswer(request, response, { ...options, deliver, resume, signal });
+  }
+
+  async function close(signal: AbortSignal): Promise<void> {
+    const ended = session.close();
+    if (ended.id === undefined) return;
+    const headers = sessionHeaders(ended);
+    await authorizedRequest({ url, method: 'DELETE', headers, signal }, options).then(
+      (response) => response.resume(),
+      (error: unknown) => log.debug('session not ended', { reason: String(error) }),
+    );
+  }
+
+  /** Nobody waits for an answer to these, so a refusal is only worth a line in the log. */
+  function told({ method, kind }: Message, response: IncomingMessage): void {
+    response.resume();
+    const status = response.statusCode ?? 0;
+    if (status >= 300) log.warn('message not accepted', { status, what: method ?? kind });
+  }
+
+  const listen: Upstream['listen'] = async (deliver, signal) =>
+    unaskedStream({ ...options, session, get, accepted }, deliver, signal);
+
+  return { send, listen, close };
+}

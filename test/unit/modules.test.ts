@@ -1,0 +1,451 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
+import { expect, test } from 'vitest';
+
+const root = join(import.meta.dirname, '../..');
+
+/**
+ * The modules: which others each may import, and which npm packages. A module is a folder, a file beside the folders,
+ * or a folder within a folder that has a line of its own, such as `server/upstreams/demo`. Each has a line here.
+ * `main` wires them and may itself be imported by any module of its program.
+ */
+const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
+  'proxy/check-connection': { imports: ['auth', 'config', 'jsonrpc', 'log', 'transport'] },
+  'proxy/connect': { imports: ['auth', 'config', 'errors', 'jsonrpc', 'log', 'pipeline'] },
+  'proxy/errors': {
+    imports: ['agent', 'auth', 'config', 'jsonrpc', 'keychain', 'log', 'pipeline', 'transport'],
+  },
+  'proxy/greet': {
+    imports: ['auth', 'config', 'errors', 'jsonrpc', 'log', 'pipeline', 'status', 'transport'],
+  },
+  'proxy/main': {
+    imports: ['agent', 'auth', 'cli', 'clock', 'config', 'errors', 'keychain', 'log', 'transport'],
+  },
+  'proxy/open-accepted-tools': { imports: ['config', 'pipeline'] },
+  'proxy/open-account': { imports: ['auth', 'clock', 'config', 'keychain', 'transport'] },
+  'proxy/open-accounts': {
+    imports: ['auth', 'clock', 'config', 'errors', 'log', 'status', 'transport'],
+  },
+  'proxy/open-agent': {
+    imports: ['agent', 'cli', 'clock', 'config', 'keychain', 'log', 'transport'],
+  },
+  'proxy/open-assistants': { imports: ['auth', 'config'] },
+  'proxy/open-connections': { imports: ['auth', 'config', 'errors', 'keychain', 'log'] },
+  'proxy/open-credential': {
+    imports: ['auth', 'clock', 'config', 'errors', 'log', 'pipeline', 'transport'],
+  },
+  'proxy/open-doctor': {
+    imports: ['auth', 'cli', 'config', 'errors', 'log', 'status', 'transport'],
+  },
+  'proxy/open-embedded-keyring': { imports: ['clock', 'keychain'] },
+  'proxy/open-kept': { imports: ['config', 'pipeline'] },
+  'proxy/open-machine': { imports: ['auth', 'cli', 'config', 'status'] },
+  'proxy/open-presence': {
+    imports: ['auth', 'clock', 'config', 'errors', 'log', 'pipeline', 'status', 'transport'],
+  },
+  'proxy/open-tool-filter': { imports: ['config', 'log', 'pipeline', 'transport'] },
+  'proxy/open-upstream': { imports: ['config', 'jsonrpc', 'log', 'pipeline', 'transport'] },
+  'proxy/open-watch': { imports: ['status'] },
+  'proxy/agent': {
+    imports: ['clock', 'config', 'jsonrpc', 'keychain', 'log', 'pipeline', 'transport'],
+    packages: ['ws'],
+  },
+  'proxy/auth': { imports: ['clock', 'config', 'keychain', 'log', 'status', 'transport'] },
+  'proxy/cli': { imports: ['agent', 'auth', 'clock', 'config', 'pipeline', 'status', 'transport'] },
+  'proxy/clock': {},
+  'proxy/config': { imports: ['auth', 'clock', 'log', 'transport'], packages: ['jsonc-parser'] },
+  'proxy/jsonrpc': {},
+  'proxy/keychain': { packages: ['@napi-rs/keyring'] },
+  'proxy/log': {},
+  'proxy/pipeline': { imports: ['clock', 'jsonrpc', 'log', 'transport'] },
+  'proxy/status': {
+    imports: ['auth', 'clock', 'config', 'jsonrpc', 'keychain', 'log', 'pipeline', 'transport'],
+    packages: ['fflate'],
+  },
+  'proxy/transport': { imports: ['auth', 'clock', 'jsonrpc', 'log'] },
+
+  'mcp/headers': {},
+  'mcp/json': {},
+  'mcp/json-edit': {},
+  'mcp/message': {},
+  'mcp/sse': {},
+  'mcp/subscriptions': {},
+  'mcp/top-level-members': {},
+  'mcp/translation': {},
+
+  'server/main': {
+    imports: [
+      'accounts',
+      'cli',
+      'clock',
+      'config',
+      'db',
+      'download',
+      'log',
+      'run-command',
+      'serve',
+      'stage-backup',
+    ],
+  },
+  'server/run-command': {
+    imports: ['accounts', 'cli', 'clock', 'command-setup', 'config', 'stage-backup', 'stores'],
+  },
+  'server/command-setup': {
+    imports: ['clock', 'config', 'db', 'oauth', 'outbound', 'upstreams/credentials', 'webhooks'],
+  },
+  'server/stage-backup': { imports: ['cli', 'config', 'db', 'stores'] },
+  'server/serve': {
+    imports: [
+      'accounts',
+      'admin',
+      'audit',
+      'config',
+      'console',
+      'db',
+      'download',
+      'gateway',
+      'http',
+      'log',
+      'oauth',
+      'open-senders',
+      'organizations',
+      'outbound',
+      'stores',
+      'upstreams',
+      'upstreams/credentials',
+      'upstreams/tunnel',
+      'usage',
+      'web',
+      'webhooks',
+    ],
+    packages: ['kysely'],
+  },
+  'server/open-senders': {
+    imports: ['clock', 'log', 'oauth', 'outbound', 'stores', 'upstreams/credentials', 'webhooks'],
+  },
+  'server/stores': { imports: ['db'] },
+  'server/clock': {},
+  'server/download': { imports: ['clock'] },
+  'server/log': { packages: ['pino'] },
+  'server/config': { packages: ['zod'] },
+  'server/cli': {
+    imports: [
+      'accounts',
+      'admin',
+      'audit',
+      'clock',
+      'config',
+      'db',
+      'log',
+      'oauth',
+      'organizations',
+      'upstreams',
+      'upstreams/credentials',
+    ],
+    packages: ['zod'],
+  },
+  'server/listing': {},
+  'server/organizations': { imports: ['clock', 'db', 'listing'] },
+  'server/admin': {
+    imports: [
+      'accounts',
+      'audit',
+      'clock',
+      'config',
+      'db',
+      'listing',
+      'log',
+      'oauth',
+      'organizations',
+      'outbound',
+      'tools',
+      'upstreams',
+      'upstreams/credentials',
+      'webhooks',
+    ],
+    packages: ['zod'],
+  },
+  'server/accounts': {
+    imports: ['audit', 'clock', 'db', 'oauth', 'organizations'],
+    packages: ['@simplewebauthn/server', 'openid-client', 'otpauth', 'zod'],
+  },
+  'server/audit': { imports: ['clock', 'db', 'log'] },
+  'server/oauth': {
+    imports: ['accounts', 'audit', 'clock', 'db', 'listing', 'organizations'],
+    packages: ['jose', 'zod'],
+  },
+  'server/gateway': {
+    imports: ['audit', 'clock', 'db', 'oauth', 'organizations', 'upstreams'],
+    packages: ['latchkey-mcp', 'zod'],
+  },
+  'server/console': { imports: ['gateway', 'tools'], packages: ['zod'] },
+  'server/usage': { imports: ['clock', 'db', 'gateway', 'log'] },
+  'server/outbound': { packages: ['undici'] },
+  'server/tools': {
+    imports: ['audit', 'clock', 'db', 'gateway', 'organizations'],
+    packages: ['latchkey-mcp'],
+  },
+  'server/upstreams': {
+    imports: [
+      'clock',
+      'config',
+      'db',
+      'gateway',
+      'log',
+      'oauth',
+      'organizations',
+      'outbound',
+      'stores',
+      'tools',
+      'upstreams/credentials',
+      'upstreams/demo',
+      'upstreams/skills',
+      'upstreams/tunnel',
+    ],
+    packages: ['undici', 'zod'],
+  },
+  'server/upstreams/credentials': {
+    imports: ['accounts', 'audit', 'clock', 'db', 'gateway', 'oauth', 'organizations', 'outbound'],
+    packages: ['openid-client', 'zod'],
+  },
+  'server/db': {
+    imports: [
+      'accounts',
+      'audit',
+      'clock',
+      'gateway',
+      'listing',
+      'oauth',
+      'organizations',
+      'tools',
+      'upstreams',
+      'upstreams/credentials',
+      'upstreams/tunnel',
+      'web',
+      'webhooks',
+    ],
+    packages: ['kysely', 'pg'],
+  },
+  'server/webhooks': { imports: ['audit', 'clock', 'db', 'oauth', 'outbound'] },
+  'server/http': {
+    imports: [
+      'accounts',
+      'admin',
+      'audit',
+      'clock',
+      'db',
+      'download',
+      'gateway',
+      'log',
+      'oauth',
+      'organizations',
+      'upstreams/credentials',
+      'upstreams/tunnel',
+      'web',
+    ],
+    packages: ['@fastify/proxy-addr', 'fastify'],
+  },
+  'server/web': {
+    imports: [
+      'accounts',
+      'admin',
+      'audit',
+      'clock',
+      'console',
+      'db',
+      'download',
+      'http',
+      'oauth',
+      'organizations',
+      'upstreams',
+      'upstreams/credentials',
+      'upstreams/tunnel',
+      'usage',
+    ],
+    packages: ['d3-scale', 'd3-shape', 'diff', 'fastify', 'qr', 'zod'],
+  },
+  'server/upstreams/skills': {
+    imports: ['db', 'gateway', 'organizations'],
+    packages: ['@modelcontextprotocol/server', 'latchkey-mcp', 'zod'],
+  },
+  'server/upstreams/tunnel': {
+    imports: ['clock', 'gateway', 'oauth'],
+    packages: ['ws', 'zod'],
+  },
+  'server/upstreams/demo': {
+    imports: ['gateway'],
+    packages: ['@modelcontextprotocol/server', 'zod'],
+  },
+
+  'tray-app/electron-builder': {},
+  'tray-app/entry-point': {},
+  'tray-app/main': {
+    imports: [
+      'answered',
+      'answers',
+      'app-windows',
+      'autostart-file',
+      'clipboard-guard',
+      'contract',
+      'deny-permissions',
+      'entry-point',
+      'icon-file',
+      'live-overview',
+      'login-start',
+      'may-open',
+      'menu',
+      'menu-acts',
+      'menu-template',
+      'notice',
+      'page-files',
+      'page-response',
+      'seal-contents',
+      'sign-in-waits',
+      'sources-launcher',
+      'tray-face',
+      'window-look',
+    ],
+    packages: ['electron'],
+  },
+  'tray-app/preload': { imports: ['contract'], packages: ['electron'] },
+  'tray-app/contract': { packages: ['zod'] },
+  'tray-app/app-windows': { imports: ['contract', 'page-files'] },
+  'tray-app/answered': { imports: ['answers', 'contract'] },
+  'tray-app/answers': {
+    imports: [
+      'assistant-facts',
+      'contract',
+      'outcome-of',
+      'page-files',
+      'secret-words',
+      'sign-in-waits',
+    ],
+  },
+  'tray-app/assistant-facts': { imports: ['contract'] },
+  'tray-app/connection-facts': { imports: ['contract'] },
+  'tray-app/live-overview': {
+    imports: ['connection-facts', 'contract', 'notice', 'outcome-of', 'sign-in-waits'],
+  },
+  'tray-app/outcome-of': { imports: ['contract'] },
+  'tray-app/sign-in-waits': { imports: ['contract'] },
+  'tray-app/menu': { imports: ['contract', 'secret-words', 'state-words'] },
+  'tray-app/menu-acts': { imports: ['answers', 'menu', 'page-files'] },
+  'tray-app/menu-template': { imports: ['menu'] },
+  'tray-app/autostart-file': { imports: ['login-start'] },
+  'tray-app/page-document': { imports: ['page-files'] },
+  'tray-app/page-response': { imports: ['page-files'] },
+  'tray-app/sources-launcher': {},
+  'tray-app/deny-permissions': {},
+  'tray-app/seal-contents': {},
+  'tray-app/window-look': { imports: ['page-files'] },
+  'tray-app/notice': { imports: ['contract', 'secret-words'] },
+  'tray-app/secret-words': { imports: ['contract'] },
+  'tray-app/state-words': { imports: ['contract'] },
+  'tray-app/tray-face': { imports: ['contract'] },
+  'tray-app/icon-file': { imports: ['tray-face'] },
+  'tray-app/icons': { imports: ['tray-face'] },
+  'tray-app/windows': {
+    imports: ['contract', 'secret-words', 'state-words'],
+    packages: ['lit-html'],
+  },
+};
+
+/** The only imports from one program to another. */
+const betweenPrograms: Record<string, string[]> = {
+  server: ['latchkey/agent'],
+  'tray-app': ['latchkey/accounts'],
+};
+
+type Import = { from: string; module: string; specifier: string };
+
+const imports = ['mcp', 'proxy', 'server', 'tray-app'].flatMap((program) =>
+  readdirSync(join(root, program), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts') && !/(^|[/\\])(node_modules|dist)[/\\]/.test(file))
+    .flatMap((file): Import[] => {
+      const module = `${program}/${moduleOf(program, file.replace(/\.ts$/, '').split(sep))}`;
+      const source = readFileSync(join(root, program, file), 'utf8');
+      const specifiers = source.matchAll(
+        /^\s*(?:import|export)\s[^'";]*?from\s*'([^']+)'|^\s*import\s*'([^']+)'|\bimport\(\s*'([^']+)'/gm,
+      );
+      return [...specifiers].map((match) => ({
+        from: relative(root, join(root, program, file)),
+        module,
+        specifier: match[1] ?? match[2] ?? match[3] ?? '',
+      }));
+    }),
+);
+
+/** The module of a file: the nearest folder that has a line of its own. */
+function moduleOf(program: string, [folder = '', inner, ...rest]: readonly string[]): string {
+  const nested = `${folder}/${inner}`;
+  return rest.length > 0 && modules[`${program}/${nested}`] ? nested : folder;
+}
+
+function violation({ module, specifier }: Import): string | undefined {
+  const [program = '', ...names] = module.split('/');
+  const name = names.join('/');
+  if (specifier.startsWith('node:')) return undefined;
+  if (specifier.startsWith('./')) {
+    const imported = moduleOf(program, [...names, ...specifier.slice(2).split('/')]);
+    return names.length === 1 && imported !== name
+      ? `name ${program}/${imported} from the package root, as #${imported}/file`
+      : undefined;
+  }
+  const known = modules[module];
+  if (!known) return 'a module without a line in the table';
+  if (specifier.startsWith('../'))
+    return 'name another module from the package root, as #module/file';
+  if (specifier.startsWith('#')) {
+    const imported = moduleOf(program, specifier.slice(1).split('/'));
+    if (imported === name || name === 'main') return undefined;
+    return known.imports?.includes(imported) ? undefined : `may not import ${program}/${imported}`;
+  }
+  if (betweenPrograms[program]?.includes(specifier)) return undefined;
+  const packageName = specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/');
+  return known.packages?.includes(packageName) ? undefined : `may not use ${packageName}`;
+}
+
+test('every module imports only the modules and packages that the table allows', () => {
+  const violations = imports
+    .map((entry) => ({ ...entry, why: violation(entry) }))
+    .filter(({ why }) => why !== undefined)
+    .map(({ from, specifier, why }) => `${from}: '${specifier}': ${why}`);
+
+  expect(violations).toEqual([]);
+});
+
+test('the wire protocol does no input or output', () => {
+  const used = imports.filter(({ from }) => from.startsWith('mcp/'));
+  const packages = new Set(
+    used.map(({ specifier }) => specifier).filter((s) => !s.startsWith('./')),
+  );
+
+  expect(packages).toEqual(new Set(['node:assert/strict', 'node:buffer']));
+});
+
+test('only main reads process', () => {
+  const readers = imports.map(({ from }) => from).filter((file) => !file.endsWith('main.ts'));
+  const offenders = [...new Set(readers)].filter((file) =>
+    /\bprocess\.(env|argv|exit|std|on|cwd|kill)/.test(readFileSync(join(root, file), 'utf8')),
+  );
+
+  expect(offenders).toEqual([]);
+});
+
+test('only the tray app’s main and preload know Electron', () => {
+  const knowing = imports.filter(({ specifier }) => /^electron(\/|$)/.test(specifier));
+
+  expect(new Set(knowing.map(({ module }) => module))).toEqual(
+    new Set(['tray-app/main', 'tray-app/preload']),
+  );
+});
+
+test('no module is named for what it is made of', () => {
+  const vague = new Set(['common', 'shared', 'utils', 'helpers', 'core', 'lib', 'types', 'misc']);
+  const names = imports.map(({ module }) => module.split('/')[1] ?? '');
+
+  expect(names.filter((name) => vague.has(name))).toEqual([]);
+});

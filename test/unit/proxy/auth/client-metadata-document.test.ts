@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest';
+import { clientMetadataDocument } from '#proxy/auth/client-metadata-document';
+import type { Discovery } from '#proxy/auth/discover';
+import { web, type Page } from '#support/web';
+
+const issuer = 'https://cloud.example.com';
+const clientId = `${issuer}/oauth/clients/latchkey.json`;
+const redirect_uris = ['https://x/cb', 'http://127.0.0.1/callback', 'http://localhost/callback'];
+const discovery: Discovery = {
+  issuer,
+  tokenEndpoint: `${issuer}/token`,
+  tokenEndpointAuthMethods: ['none'],
+  takesS256: true,
+  sendsIssuer: true,
+  takesMetadataUrls: true,
+  resource: `${issuer}/mcp/acme/sales`,
+  published: true,
+  within: 'public',
+};
+
+async function found(page: Page, announced = true) {
+  const { http, asked } = web({ [clientId]: page });
+  const document = await clientMetadataDocument(
+    { ...discovery, takesMetadataUrls: announced },
+    http,
+  );
+  return { document, asked: asked() };
+}
+
+test('client metadata document: the server’s own one names the client and where to redirect', async () => {
+  const { document } = await found({ json: { client_id: clientId, redirect_uris } });
+
+  expect(document).toEqual({ clientId, redirectHost: '127.0.0.1', redirectPath: '/callback' });
+});
+
+test('client metadata document: a server that accepts none is not asked for it', async () => {
+  const { document, asked } = await found({ json: { client_id: clientId, redirect_uris } }, false);
+
+  expect(document).toBeUndefined();
+  expect(asked).toEqual([]);
+});
+
+test.each<[string, Page]>([
+  ['is not there', { status: 404 }],
+  ['cannot be had', { status: 0 }],
+  ['calls itself something else', { json: { client_id: `${issuer}/other`, redirect_uris } }],
+  ['redirects elsewhere', { json: { client_id: clientId, redirect_uris: ['https://x/cb'] } }],
+  ['has no list', { json: { client_id: clientId, redirect_uris: 'http://127.0.0.1/callback' } }],
+])('client metadata document: one that %s is ignored', async (_, page) => {
+  expect((await found(page)).document).toBeUndefined();
+});

@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest';
+import { bindSecret, secretAccount } from '#proxy/auth/configured-client';
+import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+
+const url = 'https://acme.example/mcp';
+const account = secretAccount(url, 'client_1');
+const issuer = 'https://acme.example';
+
+test('client secret: binding it to an issuer does not overwrite one that was replaced meanwhile', async () => {
+  const store = memorySecretStore();
+  const client = { clientId: 'client_1', clientSecret: 'old' };
+  await store.set(account, JSON.stringify({ clientSecret: 'old' }));
+  await bindSecret(url, client, issuer, store);
+  const bound = await store.get(account);
+  await store.set(account, JSON.stringify({ clientSecret: 'new' }));
+  await bindSecret(url, client, issuer, store);
+
+  expect(bound).toBe(JSON.stringify({ clientSecret: 'old', issuer }));
+  expect(await store.get(account)).toBe(JSON.stringify({ clientSecret: 'new' }));
+});

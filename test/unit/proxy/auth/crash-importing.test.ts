@@ -1,0 +1,164 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { serverHash } from '#proxy/config/server-hash';
+import { filesBelow } from '#support/leaks';
+import {
+  crashBench,
+  everyCrash,
+  victims,
+  type CrashBench,
+  type StartedAccounts,
+} from '#support/crashes/crash-bench';
+import { remoteEntry } from '#support/tray/taken-entry';
+
+// Dozens of runs each, on a machine that may be busy.
+vi.setConfig({ testTimeout: 120_000 });
+
+let bench: CrashBench;
+beforeAll(async () => {
+  bench = await crashBench();
+});
+afterAll(async () => bench[Symbol.asyncDispose]());
+
+const cursor = '.cursor/mcp.json';
+const claude = '.config/Claude/claude_desktop_config.json';
+const other = { command: 'other' };
+const documentOf = (entry: object) =>
+  JSON.stringify({ mcpServers: { other, taken: entry } }, null, 2);
+const take = async ({ door }: StartedAccounts, file: string) =>
+  door.import(join(bench.home, file), 'taken');
+
+/** The assistant's file, which is read as a whole; what is not ours is there in any case. */
+async function textOf(file: string): Promise<string> {
+  const text = (await bench.read(file)) ?? '';
+  expect(JSON.parse(text)).toMatchObject({ mcpServers: { other, taken: {} } });
+  return text;
+}
+
+/** What an assistant has, where its secret goes, and writes that are made on the way. */
+const entries = {
+  'the header of an entry that starts mcp-remote': {
+    file: cursor,
+    entry: () => ({
+      ...remoteEntry(bench.url, '--header', 'X-API-Key:${KEY}'),
+      env: { KEY: bench.keys[1] },
+    }),
+    account: () => `header ${JSON.stringify([bench.url, 'taken', 'x-api-key'])}`,
+    landmarks: ['keep header', 'rename to connections.json', 'rename to mcp.json'],
+  },
+  'an API key that stands in a file': {
+    file: claude,
+    entry: () => ({ url: bench.url, apiKey: bench.keys[1] }),
+    account: () => `api key ${JSON.stringify([bench.url, ''])}`,
+    landmarks: ['keep api key', 'rename to claude_desktop_config.json'],
+  },
+};
+
+test.each(
+  Object.entries(entries).flatMap(([what, entry]) =>
+    victims.map((victim) => ({ what, victim, moved: entry })),
+  ),
+)(
+  'import $what: wherever the $victim crashes, the secret is in the file or in the keychain',
+  async ({ victim, moved: { file, entry, account, landmarks } }) => {
+    const [, secret] = bench.keys;
+    const before = documentOf(entry());
+    const isKept = () => bench.keychain.kept.get(account()) === secret;
+
+    const crashes = await everyCrash(bench, {
+      victim,
+      prepare: async () => bench.write(file, before),
+      landmarks,
+      work: async (accounts) => take(accounts, file),
+      async after({ accounts, told }) {
+        await accounts.look();
+        const untouched = (await textOf(file)) === before;
+
+        expect(untouched || isKept()).toBe(true);
+        if (told?.ok) expect(untouched).toBe(false);
+        expect(await bench.orphans([file])).toEqual([]);
+        if (untouched) await take(accounts, file);
+        expect(isKept()).toBe(true);
+        expect(filesWith(secret)).toEqual([]);
+        expect(await accounts.works('taken')).toBe(true);
+        expect(await accounts.works('steady')).toBe(true);
+        expect(await bench.orphans([file])).toEqual([]);
+      },
+    });
+
+    expect(crashes).toBeGreaterThan(2 * landmarks.length);
+  },
+);
+
+const signIns = {
+  'a client that the person configured': {
+    words: (): string[] => [
+      '--static-oauth-client-info',
+      JSON.stringify({ client_id: bench.personsClient.id }),
+    ],
+    files: () => ({}),
+    landmarks: ['rename to connections.json', 'rename to mcp.json'],
+  },
+  'a client that registered itself': {
+    words: (): string[] => [],
+    files: () => ({
+      client_info: { client_id: 'registered', redirect_uris: ['http://127.0.0.1:3334/back'] },
+    }),
+    landmarks: ['rename to connections.json', 'rename to mcp.json', 'keep oauth client'],
+  },
+};
+
+test.each(
+  Object.entries(signIns).flatMap(([what, signIn]) =>
+    victims.map((victim) => ({ what, victim, signIn })),
+  ),
+)(
+  'import the sign-in of mcp-remote by $what: wherever the $victim crashes, it is in its file or the keychain',
+  async ({ victim, signIn: { words, files, landmarks } }) => {
+    const { origin: issuer } = bench.server;
+    const before = documentOf(remoteEntry(bench.url, ...words()));
+    const tokens = { access_token: 'at_of_before', refresh_token: 'rt_of_before' };
+    const fileOf = (kind: string) =>
+      `.mcp-auth/mcp-remote-v1/${serverHash({ url: bench.url })}_${kind}.json`;
+    const keeps = (token: string) =>
+      [...bench.keychain.kept.values()].some((value) => value.includes(token));
+
+    const crashes = await everyCrash(bench, {
+      victim,
+      async prepare() {
+        await bench.write(cursor, before);
+        for (const [kind, text] of Object.entries({ tokens, ...files() }))
+          await bench.write(fileOf(kind), JSON.stringify({ ...text, issuer }));
+      },
+      landmarks: [...landmarks, 'keep access token', 'keep refresh token'],
+      work: async (accounts) => take(accounts, cursor),
+      async after({ accounts, told }) {
+        const isThere = (await bench.read(fileOf('tokens'))) !== undefined;
+        const untouched = (await textOf(cursor)) === before;
+
+        expect(isThere || keeps('rt_of_before')).toBe(true);
+        if (told?.ok) expect([untouched, isThere]).toEqual([false, false]);
+        if (untouched) {
+          await take(accounts, cursor);
+          expect(keeps('rt_of_before')).toBe(true);
+        }
+        const views = await accounts.look();
+        expect(views.find(({ name }) => name === 'taken')?.state).toBe(
+          keeps('at_of_before') ? 'ready' : 'needs_sign_in',
+        );
+        expect(await bench.orphans()).toEqual([]);
+        await accounts.door.remove('taken');
+        expect(await bench.orphans()).toEqual([]);
+        expect(await accounts.works('steady')).toBe(true);
+      },
+    });
+
+    expect(crashes).toBeGreaterThan(2 * landmarks.length);
+  },
+);
+
+/** The files of the machine in which a secret stands. */
+function filesWith(secret: string): string[] {
+  return filesBelow(bench.home).filter((file) => readFileSync(file).includes(secret));
+}

@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest';
+import { readRedirect } from '#proxy/auth/read-redirect';
+
+const issuer = 'https://as.example.com';
+const iss = encodeURIComponent(issuer);
+const read = (query: string, sendsIssuer = true) =>
+  readRedirect(new URLSearchParams(query), 'right', { issuer, sendsIssuer });
+
+test('authorization response: the code is taken from a redirect with our state and issuer', () => {
+  expect(read(`code=c&state=right&iss=${iss}`)).toBe('c');
+  expect(read('code=c&state=right', false)).toBe('c');
+});
+
+test.each([
+  ['another state', `code=c&state=wrong&iss=${iss}`],
+  ['no state', `code=c&iss=${iss}`],
+  ['two states', `code=c&state=right&state=right&iss=${iss}`],
+  ['two codes', `code=c&code=d&state=right&iss=${iss}`],
+  ['no issuer where it was announced', 'code=c&state=right'],
+  ['another issuer', 'code=c&state=right&iss=https%3A%2F%2Fevil.example'],
+  ['the issuer with a slash', `code=c&state=right&iss=${iss}%2F`],
+  ['the issuer in capitals', 'code=c&state=right&iss=https%3A%2F%2FAS.example.com'],
+  ['no code', `state=right&iss=${iss}`],
+])('authorization response: %s is refused', (_, query) => {
+  expect(() => read(query)).toThrow(expect.objectContaining({ code: 'redirect' }));
+});
+
+test('authorization response: an issuer must match even if the server did not announce it', () => {
+  expect(() => read('code=c&state=right&iss=https%3A%2F%2Fevil.example', false)).toThrow(/evil/);
+});
+
+test('authorization response: an error is reported only if it carries our state', () => {
+  const error = 'error=access_denied&error_description=%1b%5b31mno';
+
+  expect(() => read(`${error}&state=wrong&iss=${iss}`)).toThrow(/state/);
+  expect(() => read(`${error}&state=right&iss=${iss}`)).toThrow(
+    expect.objectContaining({
+      code: 'denied',
+      message: expect.stringMatching(/access_denied: {2}\[31mno$/),
+    }),
+  );
+});

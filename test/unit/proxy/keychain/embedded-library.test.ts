@@ -1,0 +1,91 @@
+import { createHash } from 'node:crypto';
+import {
+  chmod,
+  mkdir,
+  readdir,
+  readFile,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { embeddedLibrary } from '#proxy/keychain/embedded-library';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const bytes = Buffer.from('a library');
+const sha256 = createHash('sha256').update(bytes).digest('hex');
+const library = { name: 'keyring', bytes, sha256 };
+const machine = { platform: process.platform, userId: userInfo().uid, now: Date.now() };
+const dayMs = 24 * 60 * 60 * 1000;
+
+test('embedded library: stored under its hash in a folder of its user alone, and then left as it is', async () => {
+  await using home = await temporaryFolder();
+  const folder = join(home.path, 'state', 'libraries');
+
+  const path = await embeddedLibrary(library, folder, machine);
+  const { ino } = await stat(path);
+  const again = await embeddedLibrary(library, folder, machine);
+
+  expect(path).toBe(join(folder, `keyring-${sha256}.node`));
+  expect(await readFile(path)).toEqual(bytes);
+  expect(await readdir(folder)).toHaveLength(1);
+  expect((await stat(folder)).mode & 0o777).toBe(0o700);
+  expect(again).toBe(path);
+  expect((await stat(path)).ino).toBe(ino);
+});
+
+test('embedded library: other bytes of the same length, and a link to a good file, are replaced', async () => {
+  await using home = await temporaryFolder();
+  const folder = join(home.path, 'libraries');
+  const path = await embeddedLibrary(library, folder, machine);
+  await writeFile(path, 'A library');
+
+  await embeddedLibrary(library, folder, machine);
+  const mended = await readFile(path);
+  const elsewhere = join(home.path, 'elsewhere');
+  await writeFile(elsewhere, bytes);
+  await mkdir(join(home.path, 'two'), { mode: 0o700 });
+  const second = join(home.path, 'two', `keyring-${sha256}.node`);
+  await symlink(elsewhere, second);
+  await embeddedLibrary(library, join(home.path, 'two'), machine);
+  await writeFile(elsewhere, 'changed');
+
+  expect(mended).toEqual(bytes);
+  expect(await readFile(second)).toEqual(bytes);
+});
+
+test('embedded library: a folder that others may enter or that another user owns is refused', async () => {
+  await using home = await temporaryFolder();
+  const folder = join(home.path, 'libraries');
+  await embeddedLibrary(library, folder, machine);
+  const other = { ...machine, userId: machine.userId + 1 };
+
+  await expect(embeddedLibrary(library, folder, other)).rejects.toThrow('is open to others');
+  await chmod(folder, 0o755);
+  await expect(embeddedLibrary(library, folder, machine)).rejects.toThrow('chmod 700');
+});
+
+test('embedded library: those of other versions are deleted after 90 days, when a new one is stored', async () => {
+  await using home = await temporaryFolder();
+  const folder = join(home.path, 'libraries');
+  await mkdir(folder, { mode: 0o700 });
+  for (const [name, days] of [
+    ['keyring-old.node', 91],
+    ['keyring-cut-short.partial', 91],
+    ['keyring-recent.node', 89],
+  ] as const) {
+    await writeFile(join(folder, name), '');
+    const at = new Date(machine.now - days * dayMs);
+    await utimes(join(folder, name), at, at);
+  }
+
+  const path = await embeddedLibrary(library, folder, machine);
+
+  expect((await readdir(folder)).map((name) => join(folder, name)).sort()).toEqual([
+    path,
+    join(folder, 'keyring-recent.node'),
+  ]);
+});

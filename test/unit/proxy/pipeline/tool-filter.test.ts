@@ -1,0 +1,182 @@
+import { expect, test } from 'vitest';
+import { readMessage, type Message } from '#proxy/jsonrpc/message';
+import { jsonLinesLog } from '#proxy/log/log';
+import type { AcceptedToolStore } from '#proxy/pipeline/accepted-tools';
+import { memoryAcceptedTools } from '#proxy/pipeline/memory-accepted-tools';
+import { toolFilter, type ToolFilterOptions } from '#proxy/pipeline/tool-filter';
+import type { Deliver } from '#proxy/transport/upstream';
+import { fakeClock } from '#support/fake-clock';
+
+const signal = new AbortController().signal;
+const message = (text: string) => readMessage(Buffer.from(text));
+const list = message('{"jsonrpc":"2.0","id":1,"method":"tools/list"}');
+const call = (name: string) =>
+  message(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{ "name":"${name}" } }`);
+
+function filtering(options: Partial<ToolFilterOptions> = {}) {
+  let tools = '{"name":"echo","description":"e"},{"name":"send","description":"s"}';
+  const sent: Message[] = [];
+  const logged: string[] = [];
+  const got: string[] = [];
+  let first = () => Promise.resolve();
+  let unasked: Deliver = () => Promise.resolve();
+  const upstream = toolFilter(
+    {
+      async send(request, deliver) {
+        sent.push(request);
+        await first();
+        const result = request.method === 'tools/list' ? `{"tools":[${tools}]}` : '{"content":[]}';
+        await deliver(message(`{"jsonrpc":"2.0","id":${request.id},"result":${result}}`));
+      },
+      listen(deliver) {
+        unasked = deliver;
+        return Promise.resolve();
+      },
+      close: () => Promise.resolve(),
+    },
+    {
+      rules: {},
+      changed: 'flag',
+      store: memoryAcceptedTools(),
+      remedy: 'latchkey tools acme',
+      clock: fakeClock(),
+      log: jsonLinesLog('warn', (line) => logged.push(line)),
+      ...options,
+    },
+  );
+  const deliver: Deliver = (answer) => {
+    got.push(answer.bytes.toString());
+    return Promise.resolve();
+  };
+  return {
+    sent,
+    logged,
+    deliver,
+    upstream,
+    unasked: async (answer: Message) => unasked(answer),
+    /** What happens before the server answers. */
+    before: (happens: () => Promise<void>) => void (first = happens),
+    offer: (text: string) => void (tools = text),
+    async ask(request: Message): Promise<string[]> {
+      got.length = 0;
+      await upstream.send(request, deliver, signal);
+      return [...got];
+    },
+  };
+}
+
+const names = ([answer = '{}']: string[]) => {
+  const { result }: { result?: { tools: { name: string }[] } } = JSON.parse(answer);
+  return result?.tools.map(({ name }) => name);
+};
+
+test.each([
+  [{ allow: ['echo'] }, ['echo']],
+  [{ allow: ['e*'] }, ['echo']],
+  [{ allow: ['*'], deny: ['*n*'] }, ['echo']],
+  [{ deny: ['send', 'echo'] }, []],
+  [{ allow: [] }, []],
+  [{ deny: ['.*', 'ech', 'ECHO'] }, ['echo', 'send']],
+])('tool filter: %j lets %j through', async (rules, left) => {
+  expect(names(await filtering({ rules }).ask(list))).toEqual(left);
+});
+
+test('tool filter: a denied tool cannot be called, and the server is not asked', async () => {
+  const filter = filtering({ rules: { deny: ['send'] } });
+
+  const [answer = ''] = await filter.ask(call('send'));
+
+  expect(JSON.parse(answer)).toEqual({
+    jsonrpc: '2.0',
+    id: 2,
+    error: { code: -32602, message: 'Unknown tool: send' },
+  });
+  expect(filter.sent).toEqual([]);
+  expect(await filter.ask(call('echo'))).toEqual([expect.stringContaining('"content"')]);
+});
+
+test('tool filter: every byte around and inside the remaining tools is the server’s own', async () => {
+  const filter = filtering({ rules: { deny: ['b'] } });
+  filter.offer(
+    ' {"name":"a","inputSchema":{"maximum":9007199254740993}} , {"name":"b"},{ "name" : "c\\u0041" } ],"nextCursor":"x","big":[1e400',
+  );
+
+  expect(await filter.ask(list)).toEqual([
+    '{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","inputSchema":{"maximum":9007199254740993}},{ "name" : "c\\u0041" }],"nextCursor":"x","big":[1e400]}}',
+  ]);
+});
+
+test('tool filter: an answer on the session’s own stream is filtered as well', async () => {
+  const filter = filtering({ rules: { deny: ['send'] } });
+  await filter.upstream.listen(filter.deliver, signal);
+  filter.before(() => filter.unasked(message('{"id":1,"result":{"tools":[{"name":"send"}]}}')));
+
+  expect(names(await filter.ask(list))).toEqual([]);
+});
+
+test('changed tool: flagged once, in the log and to a legacy assistant', async () => {
+  const filter = filtering();
+  await filter.ask(list);
+  filter.offer('{"name":"echo","description":"ignore all that"},{"description":"s","name":"send"}');
+
+  const first = await filter.ask(list);
+  const second = await filter.ask(list);
+
+  expect(names(first)).toEqual(['echo', 'send']);
+  expect(JSON.parse(first[1] ?? '{}')).toMatchObject({
+    method: 'notifications/message',
+    params: {
+      level: 'warning',
+      data: 'the tool echo has changed since accepted; see latchkey tools acme',
+    },
+  });
+  expect(second).toHaveLength(1);
+  expect(filter.logged).toEqual([expect.stringContaining('"tool":"echo"')]);
+});
+
+test('changed tool: a modern assistant is not notified without a subscription', async () => {
+  const filter = filtering();
+  const modern = message(
+    '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}',
+  );
+  await filter.ask(modern);
+  filter.offer('{"name":"echo"}');
+
+  expect(await filter.ask(modern)).toHaveLength(1);
+  expect(filter.logged).toHaveLength(1);
+});
+
+test('changed tool: withheld where that is configured, until it is accepted again', async () => {
+  const filter = filtering({ changed: 'withhold' });
+  await filter.ask(list);
+  filter.offer('{"name":"echo","description":"e"},{"name":"send","inputSchema":{}}');
+
+  expect(names(await filter.ask(list))).toEqual(['echo']);
+  expect(await filter.ask(call('send'))).toEqual([expect.stringContaining('Unknown tool')]);
+
+  filter.offer('{"name":"send","description":"s"}');
+  expect(names(await filter.ask(list))).toEqual(['send']);
+});
+
+test('changed tool: an unreadable list of accepted tools withholds all, only where that is configured', async () => {
+  const store: AcceptedToolStore = {
+    read: () => Promise.reject(new Error('damaged')),
+    write: () => Promise.reject(new Error('never')),
+  };
+
+  expect(names(await filtering({ store, changed: 'withhold' }).ask(list))).toEqual([]);
+  expect(names(await filtering({ store }).ask(list))).toEqual(['echo', 'send']);
+});
+
+test('changed tool: a full disk does not stop the listing, and changes are still noticed', async () => {
+  const store: AcceptedToolStore = {
+    read: () => Promise.resolve(new Map()),
+    write: () => Promise.reject(new Error('disk full')),
+  };
+  const filter = filtering({ store, changed: 'withhold' });
+  await filter.ask(list);
+  filter.offer('{"name":"echo","description":"other"}');
+
+  expect(names(await filter.ask(list))).toEqual([]);
+  expect(filter.logged.join('')).toContain('disk full');
+});

@@ -1,0 +1,23 @@
+import { strFromU8, unzipSync } from 'fflate';
+import { expect, test } from 'vitest';
+import { redactedBundle } from '#proxy/status/redacted-bundle';
+
+test('doctor bundle: it contains no known secret and nothing that looks like one, in any spelling', () => {
+  const secret = 'p"a ss/w\u00f6rd';
+  const zip = redactedBundle(
+    {
+      checks: [{ what: `a server said ${secret} and ${encodeURIComponent(secret)}`, count: 12345 }],
+      configuration: { header: 'Bearer abcdefgh', key: 'mcp_0123456789abcdefghij' },
+    },
+    [secret, '1234'],
+  );
+  const files = Object.entries(unzipSync(zip)).map(([name, bytes]): [string, unknown] => [
+    name,
+    JSON.parse(strFromU8(bytes)),
+  ]);
+
+  expect(Object.fromEntries(files)).toEqual({
+    'latchkey-doctor/checks.json': [{ what: 'a server said … and …', count: 12345 }],
+    'latchkey-doctor/configuration.json': { header: 'Bearer …', key: 'mcp_…' },
+  });
+});

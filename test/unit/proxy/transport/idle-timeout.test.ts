@@ -1,0 +1,94 @@
+import { expect, test } from 'vitest';
+import { readMessage, type Message } from '#proxy/jsonrpc/message';
+import { jsonLinesLog } from '#proxy/log/log';
+import { withIdleTimeout } from '#proxy/transport/idle-timeout';
+import { UpstreamError, type Deliver, type Upstream } from '#proxy/transport/upstream';
+import { fakeClock } from '#support/fake-clock';
+
+const message = (value: object) => readMessage(Buffer.from(JSON.stringify(value)));
+const call = (method: string, more: object = {}) =>
+  message({ jsonrpc: '2.0', id: 7, method, params: { name: 'act', ...more } });
+const meta = { _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' } };
+
+/** A server that says only what the test says, and whoever waits for it for ten seconds. */
+function silent() {
+  const clock = fakeClock();
+  const sent: Message[] = [];
+  const aborted: string[] = [];
+  let say: Deliver = async () => {};
+  const inner: Upstream = {
+    send: (asked, deliver, signal) => {
+      sent.push(asked);
+      if (asked.kind !== 'request') return Promise.resolve();
+      say = deliver;
+      return new Promise((_, reject) => {
+        signal.addEventListener('abort', () => {
+          aborted.push(asked.method ?? '');
+          reject(new UpstreamError('aborted', 'aborted'));
+        });
+      });
+    },
+    listen: async () => {},
+    close: async () => {},
+  };
+  const log = jsonLinesLog('error', () => undefined);
+  const upstream = withIdleTimeout(inner, { idleTimeoutSeconds: 10, clock, log });
+  const heard: Message[] = [];
+  const send = (asked: Message, signal = new AbortController().signal) =>
+    upstream.send(asked, async (said) => void heard.push(said), signal);
+  return { clock, sent, aborted, heard, send, say: async (said: Message) => say(said) };
+}
+
+test('idle timeout: a silent call fails once, and the server is told that it was cancelled', async () => {
+  const { clock, sent, aborted, send } = silent();
+  const given = send(call('tools/call')).catch((error: unknown) => error);
+  await clock.advance(9);
+  const before = aborted.length;
+  await clock.advance(1);
+
+  expect(before).toBe(0);
+  expect(await given).toMatchObject({
+    code: 'no_answer',
+    message: 'the server said nothing for 10 s',
+    details: { outcomeUnknown: true },
+  });
+  expect(sent.map(({ bytes }) => bytes.toString()).at(-1)).toBe(
+    '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"no answer in 10 s"}}',
+  );
+});
+
+test('idle timeout: progress restarts it, and nothing is delivered after it', async () => {
+  const { clock, heard, send, say } = silent();
+  const given = send(call('tools/call')).catch((error: unknown) => error);
+  for (let turn = 0; turn < 5; turn += 1) {
+    await clock.advance(6);
+    await say(message({ jsonrpc: '2.0', method: 'notifications/progress', params: {} }));
+  }
+  const meanwhile = heard.length;
+  for (let turn = 0; turn < 4; turn += 1) await clock.advance(6);
+  expect(await given).toMatchObject({ code: 'no_answer' });
+  await say(message({ jsonrpc: '2.0', id: 7, result: {} }));
+
+  expect([meanwhile, heard.length]).toEqual([5, 5]);
+});
+
+test('idle timeout: a modern server is told by the closed stream alone, and a list’s outcome is not unknown', async () => {
+  const { clock, sent, send } = silent();
+  const given = send(call('tools/list', meta)).catch((error: unknown) => error);
+  await clock.advance(10);
+
+  expect(await given).toMatchObject({ details: {} });
+  expect(sent).toHaveLength(1);
+});
+
+test('idle timeout: none for subscriptions, and cancelling a call aborts it at the server', async () => {
+  const { clock, aborted, send } = silent();
+  void send(call('subscriptions/listen')).catch(() => undefined);
+  const cancelling = new AbortController();
+  const cancelled = send(call('tools/call'), cancelling.signal).catch((error: unknown) => error);
+  cancelling.abort();
+  await clock.advance(60);
+
+  expect(await cancelled).toMatchObject({ code: 'aborted' });
+  expect(aborted).toEqual(['tools/call']);
+});
