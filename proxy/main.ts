@@ -161,11 +161,11 @@ async function run(args: string[]): Promise<number> {
     await guardChildren(process);
     return 0;
   }
-  const asked = parseCommandLine(args);
+  const asked = await parseCommandLine(args);
   switch (asked.ask) {
     case 'help': {
       const { help } = await import('#cli/help');
-      process.stdout.write(help(asked.about));
+      process.stdout.write(await help(asked.about));
       return 0;
     }
     case 'version': {

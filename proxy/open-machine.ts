@@ -29,7 +29,7 @@ export function openMachine(ports: MachinePorts): OwnMachine & Place {
       readConnection(target, config, place, readText, {
         ...(given && { given }),
         async readWords(written, own) {
-          const { typedEntry } = await import('#cli/typed-entry');
+          const { typedEntry } = await import('#config/typed-entry');
           return typedEntry(written, { ...place, readText, env: { ...env, ...own } });
         },
       }),

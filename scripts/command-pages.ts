@@ -1,4 +1,4 @@
-import { commands as proxyCommands } from '#proxy/cli/commands';
+import { allCommands } from '#proxy/cli/commands';
 import type { Command as ProxyCommand } from '#proxy/cli/command';
 import { declarations, optionNames, type OptionName } from '#proxy/config/options';
 import { commands as serverCommands } from '#server/cli/commands';
@@ -7,9 +7,9 @@ import type { FolderCommand } from '#server/cli/backup-commands';
 import { dataDir, startOptions, variableOf, type Option } from '#server/config/option';
 
 /** The reference pages of `docs/` that follow from the commands' own declarations: file name to Markdown. */
-export function commandPages(): Readonly<Record<string, string>> {
+export async function commandPages(): Promise<Readonly<Record<string, string>>> {
   return {
-    'cli-latchkey.md': proxyPage(),
+    'cli-latchkey.md': proxyPage(await allCommands()),
     'cli-latchkey-server.md': serverPage(),
   };
 }
@@ -23,7 +23,7 @@ function intro(program: string): string {
 \`npx --no --\` in front of one that begins with an option: \`npx --no -- ${program} --help\`.`;
 }
 
-function proxyPage(): string {
+function proxyPage(proxyCommands: readonly ProxyCommand[]): string {
   const shown = proxyCommands.filter(({ hidden }) => !hidden);
   return page([
     '# Command line: `latchkey`',
@@ -33,7 +33,7 @@ function proxyPage(): string {
     table(
       ['Command', 'Purpose'],
       shown.map(({ name, operands, summary }) => [
-        `[\`${bars(proxyUsage({ name, operands }))}\`](#latchkey-${name})`,
+        `[\`${bars(proxyUsage({ name, operands }))}\`](#latchkey-${name.replaceAll(' ', '-')})`,
         cell(summary),
       ]),
     ),
@@ -67,9 +67,9 @@ function proxyUsage({ name, operands }: Pick<ProxyCommand, 'name' | 'operands'>)
 
 function proxySection(command: ProxyCommand): string[] {
   const { name, about, flags, options, examples } = command;
-  const rows = Object.entries(flags).map(([flag, { value, repeated, doc, ...rest }]) => [
+  const rows = Object.entries(flags).map(([flag, { value, repeated, doc, idle = '' }]) => [
     optionCell(flag, value, repeated),
-    cell(doc || `accepted from mcp-remote, without effect: ${idleReason(rest)}`),
+    cell(doc || `accepted from mcp-remote, without effect: ${idle}`),
   ]);
   return [
     `### latchkey ${name}`,
@@ -84,10 +84,6 @@ function proxySection(command: ProxyCommand): string[] {
 }
 
 /** Why an option of mcp-remote changes nothing here. */
-function idleReason(declaration: object): string {
-  return 'idle' in declaration ? String(declaration.idle) : '';
-}
-
 function proxyOption(name: OptionName): string[] {
   const { value, env, doc, ...rest } = declarations[name];
   const fallback = 'fallback' in rest ? `\`${rest.fallback}\`` : '';

@@ -1,18 +1,50 @@
 import { isAbsolute, resolve } from 'node:path';
 import { addConnection, checkFree } from '#auth/add-connection';
 import type { ConnectionSecrets } from '#auth/kept-secrets';
+import type { Checked } from '#auth/own-machine';
 import { ConfigurationError, type Problem } from '#config/configuration-error';
 import { inKeychain, type Connection } from '#config/connection';
 import { readCredentials } from '#config/read-credentials';
 import { registryFile } from '#config/registry-file';
 import { UsageError } from '#config/usage-error';
 import { webUrl } from '#transport/web-url';
-import type { CommandInput } from './command.ts';
-import type { Checked } from '#auth/own-machine';
+import type { Command, CommandInput } from './command.ts';
 import type { Machine } from './machine.ts';
 
+/** `latchkey add NAME URL`. */
+export const addCommand: Command = {
+  name: 'add',
+  operands: 'NAME URL',
+  arity: [2, 2],
+  summary: 'name a connection; its secrets go to the keychain',
+  about: `Names an MCP server, so that latchkey NAME reaches it. Each name is an account of its own: two names
+for one URL are signed in to separately. The server is asked before anything is kept.`,
+  flags: {
+    'api-key': { doc: 'asks for an API key, or reads it from standard input' },
+    'client-id': { value: 'ID', doc: 'the OAuth client; none for a person who signs in' },
+    'client-secret': { doc: 'asks for its secret, or reads it from standard input' },
+    'private-key-file': { value: 'FILE', doc: 'a PEM file instead of a secret' },
+    grant: { value: 'GRANT', doc: 'client_credentials or authorization_code' },
+    scope: { value: 'SCOPE', repeated: true, doc: 'what to ask for; may be repeated' },
+    issuer: { value: 'URL', doc: 'insist on this authorization server' },
+    'redirect-port': { value: 'N', doc: 'the port that the client was registered with' },
+    replace: { doc: 'also when the name is taken' },
+    'no-check': { doc: 'keep it without asking the server' },
+    json: { doc: 'one JSON object' },
+  },
+  options: ['secret-store', 'secret-store-key-file', 'state-dir'],
+  examples: [
+    'latchkey add sales https://cloud.example.com/mcp/acme/sales',
+    'latchkey add night https://cloud.example.com/mcp/acme/sales --api-key <key.txt',
+  ],
+  async run(input, machine) {
+    await add(input, machine);
+    return 0;
+  },
+};
+
 /** `latchkey add`: a connection of one's own, asked for once and then kept, its secrets elsewhere. */
-export async function add(input: CommandInput, machine: Machine): Promise<void> {
+async function add(input: CommandInput, machine: Machine): Promise<void> {
   const { operands, flags } = input;
   const [name = '', url = ''] = operands;
   const { config: _, ...options } = machine.options(input.options);

@@ -7,7 +7,9 @@ export type Flag = {
   value?: string;
   /** May be given more than once. */
   repeated?: boolean;
+  /** Empty where `idle` says why it changes nothing. */
   doc: string;
+  idle?: string;
 };
 
 /** What was typed behind a command's name. */
@@ -23,6 +25,8 @@ export type Command = {
   name: string;
   /** For programs, not for people: no help names it. */
   hidden?: true;
+  /** Commands named by a second word; their names are both words: `agent login`. */
+  subcommands?: readonly Command[];
   /** Its operands, as the help shows them: `NAME|URL`. */
   operands: string;
   /** How many operands it takes, at least and at most. */
@@ -38,3 +42,15 @@ export type Command = {
   /** Resolves to the exit code. */
   run: (input: CommandInput, machine: Machine) => Promise<number>;
 };
+
+/** The options that say where a connection and its secrets are kept, and how it is reached. */
+export const connectionOptions: readonly OptionName[] = [
+  'config',
+  'secret-store',
+  'secret-store-key-file',
+  'state-dir',
+  'proxy',
+  'ca-file',
+  'client-certificate-file',
+  'client-key-file',
+];

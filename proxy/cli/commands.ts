@@ -1,33 +1,44 @@
-import { addCommand } from './add-command.ts';
-import { agentCommand } from './agent-command.ts';
 import type { Command } from './command.ts';
-import { completionCommand } from './completion-command.ts';
-import { connectCommand } from './connect-command.ts';
-import { importCommand } from './import-command.ts';
-import { doctorCommand } from './doctor-command.ts';
-import { installCommand } from './install-command.ts';
-import { loginCommand } from './login-command.ts';
-import { logoutCommand } from './logout-command.ts';
-import { namesCommand } from './names-command.ts';
-import { removeCommand } from './remove-command.ts';
-import { statusCommand } from './status-command.ts';
-import { uninstallCommand } from './uninstall-command.ts';
-import { toolsCommand } from './tools-command.ts';
+import { connectCommand } from './connect.ts';
+import { nearest } from './suggest.ts';
 
-/** Every command, in the order of the help. Without a command's name, `connect` is meant. */
-export const commands: readonly Command[] = [
-  connectCommand,
-  addCommand,
-  removeCommand,
-  importCommand,
-  installCommand,
-  uninstallCommand,
-  loginCommand,
-  logoutCommand,
-  statusCommand,
-  toolsCommand,
-  doctorCommand,
-  agentCommand,
-  completionCommand,
-  namesCommand,
-];
+/**
+ * Every command, in the order of the help. Only the one that runs is loaded, because assistants start
+ * `connect`, which is meant where no command is named, many times a day.
+ */
+const loaders: Readonly<Record<string, () => Promise<Command>>> = {
+  connect: () => Promise.resolve(connectCommand),
+  add: async () => (await import('./add.ts')).addCommand,
+  remove: async () => (await import('./remove.ts')).removeCommand,
+  import: async () => (await import('./import.ts')).importCommand,
+  install: async () => (await import('./install.ts')).installCommand,
+  uninstall: async () => (await import('./install.ts')).uninstallCommand,
+  login: async () => (await import('./login.ts')).loginCommand,
+  logout: async () => (await import('./login.ts')).logoutCommand,
+  status: async () => (await import('./status.ts')).statusCommand,
+  tools: async () => (await import('./tools.ts')).toolsCommand,
+  doctor: async () => (await import('./doctor.ts')).doctorCommand,
+  agent: async () => (await import('./agent.ts')).agentCommand,
+  completion: async () => (await import('./completion.ts')).completionCommand,
+  __names: async () => (await import('./completion.ts')).namesCommand,
+};
+
+/** The names that the help shows. */
+export const shownNames = Object.keys(loaders).filter((name) => !name.startsWith('__'));
+
+/** The command of that name; `undefined` when there is none. */
+export async function findCommand(name: string): Promise<Command | undefined> {
+  return Object.hasOwn(loaders, name) ? loaders[name]?.() : undefined;
+}
+
+/** A hint where a word that is no command is almost one: `latchkey statsu`. */
+export function meantCommand(word: string | undefined): string | undefined {
+  const meant = word === undefined ? undefined : nearest(word, shownNames);
+  return meant === undefined ? undefined : `did you mean latchkey ${meant}?`;
+}
+
+/** Every command, each followed by its subcommands. */
+export async function allCommands(): Promise<Command[]> {
+  const commands = await Promise.all(Object.values(loaders).map(async (load) => load()));
+  return commands.flatMap((command) => [command].concat(command.subcommands ?? []));
+}

@@ -1,9 +1,43 @@
 import { writeFile } from 'node:fs/promises';
 import { UsageError } from '#config/usage-error';
 import type { Finding } from '#status/finding';
+import { connectionOptions, type Command } from './command.ts';
+
+/** `latchkey doctor NAME`. */
+export const doctorCommand: Command = {
+  name: 'doctor',
+  operands: '[NAME|URL]',
+  arity: [0, 1],
+  summary: 'what works, what does not, and what to do',
+  about: `Looks at everything that a connection needs, or at this machine alone, to the end whatever fails.
+The exit code is 1 when something does. It opens no browser and calls no tool.`,
+  flags: {
+    json: { doc: 'one JSON object: {"checks":[…]}' },
+    bundle: { value: 'FILE', doc: 'write all of it into one zip, without secrets' },
+  },
+  options: connectionOptions,
+  examples: ['latchkey doctor acme', 'latchkey doctor acme --bundle doctor.zip'],
+  async run({ operands: [target], flags, options: given }, machine) {
+    const options = machine.options(given);
+    const [file] = flags.get('bundle') ?? [];
+    const json = flags.has('json');
+    const { findings, bundle } = await machine.doctor(target, options, {
+      progress: (name) => machine.tell(`looking at ${name} …`),
+      found: (finding) => {
+        for (const line of json ? [] : doctorLines(finding)) machine.say(line);
+      },
+    });
+    if (json) machine.say(JSON.stringify({ checks: findings }));
+    if (file !== undefined) {
+      await writeNew(file, await bundle());
+      machine.tell(`wrote ${file}; look into it before you send it to anybody`);
+    }
+    return findings.some(({ state }) => state === 'fail') ? 1 : 0;
+  },
+};
 
 /** A finding for a person, with its remedy on a line of its own. */
-export function doctorLines({ check, state, what, hint }: Finding): string[] {
+function doctorLines({ check, state, what, hint }: Finding): string[] {
   const [first = '', ...more] = what.split('\n');
   const indent = ' '.repeat(21);
   const line = `${state.padEnd(5)} ${check.padEnd(14)} ${first}`;
@@ -16,7 +50,7 @@ export function doctorLines({ check, state, what, hint }: Finding): string[] {
  *
  * @throws {UsageError}
  */
-export async function writeNew(path: string, content: Uint8Array): Promise<void> {
+async function writeNew(path: string, content: Uint8Array): Promise<void> {
   await writeFile(path, content, { flag: 'wx', mode: 0o600 }).catch((error: unknown) => {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
     throw new UsageError(

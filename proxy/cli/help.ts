@@ -1,10 +1,10 @@
 import { declarations, optionNames, type OptionName } from '#config/options';
 import type { Command, Flag } from './command.ts';
-import { commands } from './commands.ts';
+import { allCommands } from './commands.ts';
 
 /** What `latchkey --help` prints, or `latchkey login --help`: one screen. */
-export function help(about?: Command): string {
-  return about === undefined ? all() : own(about);
+export async function help(about?: Command): Promise<string> {
+  return about === undefined ? all(await allCommands()) : own(about);
 }
 
 function own({ name, operands, about, flags, options, examples }: Command): string {
@@ -19,8 +19,9 @@ examples:
 ${examples.map((example) => `  ${example}\n`).join('')}`;
 }
 
-function ownFlag(name: string, { value, doc }: Flag): string {
-  return `  --${name}${value === undefined ? '' : ` ${value}`}\n      ${doc}`;
+function ownFlag(name: string, { value, doc, idle }: Flag): string {
+  const text = doc || `accepted from mcp-remote, without effect: ${idle ?? ''}`;
+  return `  --${name}${value === undefined ? '' : ` ${value}`}\n      ${text}`;
 }
 
 function option(name: OptionName): string {
@@ -29,8 +30,9 @@ function option(name: OptionName): string {
   return `  --${name} ${value}\n      ${doc}${fallback}; ${env}`;
 }
 
-function all(): string {
-  const shown = commands.filter(({ hidden }) => !hidden);
+function all(commands: readonly Command[]): string {
+  // Subcommands are named by two words; their command's own help lists them.
+  const shown = commands.filter(({ name, hidden }) => !hidden && !name.includes(' '));
   const usages = shown.map(({ name, operands }) =>
     name === 'connect' ? `[connect] ${operands} [options]` : `${name} ${operands}`,
   );

@@ -1,10 +1,71 @@
-import { givenUp } from '#auth/given-up';
-import { signInAccount } from '#auth/sign-in-account';
 import type { Account } from '#auth/account';
-import type { ShowPage } from '#auth/sign-in';
+import { givenUp } from '#auth/given-up';
 import { pastedRedirect } from '#auth/pasted-redirect';
+import type { ShowPage } from '#auth/sign-in';
+import { signInAccount } from '#auth/sign-in-account';
+import { signOutConnection } from '#auth/sign-out-connection';
+import { signsIn } from '#auth/signs-in';
+import { UsageError } from '#config/usage-error';
+import { connectionOptions, type Command, type CommandInput } from './command.ts';
+import type { Machine } from './machine.ts';
 
-export type Terminal = {
+/** `latchkey login NAME`. */
+export const loginCommand: Command = {
+  name: 'login',
+  operands: 'NAME|URL',
+  arity: [1, 1],
+  summary: 'sign in with the browser',
+  about: `Signs in with the browser, and keeps in the keychain what that brings. On a machine without a
+browser, as over SSH, it prints the page's address and takes the address that the page ends at.`,
+  flags: {},
+  options: connectionOptions,
+  examples: ['latchkey login acme', 'latchkey login https://cloud.example.com/mcp/acme/sales'],
+  async run(input, machine) {
+    const account = await namedAccount(input, machine);
+    await login(account, machine, machine.stop());
+    // Running proxies need not wait; that none can be asked is no failure.
+    const options = machine.options(input.options);
+    await machine.askProxies('sign_in_done', account.connection, options).catch(() => 0);
+    return 0;
+  },
+};
+
+/** `latchkey logout NAME`. */
+export const logoutCommand: Command = {
+  name: 'logout',
+  operands: 'NAME|URL',
+  arity: [1, 1],
+  summary: 'revoke and forget what login brought',
+  about: `Revokes at the server what login brought, and forgets it here. When the server cannot be told, it is
+forgotten all the same, and the exit code is 1.`,
+  flags: {},
+  options: connectionOptions,
+  examples: ['latchkey logout acme', 'latchkey logout https://cloud.example.com/mcp/acme/sales'],
+  async run(input, machine) {
+    const account = await namedAccount(input, machine);
+    return (await logout(account, machine)) ? 0 : 1;
+  },
+};
+
+/**
+ * The account that a command was asked about.
+ *
+ * @throws {UsageError} when the connection has an API key
+ */
+async function namedAccount(
+  { operands: [target = ''], options: given }: CommandInput,
+  machine: Machine,
+): Promise<Account> {
+  const options = machine.options(given);
+  const connection = await machine.connection(target, options);
+  if (signsIn(connection)) return machine.account(connection, options);
+  throw new UsageError(
+    `${connection.name} uses an API key, so there is nothing to sign in to`,
+    'revoke the key in the dashboard, under Servers',
+  );
+}
+
+type Terminal = {
   /** Standard output. */
   say: (line: string) => void;
   /** Standard error. */
@@ -18,11 +79,7 @@ export type Terminal = {
  * `latchkey login`: opens the browser, or prints the page's address and takes the redirect from the
  * terminal where there is no browser on this machine.
  */
-export async function login(
-  account: Account,
-  terminal: Terminal,
-  signal: AbortSignal,
-): Promise<void> {
+async function login(account: Account, terminal: Terminal, signal: AbortSignal): Promise<void> {
   const { connection } = account;
   const show: ShowPage = async (page, redirectUri, isOurs) => {
     if (await terminal.openBrowser(page.link())) {
@@ -49,4 +106,22 @@ export async function login(
     terminal.say(`signed in as the OAuth client ${credentials.clientId}`);
   else if (signedInAs !== undefined) terminal.say(`signed in as ${signedInAs}`);
   else terminal.say('the server does not name the account that was signed in');
+}
+
+/** `latchkey logout`: what could not be taken back at the server is said, and the exit code is 1. */
+async function logout(
+  account: Account,
+  terminal: { say: (line: string) => void; tell: (line: string) => void },
+): Promise<boolean> {
+  const { connection } = account;
+  const { wasSignedIn, notRevoked } = await signOutConnection(account);
+  if (!wasSignedIn) terminal.say(`nobody was signed in to ${connection.name}`);
+  else if (!notRevoked)
+    terminal.say(`signed out of ${connection.name}: revoked at the server, forgotten here`);
+  else {
+    terminal.say(`signed out of ${connection.name} on this machine`);
+    terminal.tell(`latchkey: the server was not told: ${notRevoked.message}`);
+    terminal.tell('hint: revoke the access there, under what your account has allowed');
+  }
+  return notRevoked === undefined;
 }

@@ -1,74 +1,122 @@
-import { optionCalled, type OptionTexts } from '#config/options';
+import { parseArgs, type ParseArgsOptionsConfig } from 'node:util';
+import { optionCalled, optionWords, type OptionTexts } from '#config/options';
 import { UsageError } from '#config/usage-error';
 import type { Command, CommandInput } from './command.ts';
-import { commands } from './commands.ts';
-import { connectCommand } from './connect-command.ts';
+import { allCommands, findCommand, meantCommand, shownNames } from './commands.ts';
+import { connectCommand } from './connect.ts';
+import { nearest } from './suggest.ts';
 
 export type Asked =
   | { ask: 'help'; about: Command | undefined }
   | { ask: 'version' }
   | { ask: 'run'; command: Command; input: CommandInput };
 
+type Token = ReturnType<typeof tokensOf>[number];
+
 /**
- * What the words after `latchkey` ask for.
+ * What the words after `latchkey` ask for: a command by its name, else `connect`.
  *
  * @throws {UsageError}
  */
-export function parseCommandLine(words: readonly string[]): Asked {
-  const named = commands.find(({ name }) => words.includes(name) && name === firstOperand(words));
-  const command = named ?? connectCommand;
-  const options: OptionTexts = {};
-  const flags = new Map<string, string[]>();
-  const operands: string[] = [];
-  const rest = [...words];
-  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
-    if (word === '--help' || word === '-h') return { ask: 'help', about: named };
-    if (word === '--version' || word === '-v') return { ask: 'version' };
-    if (!word.startsWith('-')) {
-      operands.push(word);
-      continue;
-    }
-    const [name, inline] = splitOnce(word, '=');
-    const option = optionCalled(name);
-    const flag = name.startsWith('--') ? command.flags[name.slice(2)] : undefined;
-    if (flag && flag.value === undefined) {
-      if (inline !== undefined) throw new UsageError(`${name} takes no value`);
-      flags.set(name.slice(2), ['']);
-      continue;
-    }
-    if (!flag && option === undefined) throw unknownOption(name, command);
-    const value = inline ?? rest.shift();
-    if (!value) throw new UsageError(`${name} needs a value`);
-    if (option !== undefined && !flag) options[option] = value;
-    else {
-      const given = flags.get(name.slice(2));
-      if (given && !flag?.repeated) throw new UsageError(`${name} was given twice`);
-      flags.set(name.slice(2), [...(given ?? []), value]);
-    }
-  }
-  if (named) operands.shift();
-  else if (operands[0] === 'help') return { ask: 'help', about: commandNamed(operands[1]) };
-  checkCount(operands, command);
-  return { ask: 'run', command, input: { operands, flags, options } };
+export async function parseCommandLine(words: readonly string[]): Promise<Asked> {
+  const [first] = operandsOf(tokensOf(words, connectCommand));
+  const named = first?.isWord ? await findCommand(first.text) : undefined;
+  let command = named ?? connectCommand;
+  const second = operandsOf(tokensOf(words, command))[1]?.text;
+  command =
+    command.subcommands?.find(({ name }) => name === `${command.name} ${second}`) ?? command;
+
+  const tokens = tokensOf(words, command);
+  const has = (name: string) => tokens.some((one) => one.kind === 'option' && one.name === name);
+  if (has('help')) return { ask: 'help', about: named && command };
+  if (has('version')) return { ask: 'version' };
+  if (!named && first?.isWord && first.text === 'help')
+    return { ask: 'help', about: second === undefined ? undefined : await findCommand(second) };
+  const unknown = tokens.find((token) => token.kind === 'option' && !isKnown(token, command));
+  if (unknown?.kind === 'option') throw await unknownOption(unknown.rawName, command, first?.text);
+  return { ask: 'run', command, input: readInput(words, command, named) };
 }
 
-/** The first word that is neither an option nor the value of one. */
-function firstOperand(words: readonly string[]): string | undefined {
-  let skipped = false;
-  return words.find((word) => {
-    if (skipped) {
-      skipped = false;
-      return false;
+/**
+ * The operands, flags and options that were typed for `command`, whose name is the first operand where it
+ * was `named`.
+ *
+ * @throws {UsageError}
+ */
+export function readInput(
+  words: readonly string[],
+  command: Command,
+  named?: Command,
+): CommandInput {
+  const options: OptionTexts = {};
+  const flags = new Map<string, string[]>();
+  const tokens = tokensOf(words, command);
+  for (const token of tokens) {
+    if (token.kind !== 'option') continue;
+    const { name, rawName } = token;
+    const flag = flagOf(name, command);
+    if (flag && flag.value === undefined) {
+      if (token.value !== undefined) throw new UsageError(`${rawName} takes no value`);
+      flags.set(name, ['']);
+      continue;
     }
-    if (!word.startsWith('-')) return true;
-    skipped =
-      optionCalled(word) !== undefined || connectCommand.flags[word.slice(2)]?.value !== undefined;
-    return false;
-  });
+    const value = valueOf(token, command);
+    const option = flag ? undefined : optionCalled(rawName);
+    const given = option === undefined ? flags.get(name) : options[option];
+    if (given !== undefined && !flag?.repeated) throw new UsageError(`${rawName} was given twice`);
+    if (option === undefined) flags.set(name, [...(flags.get(name) ?? []), value]);
+    else options[option] = value;
+  }
+  const skipped = named ? command.name.split(' ').length : 0;
+  const operands = operandsOf(tokens).map(({ text }) => text);
+  checkCount(operands.slice(skipped), command);
+  return { operands: operands.slice(skipped), flags, options };
+}
+
+function tokensOf(words: readonly string[], { flags }: Command) {
+  const options: ParseArgsOptionsConfig = {
+    help: { type: 'boolean', short: 'h' },
+    version: { type: 'boolean', short: 'v' },
+  };
+  for (const word of optionWords) options[word] = { type: 'string' };
+  for (const [name, { value }] of Object.entries(flags))
+    options[name] = { type: value === undefined ? 'boolean' : 'string' };
+  const how = { strict: false, allowPositionals: true, tokens: true } as const;
+  return parseArgs({ ...how, args: [...words], options }).tokens;
+}
+
+/** An operand behind `--` is none of our words. */
+function operandsOf(tokens: readonly Token[]): { text: string; isWord: boolean }[] {
+  const end = tokens.findIndex(({ kind }) => kind === 'option-terminator');
+  return tokens.flatMap((token, at) =>
+    token.kind === 'positional' ? [{ text: token.value, isWord: end < 0 || at < end }] : [],
+  );
+}
+
+function flagOf(name: string, { flags }: Command) {
+  return Object.hasOwn(flags, name) ? flags[name] : undefined;
+}
+
+function isKnown({ name, rawName }: { name: string; rawName: string }, command: Command): boolean {
+  return flagOf(name, command) !== undefined || optionCalled(rawName) !== undefined;
+}
+
+/** An option is no value of another, unless `--one=--other` says so. A value may be secret. */
+function valueOf(token: Token & { kind: 'option' }, command: Command): string {
+  const { rawName, value, inlineValue } = token;
+  if (!value) throw new UsageError(`${rawName} needs a value`);
+  if (inlineValue || !/^-./.test(value)) return value;
+  const [next = ''] = value.split('=');
+  const isOption = isKnown({ name: next.slice(2), rawName: next }, command);
+  throw new UsageError(
+    `${rawName} needs a value, and ${isOption ? `${next} is an option` : 'the next word begins with a dash'}`,
+    `if the value begins with a dash, write ${rawName}=VALUE`,
+  );
 }
 
 /** A secret may have been typed among them, so the surplus is not repeated. */
-function checkCount(operands: readonly string[], { name, operands: shown, arity }: Command): void {
+function checkCount(operands: readonly string[], command: Command): void {
+  const { name, operands: shown, arity, subcommands } = command;
   const [least] = arity;
   const port = name === 'connect' && /^\d{1,5}$/.test(operands[1] ?? '');
   const most = name === 'connect' && !port ? 1 : arity[1];
@@ -79,32 +127,43 @@ function checkCount(operands: readonly string[], { name, operands: shown, arity 
         : `latchkey ${name} needs ${shown}`,
       name === 'connect' ? '' : `latchkey ${name} --help shows more`,
     );
-  if (operands.length > most)
+  if (operands.length <= most) return;
+  if (subcommands) {
+    const names = subcommands.map((one) => one.name.slice(name.length + 1));
+    const meant = nearest(operands[0] ?? '', names);
     throw new UsageError(
-      most === 1 || name === 'connect'
-        ? `one server at a time; ${operands.length} given`
-        : `too many words`,
-      `the commands are ${commands
-        .filter(({ hidden }) => !hidden)
-        .map((known) => known.name)
-        .join(', ')}; latchkey --help shows more`,
+      `latchkey ${name} has no such command`,
+      meant === undefined
+        ? `it has ${names.join(', ')}`
+        : `did you mean latchkey ${name} ${meant}?`,
     );
-}
-
-function unknownOption(name: string, command: Command): UsageError {
-  const owner = commands.find(({ flags }) => name.startsWith('--') && name.slice(2) in flags);
-  if (!owner) return new UsageError(`there is no option ${name}`);
-  return new UsageError(
-    `${name} does not belong to latchkey ${command.name}`,
-    `it belongs to latchkey ${owner.name}`,
+  }
+  throw new UsageError(
+    most === 1 || name === 'connect'
+      ? `one server at a time; ${operands.length} given`
+      : `too many words`,
+    (name === 'connect' && meantCommand(operands[0])) ||
+      `the commands are ${shownNames.join(', ')}; latchkey --help shows more`,
   );
 }
 
-function commandNamed(word: string | undefined): Command | undefined {
-  return commands.find(({ name }) => name === word);
-}
-
-function splitOnce(text: string, separator: string): [string, string?] {
-  const at = text.indexOf(separator);
-  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)];
+async function unknownOption(
+  option: string,
+  command: Command,
+  first: string | undefined,
+): Promise<UsageError> {
+  const known = [...Object.keys(command.flags), ...optionWords, 'help', 'version'];
+  const meant = option.startsWith('--') ? nearest(option.slice(2), known) : undefined;
+  const owner = (await allCommands()).find(
+    ({ flags }) => option.startsWith('--') && Object.hasOwn(flags, option.slice(2)),
+  );
+  if (owner)
+    return new UsageError(
+      `${option} does not belong to latchkey ${command.name}`,
+      (command === connectCommand && meantCommand(first)) || `it belongs to latchkey ${owner.name}`,
+    );
+  const message = `there is no option ${option}`;
+  return meant === undefined
+    ? new UsageError(message)
+    : new UsageError(message, `did you mean --${meant}?`);
 }

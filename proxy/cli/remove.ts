@@ -1,10 +1,26 @@
 import { removeConnection } from '#auth/remove-connection';
 import { startingAssistants } from '#config/starting-assistants';
-import type { CommandInput } from './command.ts';
+import type { Command, CommandInput } from './command.ts';
 import type { Machine } from './machine.ts';
 
+/** `latchkey remove NAME`. */
+export const removeCommand: Command = {
+  name: 'remove',
+  operands: 'NAME',
+  arity: [1, 1],
+  summary: 'forget a connection, its sign-in and its secrets',
+  about: `Signs out of a connection that add or import made, and forgets it and its secrets. When the server
+cannot be told, it is forgotten all the same, and the exit code is 1.`,
+  flags: { json: { doc: 'one JSON object' } },
+  options: ['secret-store', 'secret-store-key-file', 'state-dir'],
+  examples: ['latchkey remove sales', 'latchkey remove sales --json'],
+  async run(input, machine) {
+    return (await remove(input, machine)) ? 0 : 1;
+  },
+};
+
 /** `latchkey remove`: `false` when the server could not be told. */
-export async function remove(input: CommandInput, machine: Machine): Promise<boolean> {
+async function remove(input: CommandInput, machine: Machine): Promise<boolean> {
   const [name = ''] = input.operands;
   const { config: _, ...options } = machine.options(input.options);
   const { connection, notRevoked } = await removeConnection(name, options, machine);

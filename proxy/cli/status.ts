@@ -1,26 +1,108 @@
-import { connectionStatuses, type StatusPorts } from '#auth/connection-statuses';
+import { join } from 'node:path';
+import type { AccountStatus } from '#auth/account-status';
+import { connectionStatuses } from '#auth/connection-statuses';
+import { hasKeptSecrets } from '#auth/kept-secrets';
+import { signedInUrls } from '#auth/signed-in-urls';
+import { signsIn } from '#auth/signs-in';
 import { connectionNames } from '#config/connection-names';
-import type { ReadText } from '#config/find-entry';
-import { statusJson, statusLines } from './status-lines.ts';
+import { defaultStateDirectory } from '#config/default-state-directory';
+import { userFiles } from '#config/user-files';
+import { connectionOptions, type Command } from './command.ts';
 
-export type StatusInput = {
-  /** All that are configured unless given. */
-  target: string | undefined;
-  json: boolean;
-  files: readonly string[];
-  /** URLs that no file names, but somebody signed in to. */
-  urls: readonly string[];
+/** `latchkey status`. */
+export const statusCommand: Command = {
+  name: 'status',
+  operands: '[NAME|URL]',
+  arity: [0, 1],
+  summary: 'how the connections stand',
+  about: `Says how a connection stands, or all that are configured. It reads this machine alone and asks no
+server.`,
+  flags: { json: { doc: 'one JSON object: {"connections":[…],"problems":[…]}' } },
+  options: connectionOptions,
+  examples: ['latchkey status', 'latchkey status acme --json'],
+  async run({ operands: [target], flags, options: given }, machine) {
+    const options = machine.options(given);
+    const isDefault = options.config === undefined;
+    const state = options.stateDir ?? defaultStateDirectory(machine);
+    const files = options.config === undefined ? userFiles(machine) : [options.config];
+    const readText = (path: string) => machine.readText(path);
+    const names = target === undefined ? await connectionNames(files, readText) : [target];
+    // URLs that no file names, but somebody signed in to.
+    const urls =
+      target === undefined && isDefault ? await signedInUrls(join(state, 'sign-ins')) : [];
+    const { statuses, problems } = await connectionStatuses(names, urls, target !== undefined, {
+      read: async (name) => machine.readConnection(name, options),
+      vaultOf: async (connection) =>
+        signsIn(connection) ? (await machine.account(connection, options)).vault : undefined,
+      complete: async (connection) =>
+        hasKeptSecrets(connection, async () => machine.store(options)),
+      clock: machine.clock,
+    });
+    const found = statuses.map(({ status }) => status);
+    if (flags.has('json')) machine.say(statusJson(found, problems));
+    else for (const line of statusLines(found, problems, machine.clock.now())) machine.say(line);
+    return 0;
+  },
 };
 
-/** `latchkey status`: how connections stand, read from this machine alone. */
-export async function status(
-  { target, json, files, urls }: StatusInput,
-  ports: StatusPorts & { readText: ReadText },
-): Promise<string[]> {
-  const one = target !== undefined;
-  const names = one ? [target] : await connectionNames(files, ports.readText);
-  const found = await connectionStatuses(names, one ? [] : urls, one, ports);
-  const statuses = found.statuses.map((each) => each.status);
-  if (json) return [statusJson(statuses, found.problems)];
-  return statusLines(statuses, found.problems, ports.clock.now());
+const words = {
+  api_key: 'by API key',
+  client: 'as an OAuth client',
+  person: 'as a person',
+};
+
+const nothing = [
+  'no connection is configured',
+  'hint: name a URL, as in latchkey status https://cloud.example.com/mcp/acme/sales',
+];
+
+/** One block a connection, one line a fact; problems are for connections that cannot be read. */
+function statusLines(
+  statuses: readonly AccountStatus[],
+  problems: readonly { name: string; problem: string }[],
+  now: number,
+): string[] {
+  const blocks = statuses.flatMap((status) => {
+    const { name, url, state, as, issuer, scope, signedInAs, expiresAt, renewable } = status;
+    const facts = [
+      `${name}: ${state === 'ready' ? `ready, ${words[as]}` : missing(as)}`,
+      `  server ${url}`,
+      signedInAs && `  signed in as ${signedInAs}`,
+      issuer && `  issuer ${issuer}`,
+      scope && `  scopes ${scope}`,
+      expiresAt !== undefined && `  token ${tokenWords(expiresAt - now, renewable)}`,
+      state === 'signed_out' && `  hint: ${remedy(status)}`,
+    ];
+    return facts.flatMap((fact) => (fact ? [fact] : []));
+  });
+  const troubles = problems.flatMap(({ name, problem }) => `${name}: ${problem}`.split('\n'));
+  const all = [...blocks, ...troubles];
+  return all.length > 0 ? all : nothing;
+}
+
+/** The same for machines. */
+function statusJson(
+  statuses: readonly AccountStatus[],
+  problems: readonly { name: string; problem: string }[],
+): string {
+  const connections = statuses.map(({ expiresAt, signedInAs, ...rest }) => ({
+    ...rest,
+    ...(signedInAs !== undefined && { signed_in_as: signedInAs }),
+    ...(expiresAt !== undefined && { expires_at: expiresAt }),
+  }));
+  return JSON.stringify({ connections, problems });
+}
+
+function missing(as: AccountStatus['as']): string {
+  return as === 'api_key' ? 'its API key is not in the keychain' : 'signed out';
+}
+
+function remedy({ as, name, url }: AccountStatus): string {
+  return as === 'api_key' ? `latchkey add ${name} ${url} --replace` : `latchkey login ${name}`;
+}
+
+function tokenWords(seconds: number, renewable: boolean): string {
+  const then = renewable ? ', renewed by itself' : '';
+  if (seconds <= 0) return `expired${then}`;
+  return `expires in ${seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`}${then}`;
 }

@@ -88,6 +88,12 @@ export const declarations = {
 export type OptionName = keyof typeof declarations;
 export const optionNames = Object.keys(declarations).filter(isOptionName);
 
+/** Every word that names an option on the command line, without its dashes. */
+export const optionWords = optionNames.flatMap((name) => {
+  const { formerly }: Declaration = declarations[name];
+  return formerly ? [name, formerly.option] : [name];
+});
+
 /** The option that is written so on the command line: `--idle-timeout`, or `--patience` as it was called before. */
 export function optionCalled(word: string): OptionName | undefined {
   return optionNames.find((name) => {

@@ -3,8 +3,12 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
   readonly hint: string;
 
-  constructor(message: string, hint = 'latchkey --help shows what there is') {
-    super(message);
+  constructor(
+    message: string,
+    hint = 'latchkey --help shows what there is',
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
     this.hint = hint;
   }
 }

@@ -3,8 +3,8 @@ import { join, relative } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-import { commands as proxyCommands } from '#proxy/cli/commands';
-import { completionScript } from '#proxy/cli/completion-script';
+import { allCommands } from '#proxy/cli/commands';
+import { completionScript } from '#proxy/cli/completion';
 import { help as proxyHelp } from '#proxy/cli/help';
 import { keysOf } from '#support/made-records';
 import { commands as serverCommands } from '#server/cli/commands';
@@ -72,11 +72,17 @@ describe('no package name of a public registry is run or installed', () => {
     expect(offenders(texts)).toEqual([]);
   });
 
-  test('by the help of any command of either program', () => {
+  test('by the help of any command of either program', async () => {
+    const proxyCommands = await allCommands();
+    const proxyHelps = await Promise.all(
+      proxyCommands.map(
+        async (command) => [`latchkey ${command.name}`, await proxyHelp(command)] as const,
+      ),
+    );
     const nouns = new Set(serverCommands.map(({ words }) => words.split(' ')[0] ?? ''));
     const texts = new Map([
-      ['latchkey --help', proxyHelp()],
-      ...proxyCommands.map((command) => [`latchkey ${command.name}`, proxyHelp(command)] as const),
+      ['latchkey --help', await proxyHelp()],
+      ...proxyHelps,
       ...(['bash', 'zsh', 'fish'] as const).map(
         (shell) => [`completion ${shell}`, completionScript(shell, proxyCommands)] as const,
       ),

@@ -1,14 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { commands as proxyCommands } from '#proxy/cli/commands';
+import { allCommands } from '#proxy/cli/commands';
 import { declarations } from '#proxy/config/options';
 import { commands as serverCommands } from '#server/cli/commands';
 import { startOptions } from '#server/config/option';
 import { commandPages } from '#scripts/command-pages';
 
 const docs = join(import.meta.dirname, '../../../docs');
-const pages = commandPages();
+const proxyCommands = await allCommands();
+const pages = await commandPages();
 
 test.for(Object.entries(pages))(
   'docs/%s is what the declarations say; `npm run docs` writes it',

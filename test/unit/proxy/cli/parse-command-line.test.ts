@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
-import { commands } from '#proxy/cli/commands';
+import { allCommands, findCommand } from '#proxy/cli/commands';
+import { findConnection } from '#proxy/cli/connect';
 import { help } from '#proxy/cli/help';
 import { parseCommandLine } from '#proxy/cli/parse-command-line';
+import { ConfigurationError } from '#proxy/config/configuration-error';
 import { optionNames, readOptions } from '#proxy/config/options';
 import { UsageError } from '#proxy/config/usage-error';
 
@@ -10,8 +12,8 @@ test.each([
   [['connect', 'acme'], {}],
   [['acme', '--config', 'f'], { config: 'f' }],
   [['--config=f=g', 'acme'], { config: 'f=g' }],
-])('command line: %j connects to acme', (words, options) => {
-  const asked = parseCommandLine(words);
+])('command line: %j connects to acme', async (words, options) => {
+  const asked = await parseCommandLine(words);
 
   expect(asked).toMatchObject({
     command: { name: 'connect' },
@@ -19,8 +21,8 @@ test.each([
   });
 });
 
-test('command line: connect is also a valid connection name', () => {
-  expect(parseCommandLine(['connect', 'connect'])).toMatchObject({
+test('command line: connect is also a valid connection name', async () => {
+  expect(await parseCommandLine(['connect', 'connect'])).toMatchObject({
     input: { operands: ['connect'] },
   });
 });
@@ -32,8 +34,8 @@ test.each([
   [['a', '--nope']],
   [['a', '--config']],
   [['a', '--config=']],
-])('command line: %j is a usage error', (words) => {
-  expect(() => parseCommandLine(words)).toThrow(UsageError);
+])('command line: %j is a usage error', async (words) => {
+  await expect(parseCommandLine(words)).rejects.toThrow(UsageError);
 });
 
 test('options: the command line wins over the environment, and the environment over the default', () => {
@@ -53,36 +55,43 @@ test.each([
 });
 
 test.each(
-  commands
+  (await allCommands())
     .filter(({ name, hidden }) => name !== 'connect' && !hidden)
     .map((about) => [about.name, about]),
-)('help: %s has its own, on one screen and with examples', (name, about) => {
-  const text = help(about);
+)('help: %s has its own, on one screen and with examples', async (name, about) => {
+  const text = await help(about);
 
-  expect(parseCommandLine([name, 'acme', '--help'])).toEqual({ ask: 'help', about });
+  expect(await parseCommandLine([...name.split(' '), 'acme', '--help'])).toEqual({
+    ask: 'help',
+    about,
+  });
   expect(text.split('\n').length).toBeLessThan(40);
   expect(text.match(new RegExp(`^  .*latchkey ${name}`, 'gm'))?.length).toBeGreaterThanOrEqual(2);
 });
 
-test('command line: an option of one command is refused by the others', () => {
-  expect(() => parseCommandLine(['acme', '--json'])).toThrow('--json does not belong to latchkey');
-  expect(() => parseCommandLine(['status', '--json=yes'])).toThrow('--json takes no value');
+test('command line: an option of one command is refused by the others', async () => {
+  await expect(parseCommandLine(['acme', '--json'])).rejects.toThrow(
+    '--json does not belong to latchkey',
+  );
+  await expect(parseCommandLine(['status', '--json=yes'])).rejects.toThrow('--json takes no value');
 });
 
-test('help: requested in four ways, and still a valid connection name', () => {
+test('help: requested in four ways, and still a valid connection name', async () => {
   for (const words of [['--help'], ['-h'], ['acme', '-h'], ['help']])
-    expect(parseCommandLine(words)).toEqual({ ask: 'help', about: undefined });
-  expect(parseCommandLine(['connect', 'help'])).toMatchObject({ input: { operands: ['help'] } });
+    expect(await parseCommandLine(words)).toEqual({ ask: 'help', about: undefined });
+  expect(await parseCommandLine(['connect', 'help'])).toMatchObject({
+    input: { operands: ['help'] },
+  });
 });
 
-test('help: fits one screen and names every option', () => {
-  expect(help().split('\n').length).toBeLessThan(40);
-  for (const name of optionNames) expect(help()).toContain(`--${name}`);
-  expect(help()).toContain('examples:');
-  for (const name of optionNames)
-    expect(help(commands.find((one) => one.name === 'connect'))).toMatch(
-      new RegExp(`--${name} [^]*LATCHKEY_`),
-    );
+test('help: fits one screen and names every option', async () => {
+  const text = await help();
+  const ofConnect = await help(await findCommand('connect'));
+
+  expect(text.split('\n').length).toBeLessThan(40);
+  for (const name of optionNames) expect(text).toContain(`--${name}`);
+  expect(text).toContain('examples:');
+  for (const name of optionNames) expect(ofConnect).toMatch(new RegExp(`--${name} [^]*LATCHKEY_`));
 });
 
 test.each([
@@ -90,9 +99,104 @@ test.each([
   [['--patience=7'], {}],
   [[], { LATCHKEY_IDLE_TIMEOUT: '7', LATCHKEY_PATIENCE: '8' }],
   [[], { LATCHKEY_PATIENCE: '7' }],
-])('idle timeout: %j with the environment %j is 7 seconds', (words, env) => {
-  const asked = parseCommandLine(['sales', ...words]);
+])('idle timeout: %j with the environment %j is 7 seconds', async (words, env) => {
+  const asked = await parseCommandLine(['sales', ...words]);
   const given = asked.ask === 'run' ? asked.input.options : {};
 
   expect(readOptions(given, env)).toMatchObject({ idleTimeoutSeconds: 7 });
+});
+
+test.each([
+  [['acme', '--urll'], 'there is no option --urll', 'latchkey --help shows what there is'],
+  [['acme', '--confg', 'x'], 'there is no option --confg', 'did you mean --config?'],
+  [['add', 'a', 'https://b.example', '--clientid=x'], '--clientid', 'did you mean --client-id?'],
+  [['statsu', '--json'], '--json does not belong', 'did you mean latchkey status?'],
+  [['statsu', 'acme'], 'one server at a time; 2 given', 'did you mean latchkey status?'],
+  [['agent', 'instal'], 'no such command', 'did you mean latchkey agent install?'],
+  [['agent', 'run'], 'no such command', 'it has login, install, uninstall'],
+  [['agent', 'login', '--user'], '--user does not belong', 'latchkey agent install'],
+])('command line: %j suggests what was meant', async (words, message, hint) => {
+  const error = await parseCommandLine(words).catch((thrown: unknown) => thrown);
+
+  expect(error).toBeInstanceOf(UsageError);
+  expect(error).toMatchObject({
+    message: expect.stringContaining(message),
+    hint: expect.stringContaining(hint),
+  });
+});
+
+test('command line: a command that almost has the name of a connection is suggested where there is no such connection', async () => {
+  const missing = new ConfigurationError([{ source: 'configuration', key: '', problem: 'none' }]);
+  const broken = new ConfigurationError([{ source: 'a.json', key: 'mcpServers.x', problem: 'no' }]);
+  const run = async (target: string, error: Error) => {
+    const readConnection = async () => {
+      throw error;
+    };
+    return findConnection(target, readOptions({}, {}), { readConnection }).catch(
+      (thrown: unknown) => thrown,
+    );
+  };
+
+  expect(await run('statsu', missing)).toMatchObject({
+    message: missing.message,
+    hint: 'did you mean latchkey status?',
+  });
+  expect(await run('acme', missing)).toBe(missing);
+  expect(await run('statsu', broken)).toBe(broken);
+});
+
+test('command line: an option is not the value of another, unless it is written as one word', async () => {
+  const value = async (...words: string[]) => {
+    const asked = await parseCommandLine(['add', 'a', 'https://b.example', ...words]);
+    return asked.ask === 'run' ? asked.input.flags.get('scope') : undefined;
+  };
+
+  await expect(value('--scope', '--json')).rejects.toThrow(
+    '--scope needs a value, and --json is an option',
+  );
+  await expect(value('--scope', '-secret')).rejects.toThrow('the next word begins with a dash');
+  await expect(value('--scope', '-secret')).rejects.not.toThrow('secret');
+  expect(await value('--scope=--x')).toEqual(['--x']);
+  expect(await value('--scope', 'x', '--scope', '-')).toEqual(['x', '-']);
+});
+
+test.each([
+  [['status', '--config', 'a', '--config', 'b'], '--config was given twice'],
+  [['acme', '--idle-timeout=1', '--patience=2'], '--patience was given twice'],
+  [['add', 'a', 'https://b.example', '--grant=x', '--grant=y'], '--grant was given twice'],
+])('command line: %j repeats an option that may be given once', async (words, message) => {
+  await expect(parseCommandLine(words)).rejects.toThrow(message);
+});
+
+test('command line: what follows -- is an operand', async () => {
+  expect(await parseCommandLine(['--', 'status'])).toMatchObject({
+    command: { name: 'connect' },
+    input: { operands: ['status'] },
+  });
+  expect(await parseCommandLine(['status', '--', '--json'])).toMatchObject({
+    command: { name: 'status' },
+    input: { operands: ['--json'], flags: new Map() },
+  });
+});
+
+test('command line: a subcommand is found behind options and has its own help', async () => {
+  const url = ['--server-url', 'https://cloud.example.com'];
+
+  expect(await parseCommandLine(['agent', ...url, 'install', '--user'])).toMatchObject({
+    command: { name: 'agent install' },
+    input: {
+      operands: [],
+      flags: new Map([
+        ['server-url', [url[1]]],
+        ['user', ['']],
+      ]),
+    },
+  });
+  expect(await parseCommandLine(['agent', ...url])).toMatchObject({ command: { name: 'agent' } });
+});
+
+test('help: every option of every command is described', async () => {
+  for (const command of await allCommands())
+    for (const line of (await help(command)).split('\n  --').slice(1))
+      expect(line).toMatch(/^\S.*\n {6}\S.*[^:\s]/);
 });

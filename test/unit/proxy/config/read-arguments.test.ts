@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { parseCommandLine } from '#proxy/cli/parse-command-line';
+import { connectCommand } from '#proxy/cli/connect';
+import { readInput } from '#proxy/cli/parse-command-line';
 import { readArguments } from '#proxy/config/read-arguments';
 import { derivedPort, serverHash } from '#proxy/config/server-hash';
 
@@ -11,9 +12,7 @@ const files: Record<string, string> = {
 
 /** Reads the words behind `latchkey URL`. */
 function read(...words: string[]) {
-  const asked = parseCommandLine([url, ...words]);
-  if (asked.ask !== 'run') throw new Error('not run');
-  const { operands, flags } = asked.input;
+  const { operands, flags } = readInput([url, ...words], connectCommand);
   return readArguments(
     { url, port: operands[1], flags },
     { platform: 'linux', env: { TOKEN: 'abc', SECRET: 's3' }, readText: (path) => files[path] },

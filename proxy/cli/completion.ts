@@ -1,10 +1,57 @@
 import { assistants } from '#config/assistants';
+import { connectionNames } from '#config/connection-names';
+import { UsageError } from '#config/usage-error';
+import { userFiles } from '#config/user-files';
 import type { Command } from './command.ts';
+import { allCommands } from './commands.ts';
+
+/** `latchkey completion SHELL`. */
+export const completionCommand: Command = {
+  name: 'completion',
+  operands: 'bash|zsh|fish|powershell',
+  arity: [1, 1],
+  summary: 'what makes a shell complete these commands',
+  about: `Prints a script that completes commands, their options, assistants and the names of connections.`,
+  flags: {},
+  options: [],
+  examples: [
+    'latchkey completion bash >~/.local/share/bash-completion/completions/latchkey',
+    'latchkey completion zsh >~/.zfunc/_latchkey      with fpath+=~/.zfunc in .zshrc',
+    'latchkey completion fish >~/.config/fish/completions/latchkey.fish',
+    'latchkey completion powershell >>$PROFILE',
+  ],
+  async run({ operands: [shell = ''] }, machine) {
+    if (!isShell(shell))
+      throw new UsageError('which shell?', 'there are bash, zsh, fish and powershell');
+    const script = completionScript(shell, await allCommands());
+    for (const line of script.trimEnd().split('\n')) machine.say(line);
+    return 0;
+  },
+};
+
+/** What completion scripts ask for the names of connections; quick, and never an error. */
+export const namesCommand: Command = {
+  name: '__names',
+  hidden: true,
+  operands: '',
+  arity: [0, 0],
+  summary: '',
+  about: '',
+  flags: {},
+  options: [],
+  examples: [],
+  async run(_input, machine) {
+    const names = await connectionNames(userFiles(machine), (path) => machine.readText(path));
+    // A name from an assistant's file may hold anything; a shell gets what cannot hurt it.
+    for (const name of names.filter((one) => /^[\w.-]+$/.test(one))) machine.say(name);
+    return 0;
+  },
+};
 
 const shells = ['bash', 'zsh', 'fish', 'powershell'] as const;
-export type Shell = (typeof shells)[number];
+type Shell = (typeof shells)[number];
 
-export function isShell(word: string): word is Shell {
+function isShell(word: string): word is Shell {
   return shells.some((shell) => shell === word);
 }
 

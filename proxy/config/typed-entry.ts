@@ -1,7 +1,7 @@
-import { startsLatchkey } from '#config/launch-entry';
-import type { GivenEntry } from '#config/read-connection';
-import { readArguments, type ReadArgumentsPorts } from '#config/read-arguments';
-import { remoteWords } from '#config/remote-words';
+import { startsLatchkey } from './launch-entry.ts';
+import type { GivenEntry } from './read-connection.ts';
+import { readArguments, type ReadArgumentsPorts } from './read-arguments.ts';
+import { remoteWords } from './remote-words.ts';
 
 /**
  * What an assistant's entry that starts us with mcp-remote's flags says of its connection, so that

@@ -1,0 +1,245 @@
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { AgentError } from '#agent/agent-error';
+import { agentKeyAccount, checkAgentKey } from '#agent/agent-key';
+import { serverBase } from '#agent/server-base';
+import { serviceFile, serviceMark } from '#agent/service-file';
+import { lastingProgram } from '#config/lasting-program';
+import { npxHint } from '#config/own-package';
+import { registryFile } from '#config/registry-file';
+import { UsageError } from '#config/usage-error';
+import type { Command, CommandInput, Flag } from './command.ts';
+import type { AgentPlan, Machine } from './machine.ts';
+
+const flags = {
+  'server-url': { value: 'URL', doc: 'the server; LATCHKEY_SERVER_URL' },
+  config: {
+    value: 'FILE',
+    doc: 'what it serves; agent.json in our configuration folder, or LATCHKEY_CONFIG',
+  },
+  'key-file': {
+    value: 'FILE',
+    doc: 'holds the key, for its owner alone (0600); LATCHKEY_AGENT_KEY_FILE',
+  },
+} satisfies Record<string, Flag>;
+
+const userFlag = { doc: 'a service of yours, which starts when you log in, and not the machine’s' };
+
+const agentLoginCommand: Command = {
+  name: 'agent login',
+  operands: '',
+  arity: [0, 0],
+  summary: 'store the key of an agent in the keychain',
+  about: `Stores the agent key that the dashboard showed once in the keychain of this machine. It asks for the key, or
+reads it from standard input. An agent that is running takes a new key over at SIGHUP.`,
+  flags: { 'server-url': flags['server-url'] },
+  options: ['secret-store', 'secret-store-key-file', 'state-dir'],
+  examples: [
+    'latchkey agent login --server-url https://cloud.example.com',
+    'latchkey agent login --server-url https://cloud.example.com <key.txt',
+  ],
+  async run(input, machine) {
+    await agentLogin(input, machine);
+    return 0;
+  },
+};
+
+const agentInstallCommand: Command = {
+  name: 'agent install',
+  operands: '',
+  arity: [0, 0],
+  summary: 'write a service that starts the agent',
+  about: `Writes a service for systemd or launchd that starts the agent with this machine, or with --user when you log
+in, and prints the commands that start it. The machine's service has no keychain, so it needs --key-file. It
+replaces a service that it wrote before, and no other file.`,
+  flags: {
+    ...flags,
+    user: userFlag,
+    'dry-run': { doc: 'print the service, write nothing' },
+  },
+  options: [],
+  examples: [
+    'latchkey agent install --user --server-url https://cloud.example.com --dry-run',
+    'latchkey agent install --server-url https://cloud.example.com --key-file /etc/latchkey/agent.key',
+  ],
+  async run(input, machine) {
+    await agentService('install', input, machine);
+    return 0;
+  },
+};
+
+const agentUninstallCommand: Command = {
+  name: 'agent uninstall',
+  operands: '',
+  arity: [0, 0],
+  summary: 'remove the service that install wrote',
+  about: `Removes the service that latchkey agent install wrote, and prints the commands that stop it. The agent's key
+and configuration stay.`,
+  flags: { user: userFlag },
+  options: [],
+  examples: ['latchkey agent uninstall', 'latchkey agent uninstall --user'],
+  async run(input, machine) {
+    await agentService('uninstall', input, machine);
+    return 0;
+  },
+};
+
+/** `latchkey agent`. */
+export const agentCommand: Command = {
+  name: 'agent',
+  subcommands: [agentLoginCommand, agentInstallCommand, agentUninstallCommand],
+  operands: '[login|install|uninstall]',
+  arity: [0, 0],
+  summary: 'let the cloud reach MCP servers of this network',
+  about: `Connects to a Latchkey server from inside a private network, without any open port, and serves the
+MCP servers of its configuration file as far as the dashboard binds them to this agent:
+
+  {"servers": {"files": {"command": "npx", "args": ["…"], "env": {"TOKEN": "…"}, "denyTools": ["write_*"]},
+               "crm": {"url": "http://127.0.0.1:3000/mcp", "headers": {"authorization": {"env": "CRM_AUTH"}}}}}
+
+The key is the one that the dashboard showed once: login stores it in the keychain, else LATCHKEY_AGENT_KEY or
+--key-file holds it. The agent takes a new key in that file over without a restart, except as a systemd service of
+the machine (systemctl restart latchkey-agent). At SIGHUP it reads the keychain and its configuration again. Ctrl-C
+and SIGTERM let calls finish. Each of login, install and uninstall has its own --help.`,
+  flags: { ...flags, json: { doc: 'what happens, one JSON object a line' } },
+  options: ['secret-store', 'log-level', 'proxy', 'ca-file'],
+  examples: [
+    'latchkey agent login --server-url https://cloud.example.com',
+    'latchkey agent --server-url https://cloud.example.com --config ./agent.json',
+    'latchkey agent install --user --server-url https://cloud.example.com --dry-run',
+  ],
+  async run(input, machine) {
+    await machine.agent(agentPlan(input, machine), machine.options(input.options), {
+      json: input.flags.has('json'),
+    });
+    return 0;
+  },
+};
+
+/**
+ * Which server an agent serves, what and with which key; paths are absolute.
+ *
+ * @throws {AgentError} without the URL of a server
+ */
+function agentPlan({ flags: typed, options: given }: CommandInput, machine: Machine): AgentPlan {
+  const { env } = machine;
+  const config = typed.get('config')?.[0] ?? machine.options(given).config;
+  const keyFile = typed.get('key-file')?.[0] ?? (env['LATCHKEY_AGENT_KEY_FILE'] || undefined);
+  return {
+    base: serverBase(typed.get('server-url')?.[0] ?? (env['LATCHKEY_SERVER_URL'] || undefined)),
+    configurationFile: resolve(config ?? join(registryFile(machine), '..', 'agent.json')),
+    ...(keyFile !== undefined && { keyFile: resolve(keyFile) }),
+  };
+}
+
+/** `latchkey agent login`: keeps the key, typed unseen or from standard input, in the keychain. */
+async function agentLogin(input: CommandInput, machine: Machine): Promise<void> {
+  const { base } = agentPlan(input, machine);
+  const keySecret = checkAgentKey(await machine.secret(`agent key for ${base}`), 'standard input');
+  const store = await machine.store(machine.options(input.options));
+  await store.set(agentKeyAccount(base), keySecret);
+  machine.say(`the agent key for ${base} is kept`);
+  machine.tell(`next: latchkey agent --server-url ${base}`);
+  machine.tell('hint: an agent that runs already takes it over at SIGHUP, and loses no call');
+}
+
+const machineConfiguration = '/etc/latchkey/agent.json';
+
+/** `latchkey agent install` and `uninstall`. A file that is not ours is left alone. */
+async function agentService(
+  what: 'install' | 'uninstall',
+  input: CommandInput,
+  machine: Machine,
+): Promise<void> {
+  const { platform, home, launcher } = machine;
+  if (platform === 'win32')
+    throw new UsageError('on Windows there is no service yet', 'let the task scheduler start it');
+  const user = input.flags.has('user');
+  const plan = what === 'install' ? agentPlan(input, machine) : undefined;
+  const keyFile = plan?.keyFile;
+  if (plan && !user && keyFile === undefined)
+    throw new AgentError('service', 'a service of the machine has no keychain', {
+      remedy: 'name its key with --key-file, or add --user for a service of yours',
+    });
+  // The machine's service has no home of a person's.
+  const named = input.flags.has('config') || machine.options(input.options).config !== undefined;
+  const file = user || named ? plan?.configurationFile : machineConfiguration;
+  const command = [
+    ...('program' in launcher
+      ? [lastingProgram(launcher.program)]
+      : [launcher.node, launcher.script]),
+    'agent',
+    ...(plan && file ? ['--server-url', plan.base, '--config', file] : []),
+    ...(user && keyFile !== undefined ? ['--key-file', keyFile] : []),
+  ];
+  const kind = platform === 'darwin' ? 'launchd' : 'systemd';
+  const { path, text, next, newKey } = serviceFile({
+    kind,
+    user,
+    home,
+    command,
+    base: plan?.base ?? '',
+    ...(keyFile !== undefined && { keyFile }),
+  });
+  if (what === 'uninstall') return remove(path, kind, user, machine);
+  if (input.flags.has('dry-run')) {
+    machine.tell(`${path}:`);
+    for (const line of text.trimEnd().split('\n')) machine.say(line);
+    return;
+  }
+  const before = await existing(path);
+  if (before !== undefined && !before.includes(serviceMark)) throw foreign(path);
+  try {
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, text);
+  } catch (error) {
+    throw unwritable(path, error);
+  }
+  machine.say(`written: ${path}`);
+  const hint = npxHint(launcher, machine);
+  if (hint !== undefined) machine.tell(`hint: ${hint}`);
+  for (const line of next) machine.tell(`next: ${line}`);
+  if (newKey !== undefined) machine.tell(`hint: ${newKey}`);
+}
+
+async function remove(
+  path: string,
+  kind: 'systemd' | 'launchd',
+  user: boolean,
+  machine: Machine,
+): Promise<void> {
+  const before = await existing(path);
+  if (before === undefined) return machine.say(`there is no service: ${path}`);
+  if (!before.includes(serviceMark)) throw foreign(path);
+  await rm(path).catch((error: unknown) => {
+    throw unwritable(path, error);
+  });
+  machine.say(`removed: ${path}`);
+  const manager = user ? 'systemctl --user' : 'systemctl';
+  machine.tell(
+    kind === 'systemd'
+      ? `next: ${manager} stop latchkey-agent, then ${manager} daemon-reload`
+      : `next: launchctl bootout ${user ? 'gui/$(id -u)' : 'system'}/latchkey.agent`,
+  );
+}
+
+async function existing(path: string): Promise<string | undefined> {
+  return readFile(path, 'utf8').catch((error: unknown) => {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw unwritable(path, error);
+  });
+}
+
+function foreign(path: string): AgentError {
+  return new AgentError('service', `${path} is not of our making`, {
+    remedy: 'move it away, then repeat',
+  });
+}
+
+function unwritable(path: string, cause: unknown): AgentError {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown reason';
+  return new AgentError('service', `${path} cannot be changed (${code})`, {
+    remedy: code === 'EACCES' ? 'repeat as root, or add --user' : '',
+    cause,
+  });
+}

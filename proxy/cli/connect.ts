@@ -1,0 +1,98 @@
+import { ConfigurationError } from '#config/configuration-error';
+import type { Connection, ToolSettings } from '#config/connection';
+import { remoteFlags } from '#config/flags';
+import { optionNames, type Options } from '#config/options';
+import type { GivenEntry } from '#config/read-connection';
+import { changedToolModes } from '#config/read-tool-settings';
+import { UsageError } from '#config/usage-error';
+import type { Command, CommandInput, Flag } from './command.ts';
+import type { Machine } from './machine.ts';
+
+/** What keeps tools from the assistant. */
+const toolFlags = {
+  'allow-tool': {
+    value: 'NAME',
+    repeated: true,
+    doc: 'let the assistant see this tool, and only those named so; * is any text; LATCHKEY_ALLOW_TOOLS',
+  },
+  'deny-tool': {
+    value: 'NAME',
+    repeated: true,
+    doc: 'keep this tool from the assistant, also when it is allowed; LATCHKEY_DENY_TOOLS',
+  },
+  'changed-tools': {
+    value: changedToolModes.join('|'),
+    doc: 'what becomes of a tool that changed since it was accepted (flag); LATCHKEY_CHANGED_TOOLS',
+  },
+} satisfies Record<string, Flag>;
+
+/** `latchkey NAME`: what an assistant starts. */
+export const connectCommand: Command = {
+  name: 'connect',
+  operands: 'NAME|URL',
+  // Behind the URL mcp-remote takes the port of its redirect URI.
+  arity: [1, 2],
+  summary: 'what an assistant starts',
+  about: 'Carries MCP between standard input and output and the server.',
+  flags: { ...remoteFlags, ...toolFlags },
+  options: optionNames,
+  examples: [
+    'latchkey acme --config ./mcp.json',
+    'LATCHKEY_API_KEY=mcp_… latchkey https://cloud.example.com/mcp/acme/sales',
+  ],
+  async run({ operands: [target = '', port], flags, options: given }, machine) {
+    const tools = toolSettings(flags);
+    const remote = [...flags.keys()].some((name) => name in remoteFlags);
+    if (!remote && port === undefined) {
+      const options = machine.options(given);
+      await machine.bridge(
+        { ...(await findConnection(target, options, machine)), ...tools },
+        options,
+      );
+      return 0;
+    }
+    const { readArguments } = await import('#config/read-arguments');
+    const { logLevel, warnings, ...entry } = readArguments({ url: target, port, flags }, machine);
+    for (const warning of warnings) machine.tell(`latchkey: ${warning}`);
+    const options = machine.options({ ...(logLevel && { 'log-level': logLevel }), ...given });
+    const connection = await findConnection(target, options, machine, entry);
+    await machine.bridge({ ...connection, ...tools }, options);
+    return 0;
+  },
+};
+
+/** @throws {UsageError} where no file has such a connection, but a command has almost that name */
+export async function findConnection(
+  target: string,
+  options: Options,
+  machine: Pick<Machine, 'readConnection'>,
+  given?: GivenEntry,
+): Promise<Connection> {
+  try {
+    return await machine.readConnection(target, options, given);
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    const { meantCommand } = await import('./commands.ts');
+    const hint = error.problems.every(({ key }) => key === '') ? meantCommand(target) : undefined;
+    throw hint === undefined ? error : new UsageError(error.message, hint, { cause: error });
+  }
+}
+
+/**
+ * The tool settings of the command line, which win over those of the entry.
+ *
+ * @throws {UsageError}
+ */
+function toolSettings(flags: CommandInput['flags']): ToolSettings {
+  const allowTools = flags.get('allow-tool');
+  const denyTools = flags.get('deny-tool');
+  const [mode] = flags.get('changed-tools') ?? [];
+  const changedTools = changedToolModes.find((known) => known === mode);
+  if (mode !== undefined && !changedTools)
+    throw new UsageError(`--changed-tools is one of ${changedToolModes.join(', ')}`);
+  return {
+    ...(allowTools && { allowTools }),
+    ...(denyTools && { denyTools }),
+    ...(changedTools && { changedTools }),
+  };
+}
