@@ -1,6 +1,7 @@
-import type { Checked } from '#auth/own-machine';
+import type { Checked } from '#auth/accounts-host';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
+import type { Host } from '#host';
 import { readMessage } from '#jsonrpc/message';
 import { jsonLinesLog } from '#log/log';
 import { discover } from '#auth/discover';
@@ -9,7 +10,7 @@ import { streamableHttp } from '#transport/streamable-http';
 import { staticCredential } from '#transport/credential';
 import { openCredential, type CredentialPorts } from './open-credential.ts';
 
-export type CheckPorts = CredentialPorts & { writeLog: (line: string) => void };
+export type CheckPorts = CredentialPorts & Pick<Host, 'writeLog'>;
 
 const timeoutMs = 60_000;
 

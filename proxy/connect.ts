@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream';
 import { bridge } from '#pipeline/bridge';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
+import type { Host } from '#host';
 import { explain, troubleOf } from '#errors';
 import type { Message } from '#jsonrpc/message';
 import { fileAnswers } from '#pipeline/file-answers';
@@ -12,16 +13,14 @@ import { jsonLinesLog } from '#log/log';
 import { openSecretStore } from './open-account.ts';
 import { keptDirectory } from './open-kept.ts';
 import { openPresence } from './open-presence.ts';
-import { openCredential, type CredentialPorts } from './open-credential.ts';
+import { openCredential } from './open-credential.ts';
 import { openToolFilter } from './open-tool-filter.ts';
 import { openUpstream } from './open-upstream.ts';
 
-export type ConnectPorts = CredentialPorts & {
+export type ConnectPorts = Host & {
   input: AsyncIterable<Buffer>;
   output: Writable;
-  pid: number;
-  /** Takes one line of the log. */
-  writeLog: (line: string) => void;
+  stop: AbortSignal;
 };
 
 /** Carries MCP between an assistant and `connection`, until the assistant hangs up or `stop` aborts. */

@@ -2,7 +2,7 @@ import { writeSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { isSea } from 'node:sea';
-import type { Machine } from '#cli/machine';
+import type { CommandHost } from '#cli/command-host';
 import { parseCommandLine } from '#cli/parse-command-line';
 import { systemClock } from '#clock/clock';
 import { wakeWatch } from '#clock/wake-watch';
@@ -11,13 +11,13 @@ import { readOptions } from '#config/options';
 import { packagedLauncher } from '#config/packaged-launcher';
 import { UsageError } from '#config/usage-error';
 import { words } from '#errors';
+import type { Host } from '#host';
 import { httpClient } from '#transport/http-client';
 import type { NetworkSettings } from '#transport/network-settings';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
 import { printable } from '#log/printable';
 import { redact } from '#log/redact';
-import type { Place } from './open-account.ts';
-import { openMachine } from './open-machine.ts';
+import { openHost } from './open-host.ts';
 
 const stopping = new AbortController();
 /** What our executable of one file is told, to be the guard of an agent's children. */
@@ -32,11 +32,13 @@ const watch = wakeWatch(
   () => performance.now(),
 );
 
-const own = openMachine({
+const base: Host = {
   platform: process.platform,
   home: homedir(),
   env: process.env,
+  pid: process.pid,
   parentPid: process.ppid,
+  nodeVersion: process.versions.node,
   clock: systemClock(),
   http: httpClient(
     () => network,
@@ -46,19 +48,17 @@ const own = openMachine({
     ? packagedLauncher(process.execPath, process.env)
     : { node: process.execPath, script: launcherPath() },
   keyring: isSea() ? openKeyring : undefined,
-  openBrowser: async (url) => machine.openBrowser(url),
-  writeLog: (line) => process.stderr.write(line),
-  stop: () => machine.stop(),
-});
-
-const machine: Machine & Place = {
-  ...own,
-  interactive: process.stdin.isTTY && process.stdout.isTTY,
-  stop() {
-    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
-      process.on(signal, () => stopping.abort());
-    return stopping.signal;
+  async openBrowser(url) {
+    const browser = await import('#auth/open-browser');
+    return browser.openBrowser(url, base);
   },
+  writeLog: (line) => process.stderr.write(line),
+};
+
+const host: CommandHost = {
+  ...openHost(base, stop),
+  interactive: process.stdin.isTTY && process.stdout.isTTY,
+  stop,
   say: (line) => void process.stdout.write(`${printable(line)}\n`),
   tell: (line) => void process.stderr.write(`${printable(line)}\n`),
   async *lines() {
@@ -69,10 +69,6 @@ const machine: Machine & Place = {
     const { hiddenLine } = await import('#cli/hidden-line');
     return hiddenLine(printable(question), process.stdin, process.stderr);
   },
-  async openBrowser(url) {
-    const browser = await import('#auth/open-browser');
-    return browser.openBrowser(url, machine);
-  },
   options(given) {
     const options = readOptions(given, process.env);
     const clientKeyPassphraseSecret = process.env['LATCHKEY_CLIENT_KEY_PASSPHRASE'] ?? '';
@@ -80,20 +76,19 @@ const machine: Machine & Place = {
     return options;
   },
   async connection(target, options) {
-    subject = await machine.readConnection(target, options);
+    subject = await host.readConnection(target, options);
     return subject;
   },
   async acceptedTools({ url }, options) {
     const { openAcceptedTools } = await import('./open-accepted-tools.ts');
-    return openAcceptedTools(url, options, machine);
+    return openAcceptedTools(url, options, host);
   },
   async doctor(target, options, hears) {
     const { openDoctor } = await import('./open-doctor.ts');
     return openDoctor(target, options, network, {
-      ...machine,
+      ...host,
       ...hears,
-      node: process.versions.node,
-      stop: machine.stop(),
+      stop: host.stop(),
     });
   },
   async agent(plan, options, { json }) {
@@ -108,7 +103,7 @@ const machine: Machine & Place = {
     );
     process.stderr.on('error', () => undefined);
     await openAgent(plan, options, network, {
-      ...machine,
+      ...host,
       node: process.execPath,
       ...(isSea() && { guard: [process.execPath, guardWord] }),
       form: json ? 'json' : process.stdout.isTTY ? 'live' : 'plain',
@@ -116,7 +111,7 @@ const machine: Machine & Place = {
         process.stdout.destroyed ? writeAgain(1, text) : process.stdout.write(text),
       writeLog: (line) =>
         process.stderr.destroyed ? writeAgain(2, line) : process.stderr.write(line),
-      store: async () => machine.store(options),
+      store: async () => host.store(options),
       stop: ending.signal,
       onReload: (reload) => process.on('SIGHUP', reload),
     });
@@ -124,16 +119,20 @@ const machine: Machine & Place = {
   async bridge(connection, options) {
     const { connect } = await import('./connect.ts');
     await connect(connection, options, {
-      ...machine,
-      pid: process.pid,
+      ...host,
       input: process.stdin as AsyncIterable<Buffer>,
       output: process.stdout,
-      writeLog: (line) => process.stderr.write(line),
-      openBrowser: async (url) => machine.openBrowser(url),
-      stop: machine.stop(),
+      stop: host.stop(),
     });
   },
 };
+
+/** Aborts when somebody ends us; from now on signals do not end the process by themselves. */
+function stop(): AbortSignal {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+    process.on(signal, () => stopping.abort());
+  return stopping.signal;
+}
 
 /** Where a stream has given up after an error, as on a disk that was full. */
 function writeAgain(descriptor: number, text: string): void {
@@ -146,7 +145,7 @@ function writeAgain(descriptor: number, text: string): void {
 
 async function openKeyring(directory: string): Promise<KeyringLibrary> {
   const { openEmbeddedKeyring } = await import('./open-embedded-keyring.ts');
-  return openEmbeddedKeyring(directory, machine);
+  return openEmbeddedKeyring(directory, base);
 }
 
 /** The launcher beside the sources, or beside the folder of the build. */
@@ -170,18 +169,18 @@ async function run(args: string[]): Promise<number> {
     }
     case 'version': {
       const { default: manifest } = await import('./package.json', { with: { type: 'json' } });
-      machine.say(manifest.version);
+      host.say(manifest.version);
       return 0;
     }
     case 'run':
-      return asked.command.run(asked.input, machine);
+      return asked.command.run(asked.input, host);
   }
 }
 
 function report(error: unknown): number {
   const { message, hint } = words(error, subject);
-  for (const line of message.split('\n')) machine.tell(`latchkey: ${redact(line)}`);
-  if (hint) machine.tell(`hint: ${hint}`);
+  for (const line of message.split('\n')) host.tell(`latchkey: ${redact(line)}`);
+  if (hint) host.tell(`hint: ${hint}`);
   return error instanceof UsageError ? 2 : 1;
 }
 

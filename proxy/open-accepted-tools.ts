@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Options } from '#config/options';
-import type { Machine } from '#config/user-files';
+import type { UserHost } from '#host';
 import type { AcceptedToolStore } from '#pipeline/accepted-tools';
 import { fileAcceptedTools } from '#pipeline/file-accepted-tools';
 import { memoryAcceptedTools } from '#pipeline/memory-accepted-tools';
@@ -10,9 +10,9 @@ import { memoryAcceptedTools } from '#pipeline/memory-accepted-tools';
 export function openAcceptedTools(
   url: string,
   options: Options,
-  place: Machine,
+  host: UserHost,
 ): AcceptedToolStore {
   if (options.secretStore === 'memory') return memoryAcceptedTools();
-  const stateDirectory = options.stateDir ?? defaultStateDirectory(place);
+  const stateDirectory = options.stateDir ?? defaultStateDirectory(host);
   return fileAcceptedTools(join(stateDirectory, 'tools'), url);
 }

@@ -3,12 +3,10 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import type { Account, OAuthConnection } from '#auth/account';
 import { fileMarks } from '#auth/marks';
-import type { Clock } from '#clock/clock';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Options } from '#config/options';
-import type { HttpClient } from '#transport/http-client';
+import type { Host, UserHost } from '#host';
 import { lazySecretStore } from '#keychain/lazy-secret-store';
-import type { KeyringLibrary } from '#keychain/os-secret-store';
 import type { SecretStore } from '#keychain/secret-store';
 import { sessionBusAddress } from '#keychain/session-bus';
 import { processRefreshLock } from '#auth/process-refresh-lock';
@@ -16,30 +14,20 @@ import { sqliteRefreshLock } from '#auth/sqlite-refresh-lock';
 import { tokenAccount } from '#auth/token-account';
 import { tokenVault } from '#auth/token-vault';
 
-/** The process that accounts are opened in. */
-export type Place = {
-  platform: NodeJS.Platform;
-  home: string;
-  /** The address of the session bus is added, for the keychain's library. */
-  env: NodeJS.ProcessEnv;
-  parentPid: number;
-  clock: Clock;
-  http: HttpClient;
-  /** The keychain's library, from a folder of ours: an executable of one file has no packages. */
-  keyring?: ((directory: string) => Promise<KeyringLibrary>) | undefined;
-};
+/** What accounts and their secrets are opened with. */
+export type AccountHost = Pick<Host, keyof UserHost | 'parentPid' | 'clock' | 'http' | 'keyring'>;
 
-/** Marries a connection to the keychain, the locks and the marks of this machine. */
+/** Opens the account of a connection: its secret store, its locks and its marks. */
 export async function openAccount(
   connection: OAuthConnection,
   options: Options,
-  machine: Place,
+  host: AccountHost,
 ): Promise<Account> {
-  const { clock, http, env } = machine;
+  const { clock, http, env } = host;
   const { url, credentials, account } = connection;
   const { clientId = '', scopes = [], issuer, resource } = credentials;
-  const stateDirectory = options.stateDir ?? defaultStateDirectory(machine);
-  const store = lazySecretStore(async () => openSecretStore(options, machine));
+  const stateDirectory = options.stateDir ?? defaultStateDirectory(host);
+  const store = lazySecretStore(async () => openSecretStore(options, host));
   const purpose = { url, issuer, clientId, scopes, account, resource };
   const vault = tokenVault(store, await tokenAccount(purpose));
   const alone = options.secretStore === 'memory';
@@ -61,7 +49,7 @@ export async function openAccount(
     marks,
     async forgetKept() {
       const { forgetKept } = await import('./open-kept.ts');
-      await forgetKept({ url, account: vault.account }, options, machine);
+      await forgetKept({ url, account: vault.account }, options, host);
     },
     async readPrivateKey(path) {
       const { readPrivateKey } = await import('#auth/read-private-key');
@@ -75,13 +63,13 @@ export async function openAccount(
 }
 
 /** The store that `options` chose, loaded when it is first needed. */
-export async function openSecretStore(options: Options, place: Place): Promise<SecretStore> {
-  const { platform } = place;
+export async function openSecretStore(options: Options, host: AccountHost): Promise<SecretStore> {
+  const { platform } = host;
   if (options.secretStore === 'os') {
-    if (platform === 'linux') findSessionBus(place);
+    if (platform === 'linux') findSessionBus(host);
     const { osSecretStore } = await import('#keychain/os-secret-store');
-    const libraries = join(options.stateDir ?? defaultStateDirectory(place), 'libraries');
-    const { keyring } = place;
+    const libraries = join(options.stateDir ?? defaultStateDirectory(host), 'libraries');
+    const { keyring } = host;
     return osSecretStore({ platform, load: keyring && (async () => keyring(libraries)) });
   }
   if (options.secretStore === 'memory') {
@@ -89,13 +77,13 @@ export async function openSecretStore(options: Options, place: Place): Promise<S
     return memorySecretStore();
   }
   const { fileSecretStore } = await import('#keychain/file-secret-store');
-  const stateDirectory = options.stateDir ?? defaultStateDirectory(place);
+  const stateDirectory = options.stateDir ?? defaultStateDirectory(host);
   const keyFile = options.secretStoreKeyFile ?? '';
   return fileSecretStore({ directory: join(stateDirectory, 'secrets'), keyFile, platform });
 }
 
 /** The keychain's library asks the environment where the session bus is. */
-function findSessionBus({ env, parentPid }: Place): void {
+function findSessionBus({ env, parentPid }: Pick<Host, 'env' | 'parentPid'>): void {
   const readable = (path: string) => {
     try {
       return readFileSync(path, 'utf8');

@@ -1,4 +1,4 @@
-import type { AccountsDoor, AccountsHost } from '#auth/accounts-door';
+import type { AccountsDoor, AccountsFront } from '#auth/accounts-door';
 import { AccountsError } from '#auth/accounts-error';
 import { systemClock } from '#clock/clock';
 import { wakeWatch } from '#clock/wake-watch';
@@ -9,7 +9,7 @@ import { httpClient } from '#transport/http-client';
 import { redact } from '#log/redact';
 import { openAssistants } from './open-assistants.ts';
 import { openConnections } from './open-connections.ts';
-import { openMachine } from './open-machine.ts';
+import { openHost } from './open-host.ts';
 
 export type * from '#auth/accounts-door';
 export type * from '#status/finding';
@@ -25,38 +25,35 @@ export { packagedLauncher } from '#config/packaged-launcher';
  *
  * @throws {AccountsError} when the options make no sense
  */
-export function openAccounts(host: AccountsHost): AccountsDoor {
-  const { platform, home, env, parentPid, launcher, options: given = {} } = host;
+export function openAccounts(frontHost: AccountsFront): AccountsDoor {
+  const { env, options: given = {}, ...front } = frontHost;
   const options = guardedNow(() => readOptions(given, env));
   const clientKeyPassphraseSecret = env['LATCHKEY_CLIENT_KEY_PASSPHRASE'] ?? '';
   const network = { ...options, env, clientKeyPassphraseSecret };
-  const systemBrowser = async (url: URL) => {
-    const browser = await import('#auth/open-browser');
-    return browser.openBrowser(url, { platform, env });
-  };
-  const { openBrowser = systemBrowser } = host;
   const stop = new AbortController().signal;
   const watch = wakeWatch(
     () => Date.now(),
     () => performance.now(),
   );
-  const machine = openMachine({
-    platform,
-    home,
-    env,
-    parentPid,
-    launcher,
-    clock: systemClock(),
-    http: httpClient(
-      () => network,
-      () => watch.wokeWithin(1),
-    ),
-    openBrowser,
-    writeLog: () => undefined,
-    stop: () => stop,
-  });
-  const connections = openConnections({ machine, options, openBrowser });
-  const assistants = openAssistants({ machine, options, given });
+  const host = openHost(
+    {
+      async openBrowser(url) {
+        const browser = await import('#auth/open-browser');
+        return browser.openBrowser(url, frontHost);
+      },
+      ...front,
+      env,
+      clock: systemClock(),
+      http: httpClient(
+        () => network,
+        () => watch.wokeWithin(1),
+      ),
+      writeLog: () => undefined,
+    },
+    () => stop,
+  );
+  const connections = openConnections({ host, options });
+  const assistants = openAssistants({ host, options, given });
   return {
     listConnections: guarded(connections.listConnections),
     watch: guardedChanges(connections.watch),
@@ -80,7 +77,7 @@ export function openAccounts(host: AccountsHost): AccountsDoor {
     doctor: guarded(async (name?: string, found: (finding: Finding) => void = () => undefined) => {
       const { openDoctor } = await import('./open-doctor.ts');
       const hears = { progress: () => undefined, found };
-      const ports = { ...machine, ...hears, node: host.node, stop };
+      const ports = { ...host, ...hears, stop };
       return (await openDoctor(name, options, network, ports)).findings;
     }),
   };

@@ -8,8 +8,8 @@ import { agentStatus, type StatusForm } from '#agent/agent-status';
 import { AgentError } from '#agent/agent-error';
 import { runAgent } from '#agent/run-agent';
 import { tunnelUrl } from '#agent/server-base';
-import type { AgentPlan } from '#cli/machine';
-import type { Clock } from '#clock/clock';
+import type { AgentPlan } from '#cli/command-host';
+import type { Host } from '#host';
 import type { Options } from '#config/options';
 import type { NetworkSettings } from '#transport/network-settings';
 import { SecretStoreError, type SecretStore } from '#keychain/secret-store';
@@ -18,31 +18,28 @@ import { jsonLinesLog } from '#log/log';
 import { dialWebSocket } from '#agent/dial-web-socket';
 import { TunnelError } from '#agent/tunnel-error';
 
-/** The process that an agent runs in. */
-export type AgentPlace = {
-  platform: NodeJS.Platform;
-  env: NodeJS.ProcessEnv;
+/** What an agent needs of the process that it runs in. */
+export type AgentPorts = Pick<Host, 'platform' | 'env' | 'clock' | 'writeLog'> & {
+  /** The path of Node. */
   node: string;
   /** How a guard of children is started, where `node` is no plain Node. */
   guard?: readonly [string, ...string[]];
-  clock: Clock;
   form: StatusForm;
   write: (text: string) => void;
-  writeLog: (line: string) => void;
   readText: (path: string) => string | undefined;
   store: () => Promise<SecretStore>;
   stop: AbortSignal;
   onReload: (reload: () => void) => void;
 };
 
-/** Marries an agent to this machine, and runs it until it is told to stop. */
+/** Opens an agent, and runs it until it is told to stop. */
 export async function openAgent(
   { base, configurationFile, keyFile }: AgentPlan,
   { logLevel, maxMessageBytes }: Options,
   network: NetworkSettings,
-  place: AgentPlace,
+  host: AgentPorts,
 ): Promise<void> {
-  const { env, platform, clock, form, write, writeLog, readText, store } = place;
+  const { env, platform, clock, form, write, writeLog, readText, store } = host;
   const log = jsonLinesLog(logLevel, writeLog);
   const keyPorts = { env, platform, store, readFile: readWithMode };
   // At the start a missing key is the person's to know at once; later a new one may yet come.
@@ -75,9 +72,9 @@ export async function openAgent(
       }),
       key,
       watchesKey: keyFile !== undefined,
-      open: localServers({ ...place, log, maxMessageBytes }),
+      open: localServers({ ...host, log, maxMessageBytes }),
       readConfiguration: () => readAgentConfiguration(configurationFile, { env, readText }),
-      onReload: place.onReload,
+      onReload: host.onReload,
       network: addresses,
       random: Math.random,
       status: agentStatus(form, write, () => clock.now()),
@@ -85,7 +82,7 @@ export async function openAgent(
       log,
       maxMessageBytes,
     },
-    place.stop,
+    host.stop,
   );
 }
 

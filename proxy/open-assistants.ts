@@ -1,10 +1,10 @@
 import { resolve } from 'node:path';
 import type { AccountsDoor } from '#auth/accounts-door';
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import type { Options, OptionTexts } from '#config/options';
 
 export type AssistantPorts = {
-  machine: OwnMachine;
+  host: AccountsHost;
   options: Options;
   /** The options as they were given, which an assistant has to hand on. */
   given: OptionTexts;
@@ -16,12 +16,12 @@ export type AssistantPart = Pick<
 >;
 
 /** The part of the door that is about assistants' own files. */
-export function openAssistants({ machine, options, given }: AssistantPorts): AssistantPart {
+export function openAssistants({ host, options, given }: AssistantPorts): AssistantPart {
   const { config: _, ...ownOptions } = options;
   return {
     async assistants() {
       const { assistantViews } = await import('#config/assistant-views');
-      return assistantViews(machine);
+      return assistantViews(host);
     },
     async install(assistant, name, how) {
       const [{ checkRegistered, installLaunch }, { assistantFile }, { launchEnvironment }] =
@@ -30,14 +30,14 @@ export function openAssistants({ machine, options, given }: AssistantPorts): Ass
           import('#config/assistant-file'),
           import('#config/launch-environment'),
         ]);
-      await checkRegistered(name, ownOptions, machine);
-      const target = assistantFile(assistant, undefined, machine);
-      const launchEnv = launchEnvironment(ownOptions, given, machine);
+      await checkRegistered(name, ownOptions, host);
+      const target = assistantFile(assistant, undefined, host);
+      const launchEnv = launchEnvironment(ownOptions, given, host);
       const replace = how?.replace ?? false;
       return installLaunch(name, target, {
         options: ownOptions,
         env: launchEnv,
-        machine,
+        host,
         replace,
       });
     },
@@ -46,17 +46,17 @@ export function openAssistants({ machine, options, given }: AssistantPorts): Ass
         import('#config/uninstall-launch'),
         import('#config/assistant-file'),
       ]);
-      const target = assistantFile(assistant, undefined, machine);
-      const done = await uninstallLaunch(name, target, ownOptions, machine);
+      const target = assistantFile(assistant, undefined, host);
+      const done = await uninstallLaunch(name, target, ownOptions, host);
       return { file: target.file, ...done };
     },
     async importable(assistant) {
       const { importableEntries } = await import('#config/importable-entries');
-      return importableEntries(assistant, ownOptions, machine);
+      return importableEntries(assistant, ownOptions, host);
     },
     async import(file, entry) {
       const { importEntry } = await import('#config/import-entry');
-      return importEntry(resolve(file), entry, ownOptions, given, machine);
+      return importEntry(resolve(file), entry, ownOptions, given, host);
     },
   };
 }

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { AccountsDoor, ConnectionView, Until } from '#auth/accounts-door';
 import { fileMarks } from '#auth/marks';
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import { signsIn } from '#auth/signs-in';
 import type { Connection } from '#config/connection';
 import { defaultStateDirectory } from '#config/default-state-directory';
@@ -14,9 +14,8 @@ import { redact } from '#log/redact';
 import { openWatch } from './open-watch.ts';
 
 export type ConnectionPorts = {
-  machine: OwnMachine;
+  host: AccountsHost;
   options: Options;
-  openBrowser: (url: URL) => Promise<boolean>;
 };
 
 export type ConnectionPart = Omit<
@@ -25,27 +24,23 @@ export type ConnectionPart = Omit<
 >;
 
 /** The part of the door that is about connections; what it takes is loaded when it is asked for. */
-export function openConnections({
-  machine,
-  options,
-  openBrowser,
-}: ConnectionPorts): ConnectionPart {
-  const { platform } = machine;
+export function openConnections({ host, options }: ConnectionPorts): ConnectionPart {
+  const { platform } = host;
   const { config: _, ...ownOptions } = options;
-  const state = options.stateDir ?? defaultStateDirectory(machine);
+  const state = options.stateDir ?? defaultStateDirectory(host);
   const never = new AbortController().signal;
 
-  const named = async (name: string) => machine.readConnection(name, options);
+  const named = async (name: string) => host.readConnection(name, options);
   const startedBy = async (name: string) => {
     const { startingAssistants } = await import('#config/starting-assistants');
-    return startingAssistants(name, machine);
+    return startingAssistants(name, host);
   };
   const excuse = (error: unknown) => {
     if (!(error instanceof SecretStoreError)) return undefined;
     const { message, hint } = words(error);
     return `${message}; ${hint}`;
   };
-  const viewPorts = { machine, options, startedBy, excuse };
+  const viewPorts = { host, options, startedBy, excuse };
 
   async function list(): Promise<ConnectionView[]> {
     const { connectionViews } = await import('#auth/connection-views');
@@ -64,17 +59,17 @@ export function openConnections({
       import('#auth/connection-changes'),
     ]);
     const { sweepSecrets } = await import('#auth/sweep-secrets');
-    await sweepSecrets(ownOptions, machine).catch((error: unknown) => {
+    await sweepSecrets(ownOptions, host).catch((error: unknown) => {
       // The views say so of each connection; what is loose stays so until the next time.
       if (excuse(error) === undefined) throw error;
     });
     const watch = await openWatch(state, platform);
     try {
       await watch.ready();
-      const places = [...userFiles(machine), join(state, 'sign-ins'), join(state, 'keys')];
+      const places = [...userFiles(host), join(state, 'sign-ins'), join(state, 'keys')];
       const view = async () => connectionViews(watch.proxies(), viewPorts);
       const news = async (until: AbortSignal) => watch.next(until);
-      yield* connectionChanges({ view, news, places, clock: machine.clock }, signal);
+      yield* connectionChanges({ view, news, places, clock: host.clock }, signal);
     } finally {
       watch.close();
     }
@@ -82,7 +77,7 @@ export function openConnections({
 
   /** Running proxies take what is new in the keychain. That none can be asked is no failure. */
   async function tell(connection: Connection): Promise<void> {
-    await machine.askProxies('sign_in_done', connection, options).catch(() => 0);
+    await host.askProxies('sign_in_done', connection, options).catch(() => 0);
   }
 
   async function rotate(name: string, secret: string, kind: 'key' | 'secret', until?: Until) {
@@ -96,9 +91,9 @@ export function openConnections({
       import('#auth/rotate-secret'),
       import('#auth/secret-view'),
     ]);
-    await rotateSecret(connection, secret, options, machine, until?.signal);
+    await rotateSecret(connection, secret, options, host, until?.signal);
     await tell(connection);
-    const view = await secretView(connection, options, machine);
+    const view = await secretView(connection, options, host);
     return { name, onTrial: view?.onTrial ?? false, dashboardUrl: view?.dashboardUrl ?? '' };
   }
 
@@ -111,8 +106,8 @@ export function openConnections({
         import('#auth/suggested-name'),
         import('#config/connection-names'),
       ]);
-      const taken = await connectionNames(userFiles(machine), (path) => machine.readText(path));
-      return probeServer(url, suggestedName(url, taken), options, machine, until?.signal);
+      const taken = await connectionNames(userFiles(host), (path) => host.readText(path));
+      return probeServer(url, suggestedName(url, taken), options, host, until?.signal);
     },
     async readPasted(text) {
       const { readPasted } = await import('#auth/read-pasted');
@@ -123,23 +118,23 @@ export function openConnections({
         import('#auth/add-connection'),
         import('#auth/described-connection'),
       ]);
-      const { connection, secrets } = describedConnection(input, machine);
+      const { connection, secrets } = describedConnection(input, host);
       const signal = until?.signal;
       const how = { replace: input.replace ?? false, check: true, ...(signal && { signal }) };
-      const checked = await addConnection(connection, secrets, how, ownOptions, machine);
+      const checked = await addConnection(connection, secrets, how, ownOptions, host);
       return { name: input.name, url: input.url, checked: checked?.as ?? 'nobody' };
     },
     async remove(name) {
       const { removeConnection } = await import('#auth/remove-connection');
-      const { wasSignedIn, notRevoked } = await removeConnection(name, ownOptions, machine);
+      const { wasSignedIn, notRevoked } = await removeConnection(name, ownOptions, host);
       return { wasSignedIn, ...(notRevoked && { notRevoked: redact(notRevoked.message) }) };
     },
     async signIn(name, { signal = never, progress = () => undefined }) {
       const { signInConnection } = await import('#auth/sign-in-connection');
       const connection = await named(name);
       if (!signsIn(connection)) throw hasKey(name);
-      const account = await machine.account(connection, options);
-      const signedIn = await signInConnection(account, { openBrowser, progress, signal });
+      const account = await host.account(connection, options);
+      const signedIn = await signInConnection(account, { ...host, progress, signal });
       await tell(connection);
       return signedIn;
     },
@@ -147,28 +142,28 @@ export function openConnections({
       const { signOutConnection } = await import('#auth/sign-out-connection');
       const connection = await named(name);
       if (!signsIn(connection)) throw hasKey(name);
-      const account = await machine.account(connection, options);
+      const account = await host.account(connection, options);
       const { wasSignedIn, notRevoked } = await signOutConnection(account);
       return { wasSignedIn, ...(notRevoked && { notRevoked: redact(notRevoked.message) }) };
     },
-    reconnect: async (name) => machine.askProxies('reconnect', await named(name), options),
+    reconnect: async (name) => host.askProxies('reconnect', await named(name), options),
     rotateKey: async (name, secret, until) => rotate(name, secret, 'key', until),
     rotateSecret: async (name, secret, until) => rotate(name, secret, 'secret', until),
     async undoRotation(name) {
       const { undoRotation } = await import('#auth/undo-rotation');
       const connection = await named(name);
-      const undone = await undoRotation(connection, options, machine);
+      const undone = await undoRotation(connection, options, host);
       if (undone) await tell(connection);
       return undone;
     },
     async reminders() {
       const { remindersOf } = await import('#auth/reminders-of');
-      return remindersOf(await list(), machine.clock.now());
+      return remindersOf(await list(), host.clock.now());
     },
     async claimNotice(name) {
       const { url, account } = await named(name);
       const place = account === undefined ? url : `${url} ${account}`;
-      return fileMarks(join(state, 'sign-ins'), place, machine.clock).claimNotice();
+      return fileMarks(join(state, 'sign-ins'), place, host.clock).claimNotice();
     },
   };
 }

@@ -6,6 +6,7 @@ import { inKeychain, type Connection } from '#config/connection';
 import type { Options, SignInMode } from '#config/options';
 import { loginCommand } from '#errors';
 import type { SignInDoor } from '#pipeline/sign-in-door';
+import type { Host } from '#host';
 import type { Log } from '#log/log';
 import type { TokenRecord } from '#auth/token-record';
 import {
@@ -15,12 +16,9 @@ import {
   withHeaders,
   type Credential,
 } from '#transport/credential';
-import { openAccount, openSecretStore, type Place } from './open-account.ts';
+import { openAccount, openSecretStore, type AccountHost } from './open-account.ts';
 
-export type CredentialPorts = Place & {
-  openBrowser: (url: URL) => Promise<boolean>;
-  stop: AbortSignal;
-};
+export type CredentialPorts = Pick<Host, keyof AccountHost | 'openBrowser'> & { stop: AbortSignal };
 
 /** Who a connection is to its server. */
 export type Identity = {

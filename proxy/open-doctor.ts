@@ -1,9 +1,10 @@
 import { signsIn } from '#auth/signs-in';
-import type { DoctorHears, Examined } from '#cli/machine';
+import type { DoctorHears, Examined } from '#cli/command-host';
 import type { Connection } from '#config/connection';
 import { connectionNames } from '#config/connection-names';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import type { ReadText } from '#config/find-entry';
+import type { Host } from '#host';
 import type { Options } from '#config/options';
 import { readConnection } from '#config/read-connection';
 import { userFiles } from '#config/user-files';
@@ -23,10 +24,11 @@ import { greeting } from './greet.ts';
 import { openAccount, openSecretStore } from './open-account.ts';
 import type { CredentialPorts } from './open-credential.ts';
 
-export type DoctorPorts = Omit<CredentialPorts, 'openBrowser'> &
-  DoctorHears & { node: string; readText: ReadText };
+export type DoctorPorts = CredentialPorts &
+  DoctorHears &
+  Pick<Host, 'nodeVersion'> & { readText: ReadText };
 
-/** Marries the doctor to this machine; `target` undefined: to this machine alone. */
+/** Runs the doctor on this host; `target` undefined: about the host alone. */
 export async function openDoctor(
   target: string | undefined,
   options: Options,
@@ -34,7 +36,7 @@ export async function openDoctor(
   ports: DoctorPorts,
 ): Promise<Examined> {
   const { default: manifest } = await import('./package.json', { with: { type: 'json' } });
-  const versions = { latchkey: manifest.version, node: ports.node };
+  const versions = { latchkey: manifest.version, node: ports.nodeVersion };
   const readText: ReadText = (path) => ports.readText(path);
   let connection: Connection | undefined;
   const secrets = Object.entries(ports.env)

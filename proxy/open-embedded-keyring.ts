@@ -1,6 +1,6 @@
 import { getAsset, getRawAsset } from 'node:sea';
 import { userInfo } from 'node:os';
-import type { Clock } from '#clock/clock';
+import type { Host } from '#host';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
 import { embeddedLibrary } from '#keychain/embedded-library';
 
@@ -10,7 +10,7 @@ import { embeddedLibrary } from '#keychain/embedded-library';
  */
 export async function openEmbeddedKeyring(
   directory: string,
-  { platform, clock }: { platform: NodeJS.Platform; clock: Clock },
+  { platform, clock }: Pick<Host, 'platform' | 'clock'>,
 ): Promise<KeyringLibrary> {
   const library = {
     name: 'keyring',

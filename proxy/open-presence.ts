@@ -1,8 +1,8 @@
-import type { Clock } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Options } from '#config/options';
 import { explain, troubleOf } from '#errors';
+import type { Host, UserHost } from '#host';
 import type { Presence } from '#pipeline/presence';
 import type { SignInDoor } from '#pipeline/sign-in-door';
 import type { Log } from '#log/log';
@@ -16,14 +16,7 @@ import { shownUrl } from '#status/shown-url';
 import type { TokenRecord } from '#auth/token-record';
 import type { Upstream } from '#transport/upstream';
 
-export type PresencePorts = {
-  platform: NodeJS.Platform;
-  home: string;
-  env: NodeJS.ProcessEnv;
-  pid: number;
-  parentPid: number;
-  clock: Clock;
-};
+export type PresencePorts = Pick<Host, keyof UserHost | 'pid' | 'parentPid' | 'clock'>;
 
 /** What a proxy can tell and do besides carrying messages. */
 export type PresenceOf = {

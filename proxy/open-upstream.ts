@@ -9,7 +9,7 @@ import { knownTools } from '#transport/known-tools';
 import { withIdleTimeout } from '#transport/idle-timeout';
 import { streamableHttp } from '#transport/streamable-http';
 import type { Upstream } from '#transport/upstream';
-import type { Place } from './open-account.ts';
+import type { Host, UserHost } from '#host';
 import { serversDirectory } from './open-kept.ts';
 
 /** The way to the server of `connection`, whatever era and transport it turns out to speak. */
@@ -17,11 +17,11 @@ export function openUpstream(
   connection: Connection,
   credential: Credential,
   options: Options,
-  place: Place,
+  host: Pick<Host, keyof UserHost | 'clock' | 'http'>,
   log: Log,
   hasStandIn: (message: Message) => Promise<boolean>,
 ): Upstream {
-  const { clock, http } = place;
+  const { clock, http } = host;
   const url = new URL(connection.url);
   const { maxMessageBytes, idleTimeoutSeconds } = options;
   const tools = knownTools(log);
@@ -38,7 +38,7 @@ export function openUpstream(
       const { translatedUpstream } = await import('#pipeline/translated-upstream');
       return translatedUpstream({ upstream, clock, log });
     },
-    memory: rememberedServer(serversDirectory(options, place), connection.url),
+    memory: rememberedServer(serversDirectory(options, host), connection.url),
     log,
   });
   if (idleTimeoutSeconds === 0) return met;

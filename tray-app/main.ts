@@ -103,8 +103,9 @@ function start(): void {
     platform,
     home: homedir(),
     env,
+    pid: process.pid,
     parentPid: process.ppid,
-    node: process.versions.node,
+    nodeVersion: process.versions.node,
     launcher: entryPoint({
       platform,
       packaged: app.isPackaged,

@@ -2,7 +2,7 @@ import type { Options } from '#config/options';
 import { userFiles } from '#config/user-files';
 import { isClientSecretAccount } from './configured-client.ts';
 import { neededAccounts } from './needed-accounts.ts';
-import type { OwnMachine } from './own-machine.ts';
+import type { AccountsHost } from './accounts-host.ts';
 
 /** Whether a connection leads to an account of the keychain; `unknown`: a file that may cannot be read. */
 export type AccountUse = 'needed' | 'free' | 'unknown';
@@ -15,11 +15,11 @@ export type AccountUse = 'needed' | 'free' | 'unknown';
 export async function accountUse(
   files: readonly string[],
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<(account: string) => AccountUse> {
-  const everywhere = [...new Set([...files, ...userFiles(machine)])];
-  const all = await neededAccounts(everywhere, options, machine);
-  const own = all ?? (await neededAccounts(files, options, machine));
+  const everywhere = [...new Set([...files, ...userFiles(host)])];
+  const all = await neededAccounts(everywhere, options, host);
+  const own = all ?? (await neededAccounts(files, options, host));
   return (account) => {
     const needed = isClientSecretAccount(account) ? all : own;
     if (!needed) return 'unknown';

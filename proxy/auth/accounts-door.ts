@@ -1,5 +1,5 @@
 import type { EpochSeconds } from '#clock/clock';
-import type { Launcher } from '#config/launch-entry';
+import type { Host } from '#host';
 import type { OptionTexts } from '#config/options';
 import type { Finding } from '#status/finding';
 import type { RunningProxy } from '#status/running-proxy';
@@ -233,21 +233,16 @@ export interface AccountsDoor {
   claimNotice(name: string): Promise<boolean>;
 }
 
-/** The process that opens the door. Nothing but it reads `process`. */
-export type AccountsHost = {
-  platform: NodeJS.Platform;
-  home: string;
-  env: NodeJS.ProcessEnv;
-  parentPid: number;
-  /** The version of Node, for the doctor. */
-  node: string;
-  /** What assistants have to start. */
-  launcher: Launcher;
-  /** Whether a browser was opened; unless given, that of the system. */
-  openBrowser?: (url: URL) => Promise<boolean>;
+/** What the other front provides of its process. */
+export type AccountsFront = Pick<
+  Host,
+  'platform' | 'home' | 'env' | 'pid' | 'parentPid' | 'nodeVersion' | 'launcher'
+> & {
+  /** Unless given, the system's browser is opened. */
+  openBrowser?: Host['openBrowser'];
   /** Options as the command line would name them; the environment counts besides. */
   options?: OptionTexts;
 };
 
 /** `openAccounts(host)` of `latchkey/accounts`. */
-export type OpenAccounts = (host: AccountsHost) => AccountsDoor;
+export type OpenAccounts = (host: AccountsFront) => AccountsDoor;

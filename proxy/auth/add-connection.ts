@@ -8,7 +8,7 @@ import { keepSecrets, type ConnectionSecrets } from './kept-secrets.ts';
 import { looseSecrets } from './loose-secrets.ts';
 import { noteStored } from './note-stored.ts';
 import { ownAccounts } from './own-accounts.ts';
-import type { Checked, OwnMachine } from './own-machine.ts';
+import type { Checked, AccountsHost } from './accounts-host.ts';
 import { checkName, checkUnambiguous, registered, setRegistered } from './registry.ts';
 import { signsIn } from './signs-in.ts';
 import { sweepSecrets, whileNobodySweeps } from './sweep-secrets.ts';
@@ -31,11 +31,11 @@ export async function checkFree(
   { name, url }: { name: string; url: string },
   replace: boolean,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<void> {
   checkName(name);
-  await checkUnambiguous(name, url, options, machine);
-  const before = await registered(name, options, machine);
+  await checkUnambiguous(name, url, options, host);
+  const before = await registered(name, options, host);
   if (before && !replace)
     throw new UsageError(
       `${name} is there already, for ${before.url}`,
@@ -55,31 +55,31 @@ export async function addConnection(
   secrets: ConnectionSecrets,
   { replace, check, signal }: AddOptions,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<Omit<Checked, 'token'> | undefined> {
   const { name } = connection;
-  await checkFree(connection, replace, options, machine);
+  await checkFree(connection, replace, options, host);
   // What the server gives for the trial is not kept before its account is noted.
   const nowhere: Options = { ...options, secretStore: 'memory' };
-  const found = check ? await machine.check(connection, nowhere, signal) : undefined;
+  const found = check ? await host.check(connection, nowhere, signal) : undefined;
   // The issuer that the secret has just been used with is the only one that gets it from now on.
   const issuer = signsIn(connection) ? (connection.credentials.issuer ?? found?.issuer) : undefined;
-  const store = await machine.store(options);
-  const loose = looseSecrets(options, machine);
-  await sweepSecrets(options, machine);
-  await whileNobodySweeps(options, machine, async () => {
+  const store = await host.store(options);
+  const loose = looseSecrets(options, host);
+  await sweepSecrets(options, host);
+  await whileNobodySweeps(options, host, async () => {
     // Somebody may have been quicker while the server was asked.
-    await checkFree(connection, replace, options, machine);
-    const before = await registered(name, options, machine);
-    const fresh = await unheldAccounts(connection, options, machine);
-    const goes = before ? await ownAccounts(before, options, machine) : [];
+    await checkFree(connection, replace, options, host);
+    const before = await registered(name, options, host);
+    const fresh = await unheldAccounts(connection, options, host);
+    const goes = before ? await ownAccounts(before, options, host) : [];
     const noted = [...fresh, ...goes].map((account) => ({ account, file: connection.source }));
     await loose.note(noted);
     await keepSecrets(connection, { ...secrets, ...(issuer !== undefined && { issuer }) }, store);
-    await noteStored(connection, secrets, options, machine);
-    if (found?.token) await keepToken(connection, found.token, options, machine);
-    await setRegistered(name, connectionEntry(connection), options, machine);
-    const unknown = before ? await forgetSecrets(before, options, machine, connection) : [];
+    await noteStored(connection, secrets, options, host);
+    if (found?.token) await keepToken(connection, found.token, options, host);
+    await setRegistered(name, connectionEntry(connection), options, host);
+    const unknown = before ? await forgetSecrets(before, options, host, connection) : [];
     await loose.settled(noted.filter(({ account }) => !unknown.includes(account)));
   });
   if (!found) return undefined;
@@ -91,9 +91,9 @@ async function keepToken(
   connection: Connection,
   token: TokenRecord,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<void> {
   if (!signsIn(connection)) return;
-  const { vault, lock } = await machine.account(connection, options);
+  const { vault, lock } = await host.account(connection, options);
   await lock.hold(vault.account, async () => vault.save(token));
 }

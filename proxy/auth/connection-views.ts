@@ -13,13 +13,13 @@ import type { AccountStatus } from './account-status.ts';
 import type { ConnectionView } from './accounts-door.ts';
 import { connectionStatuses } from './connection-statuses.ts';
 import { hasKeptSecrets } from './kept-secrets.ts';
-import type { OwnMachine } from './own-machine.ts';
+import type { AccountsHost } from './accounts-host.ts';
 import { secretView } from './secret-view.ts';
 import { signedInUrls } from './signed-in-urls.ts';
 import { signsIn } from './signs-in.ts';
 
 export type ViewPorts = {
-  machine: OwnMachine;
+  host: AccountsHost;
   options: Options;
   /** Why the keychain cannot be asked; the connections are shown all the same. */
   excuse: (error: unknown) => string | undefined;
@@ -34,26 +34,26 @@ export type ViewPorts = {
  */
 export async function connectionViews(
   proxies: readonly RunningProxy[],
-  { machine, options, startedBy, excuse }: ViewPorts,
+  { host, options, startedBy, excuse }: ViewPorts,
 ): Promise<ConnectionView[]> {
-  const files = options.config === undefined ? userFiles(machine) : [options.config];
-  await checkDocument(registryFile(machine), (path) => machine.readText(path));
-  const state = options.stateDir ?? defaultStateDirectory(machine);
+  const files = options.config === undefined ? userFiles(host) : [options.config];
+  await checkDocument(registryFile(host), (path) => host.readText(path));
+  const state = options.stateDir ?? defaultStateDirectory(host);
   const urls = options.config === undefined ? await signedInUrls(join(state, 'sign-ins')) : [];
-  const names = await connectionNames(files, (path) => machine.readText(path));
+  const names = await connectionNames(files, (path) => host.readText(path));
   const { statuses, problems } = await connectionStatuses(names, urls, false, {
-    read: async (name) => machine.readConnection(name, options),
+    read: async (name) => host.readConnection(name, options),
     vaultOf: async (connection) =>
-      signsIn(connection) ? (await machine.account(connection, options)).vault : undefined,
-    complete: async (connection) => hasKeptSecrets(connection, async () => machine.store(options)),
-    clock: machine.clock,
+      signsIn(connection) ? (await host.account(connection, options)).vault : undefined,
+    complete: async (connection) => hasKeptSecrets(connection, async () => host.store(options)),
+    clock: host.clock,
     excuse,
   });
-  const own = registryFile(machine);
+  const own = registryFile(host);
   const views: ConnectionView[] = [];
   for (const { status, connection, broken } of statuses) {
     const running = proxies.filter((proxy) => isFor(proxy, connection));
-    const secret = await secretView(connection, options, machine).catch((error: unknown) => {
+    const secret = await secretView(connection, options, host).catch((error: unknown) => {
       if (excuse(error) === undefined) throw error;
       return undefined;
     });

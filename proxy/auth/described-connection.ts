@@ -6,7 +6,7 @@ import { registryFile } from '#config/registry-file';
 import { webUrl } from '#transport/web-url';
 import type { AddInput } from './accounts-door.ts';
 import type { ConnectionSecrets } from './kept-secrets.ts';
-import type { OwnMachine } from './own-machine.ts';
+import type { AccountsHost } from './accounts-host.ts';
 
 /**
  * The connection that somebody described, with its secrets beside.
@@ -15,11 +15,11 @@ import type { OwnMachine } from './own-machine.ts';
  */
 export function describedConnection(
   input: AddInput,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): { connection: Connection; secrets: ConnectionSecrets } {
   const { name, url } = input;
   const problems: Problem[] = [];
-  const source = registryFile(machine);
+  const source = registryFile(host);
   if (!webUrl(url)) {
     const problem = 'must be https, or http on this machine, without user or password';
     problems.push({ source, key: 'URL', problem });

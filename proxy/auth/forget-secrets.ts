@@ -5,7 +5,7 @@ import { accountUse } from './account-use.ts';
 import { isClientSecretAccount } from './configured-client.ts';
 import { keptAccounts, priorAccount } from './kept-secrets.ts';
 import { ownAccounts } from './own-accounts.ts';
-import type { OwnMachine } from './own-machine.ts';
+import type { AccountsHost } from './accounts-host.ts';
 import { signsIn } from './signs-in.ts';
 
 /**
@@ -19,12 +19,12 @@ import { signsIn } from './signs-in.ts';
 export async function forgetSecrets(
   connection: Connection,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
   successor?: Connection,
 ): Promise<string[]> {
-  const use = await accountUse([registryFile(machine)], options, machine);
-  const store = await machine.store(options);
-  const successors = new Set(successor && (await ownAccounts(successor, options, machine)));
+  const use = await accountUse([registryFile(host)], options, host);
+  const store = await host.store(options);
+  const successors = new Set(successor && (await ownAccounts(successor, options, host)));
   const stays = (account: string) => successors.has(account) || use(account) === 'needed';
   const isUnknown = (account: string) =>
     isClientSecretAccount(account) && use(account) === 'unknown';
@@ -34,7 +34,7 @@ export async function forgetSecrets(
     await store.remove(priorAccount(account));
   }
   if (signsIn(connection)) {
-    const { vault, lock } = await machine.account(connection, options);
+    const { vault, lock } = await host.account(connection, options);
     if (!stays(vault.account)) await lock.hold(vault.account, async () => vault.clear());
   }
   return gone.filter(isUnknown);

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { defaultStateDirectory } from '#config/default-state-directory';
+import type { UserHost } from '#host';
 import type { Options } from '#config/options';
 
 /** An account of the keychain, and the configuration file that leads to it, or is about to. */
@@ -22,11 +23,9 @@ export interface LooseSecrets {
   all(): Promise<LooseSecret[]>;
 }
 
-type Place = { platform: NodeJS.Platform; home: string; env: NodeJS.ProcessEnv };
-
 /** Small files with the names of accounts, and nothing secret. */
-export function looseSecrets({ stateDir }: Options, place: Place): LooseSecrets {
-  const directory = join(stateDir ?? defaultStateDirectory(place), 'loose');
+export function looseSecrets({ stateDir }: Options, host: UserHost): LooseSecrets {
+  const directory = join(stateDir ?? defaultStateDirectory(host), 'loose');
   const at = (text: string) =>
     join(directory, createHash('sha256').update(text).digest('hex').slice(0, 32));
   const textOf = ({ account, file }: LooseSecret) => JSON.stringify({ account, file });

@@ -4,7 +4,7 @@ import { connectionNames } from '#config/connection-names';
 import { findDocuments } from '#config/find-entry';
 import type { Options } from '#config/options';
 import { registryFile } from '#config/registry-file';
-import type { OwnMachine } from './own-machine.ts';
+import type { AccountsHost } from './accounts-host.ts';
 import { ownAccounts } from './own-accounts.ts';
 
 /**
@@ -14,25 +14,25 @@ import { ownAccounts } from './own-accounts.ts';
 export async function neededAccounts(
   files: readonly string[],
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<Set<string> | undefined> {
   const needed = new Set<string>();
   for (const file of files) {
-    const read = (path: string) => machine.readText(path);
+    const read = (path: string) => host.readText(path);
     const [document] = await findDocuments([file], read);
     if (document === undefined && read(file) !== undefined) return undefined;
-    const own = file === registryFile(machine);
+    const own = file === registryFile(host);
     for (const name of await connectionNames([file], read)) {
       // Most of what stands in an assistant's file is nothing of ours.
       if (!own && !leavesSecrets(document, name)) continue;
-      const connection = await machine
+      const connection = await host
         .readConnection(name, { ...options, config: file })
         .catch((error: unknown) => {
           if (error instanceof ConfigurationError) return undefined;
           throw error;
         });
       if (!connection) return undefined;
-      for (const account of await ownAccounts(connection, options, machine)) needed.add(account);
+      for (const account of await ownAccounts(connection, options, host)) needed.add(account);
     }
   }
   return needed;

@@ -1,9 +1,7 @@
+import type { Host } from '#host';
 import { helperEnvironment } from '#config/helper-environment';
 
-export type Desktop = {
-  platform: NodeJS.Platform;
-  env: Readonly<Record<string, string | undefined>>;
-};
+export type Desktop = Pick<Host, 'platform' | 'env'>;
 
 export type Command = { command: string; args: string[] };
 

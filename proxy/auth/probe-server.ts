@@ -6,7 +6,7 @@ import { OAuthError } from './oauth-error.ts';
 import { wantedScopes } from './wanted-scopes.ts';
 import type { Options } from '#config/options';
 import type { Probed } from './accounts-door.ts';
-import type { OwnMachine } from './own-machine.ts';
+import type { AccountsHost } from './accounts-host.ts';
 
 /**
  * Finds out what a server wants of whoever comes, without sending anything secret.
@@ -17,7 +17,7 @@ export async function probeServer(
   url: string,
   suggestedName: string,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
   signal?: AbortSignal,
 ): Promise<Probed> {
   if (!webUrl(url)) {
@@ -28,18 +28,18 @@ export async function probeServer(
   const credentials = { kind: 'authorization_code' as const };
   const nobody = { name: url, url, source: 'the address', credentials };
   const closed = { ...found, needs: 'api_key', takes: ['api_key'], needsClientId: false } as const;
-  const checked = await machine.check(nobody, options, signal).catch((error: unknown) => {
+  const checked = await host.check(nobody, options, signal).catch((error: unknown) => {
     if (error instanceof OAuthError && error.code === 'metadata') return undefined;
     throw error;
   });
   if (checked?.as === 'nobody')
     return { ...found, needs: 'nothing', takes: [], needsClientId: false };
   if (!checked) return closed;
-  const discovery = await discover({ url, publishedBefore: false }, machine.http);
+  const discovery = await discover({ url, publishedBefore: false }, host.http);
   const { issuer, published, registrationEndpoint, takesMetadataUrls } = discovery;
   const scopes = wantedScopes(undefined, discovery);
   const told = { ...found, issuer, ...(scopes && { scopes }) };
-  const document = takesMetadataUrls && (await clientMetadataDocument(discovery, machine.http));
+  const document = takesMetadataUrls && (await clientMetadataDocument(discovery, host.http));
   const needsClientId = !document && registrationEndpoint === undefined;
   const takes = ['person', 'client', 'api_key'] as const;
   // Where nothing was published the addresses are guessed, and a key is likelier.

@@ -1,4 +1,4 @@
-import type { OwnMachine } from './own-machine.ts';
+import type { AccountsHost } from './accounts-host.ts';
 import type { Connection } from '#config/connection';
 import { ConfigurationError } from '#config/configuration-error';
 import { connectionNames } from '#config/connection-names';
@@ -17,10 +17,10 @@ export async function setRegistered(
   name: string,
   entry: Record<string, unknown> | undefined,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<void> {
-  const file = registryFile(machine);
-  await machine.exclusively(`file ${file}`, options, async () => {
+  const file = registryFile(host);
+  await host.exclusively(`file ${file}`, options, async () => {
     const snapshot = await fileSnapshot(file);
     const changes = [{ path: ['mcpServers', name], value: entry }];
     await replaceFile(snapshot, await editJson(snapshot.bytes, file, changes));
@@ -31,11 +31,11 @@ export async function setRegistered(
 export async function registered(
   name: string,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<Connection | undefined> {
-  const config = registryFile(machine);
-  const names = await connectionNames([config], (path) => machine.readText(path));
-  return names.includes(name) ? machine.readConnection(name, { ...options, config }) : undefined;
+  const config = registryFile(host);
+  const names = await connectionNames([config], (path) => host.readText(path));
+  return names.includes(name) ? host.readConnection(name, { ...options, config }) : undefined;
 }
 
 /** A name that is safe as a word of any shell and as a key of any file. */
@@ -52,14 +52,14 @@ export async function checkUnambiguous(
   name: string,
   url: string,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<void> {
   const { config: _, ...anywhere } = options;
-  const known = await machine.readConnection(name, anywhere).catch((error: unknown) => {
+  const known = await host.readConnection(name, anywhere).catch((error: unknown) => {
     if (error instanceof ConfigurationError) return undefined;
     throw error;
   });
-  if (!known || known.url === url || known.source === registryFile(machine)) return;
+  if (!known || known.url === url || known.source === registryFile(host)) return;
   const problem = `already means ${known.url} there; choose another name, or change it`;
   throw new ConfigurationError([{ source: known.source, key: name, problem }]);
 }
@@ -68,9 +68,9 @@ export async function checkUnambiguous(
 export async function refuseTaken(
   { name, url, source }: Connection,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<void> {
-  const known = await registered(name, options, machine);
+  const known = await registered(name, options, host);
   if (!known || known.url === url) return;
   const problem = `${known.source} has ${name} for ${known.url}; remove or rename one`;
   throw new ConfigurationError([{ source, key: name, problem }]);

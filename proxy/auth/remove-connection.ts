@@ -5,7 +5,7 @@ import { UsageError } from '#config/usage-error';
 import { forgetSecrets } from './forget-secrets.ts';
 import { looseSecrets } from './loose-secrets.ts';
 import { ownAccounts } from './own-accounts.ts';
-import type { OwnMachine } from './own-machine.ts';
+import type { AccountsHost } from './accounts-host.ts';
 import { registered, setRegistered } from './registry.ts';
 import { signOutConnection } from './sign-out-connection.ts';
 import { signsIn } from './signs-in.ts';
@@ -23,26 +23,26 @@ export type Removed = SignedOut & { connection: Connection };
 export async function removeConnection(
   name: string,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<Removed> {
-  const connection = await registered(name, options, machine);
+  const connection = await registered(name, options, host);
   if (!connection)
     throw new UsageError(
-      `there is no connection ${name} in ${registryFile(machine)}`,
+      `there is no connection ${name} in ${registryFile(host)}`,
       'latchkey status shows which there are',
     );
   const signedOut = signsIn(connection)
-    ? await signOutConnection(await machine.account(connection, options))
+    ? await signOutConnection(await host.account(connection, options))
     : { wasSignedIn: false };
-  const loose = looseSecrets(options, machine);
-  await whileNobodySweeps(options, machine, async () => {
-    const accounts = await ownAccounts(connection, options, machine);
+  const loose = looseSecrets(options, host);
+  await whileNobodySweeps(options, host, async () => {
+    const accounts = await ownAccounts(connection, options, host);
     const goes = accounts.map((account) => ({ account, file: connection.source }));
     await loose.note(goes);
-    await setRegistered(name, undefined, options, machine);
-    const unknown = await forgetSecrets(connection, options, machine);
+    await setRegistered(name, undefined, options, host);
+    const unknown = await forgetSecrets(connection, options, host);
     await loose.settled(goes.filter(({ account }) => !unknown.includes(account)));
   });
-  await machine.forgetKept(connection.url, options);
+  await host.forgetKept(connection.url, options);
   return { ...signedOut, connection };
 }

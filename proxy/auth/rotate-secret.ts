@@ -4,7 +4,7 @@ import { UsageError } from '#config/usage-error';
 import type { Granted } from './token-vault.ts';
 import { clientGrant } from './client-grant.ts';
 import { credentialAccount } from './kept-secrets.ts';
-import type { OwnMachine } from './own-machine.ts';
+import type { AccountsHost } from './accounts-host.ts';
 import { personGrant } from './person-grant.ts';
 import { registeredClients } from './registered-clients.ts';
 import { secretMarks } from './secret-marks.ts';
@@ -22,7 +22,7 @@ export async function rotateSecret(
   connection: Connection,
   nextSecret: string,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
   signal?: AbortSignal,
 ): Promise<void> {
   const account = credentialAccount(connection);
@@ -31,26 +31,26 @@ export async function rotateSecret(
       `${connection.name} has neither a key nor a client secret`,
       'whoever signs in there has nothing to replace',
     );
-  const store = await machine.store(options);
+  const store = await host.store(options);
   if ((await store.get(account)) === undefined)
     throw new UsageError(
       `the keychain has no secret of ${connection.name}`,
       `it stands in ${connection.source}; latchkey import moves it`,
     );
-  await machine.exclusively(`secret ${account}`, options, async () => {
-    const marks = secretMarks(account, options, machine);
+  await host.exclusively(`secret ${account}`, options, async () => {
+    const marks = secretMarks(account, options, host);
     const trial = secretTrial(account, store);
     const begin = async (value: string) => {
       await marks.trial(nowMs());
       await trial.begin(value);
-      await marks.stored(machine.clock.now());
+      await marks.stored(host.clock.now());
     };
     if (!signsIn(connection)) {
       const credentials = { kind: 'api_key' as const, apiKeySecret: nextSecret };
-      await machine.check({ ...connection, credentials }, options, signal);
+      await host.check({ ...connection, credentials }, options, signal);
       return begin(nextSecret);
     }
-    const { vault, lock } = await machine.account(connection, options);
+    const { vault, lock } = await host.account(connection, options);
     // Nobody binds or renews with the old secret meanwhile.
     await lock.hold(vault.account, async () => {
       const granted = await grantedWith(nextSecret);
@@ -58,7 +58,7 @@ export async function rotateSecret(
       // The refresh token before it is spent, whatever comes now.
       if (refresh) await vault.save(granted);
       const headers = { ...connection.headers, authorization: `Bearer ${accessToken}` };
-      await machine.check({ ...connection, headers }, options, signal);
+      await host.check({ ...connection, headers }, options, signal);
       await begin(JSON.stringify({ clientSecret: nextSecret, issuer }));
       if (!refresh) await vault.save(granted);
     });
@@ -68,7 +68,7 @@ export async function rotateSecret(
   async function grantedWith(clientSecret: string): Promise<Granted> {
     if (!signsIn(connection)) throw new TypeError('an API key is no client');
     const { url, credentials } = connection;
-    const held = await machine.account(connection, options);
+    const held = await host.account(connection, options);
     const previous = await held.vault.access();
     const known = { wider: false, ...(previous && { previous }) };
     if (credentials.kind === 'client_credentials')

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { defaultStateDirectory } from '#config/default-state-directory';
+import type { UserHost } from '#host';
 import type { Options } from '#config/options';
 import type { EpochSeconds } from '#clock/clock';
 
@@ -21,11 +22,9 @@ export interface SecretMarks {
   settled(): Promise<void>;
 }
 
-type Place = { platform: NodeJS.Platform; home: string; env: NodeJS.ProcessEnv };
-
 /** The marks of the secret that stands in `account` of the keychain. */
-export function secretMarks(account: string, { stateDir }: Options, place: Place): SecretMarks {
-  const directory = join(stateDir ?? defaultStateDirectory(place), 'keys');
+export function secretMarks(account: string, { stateDir }: Options, host: UserHost): SecretMarks {
+  const directory = join(stateDir ?? defaultStateDirectory(host), 'keys');
   const name = createHash('sha256').update(account).digest('hex').slice(0, 32);
   const at = (mark: string) => join(directory, `${name}.${mark}`);
 

@@ -2,7 +2,7 @@ import { inKeychain, type Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import type { SecretView } from './accounts-door.ts';
 import { credentialAccount } from './kept-secrets.ts';
-import type { OwnMachine } from './own-machine.ts';
+import type { AccountsHost } from './accounts-host.ts';
 import { secretMarks } from './secret-marks.ts';
 import { secretTrial } from './secret-trial.ts';
 
@@ -14,23 +14,23 @@ export const oldDays = 90;
 export async function secretView(
   connection: Connection,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<SecretView | undefined> {
   const { credentials, url } = connection;
   const isKey = credentials.kind === 'api_key';
   const value = isKey ? credentials.apiKeySecret : credentials.clientSecret;
   const account = credentialAccount(connection);
   if (value !== inKeychain || account === undefined) return undefined;
-  const marks = secretMarks(account, options, machine);
+  const marks = secretMarks(account, options, host);
   const storedAt = await marks.storedAt();
-  const now = machine.clock.now();
+  const now = host.clock.now();
   // What an older release stored begins to age when it is first seen.
   if (storedAt === undefined) await marks.stored(now);
   return {
     kind: isKey ? 'api_key' : 'client_secret',
     ...(storedAt !== undefined && { storedAt }),
     old: storedAt !== undefined && now - storedAt >= oldDays * daySeconds,
-    onTrial: await secretTrial(account, await machine.store(options)).isOn(),
+    onTrial: await secretTrial(account, await host.store(options)).isOn(),
     dashboardUrl: dashboardUrl(url, isKey ? 'keys' : 'clients'),
   };
 }

@@ -1,11 +1,10 @@
 import { inKeychain, type Connection } from '#config/connection';
+import type { UserHost } from '#host';
 import type { Options } from '#config/options';
 import type { SecretStore } from '#keychain/secret-store';
 import { credentialAccount } from './kept-secrets.ts';
 import { secretMarks } from './secret-marks.ts';
 import { secretTrial } from './secret-trial.ts';
-
-type Place = { platform: NodeJS.Platform; home: string; env: NodeJS.ProcessEnv };
 
 /**
  * A call has worked: the secret before the one in use is forgotten, if this process began with the new
@@ -17,7 +16,7 @@ export async function settleRotation(
   connection: Connection,
   startedAtMs: number,
   options: Options,
-  place: Place,
+  host: UserHost,
   openStore: () => Promise<SecretStore>,
 ): Promise<void> {
   const { credentials } = connection;
@@ -25,7 +24,7 @@ export async function settleRotation(
     credentials.kind === 'api_key' ? credentials.apiKeySecret : credentials.clientSecret;
   const account = credentialAccount(connection);
   if (value !== inKeychain || account === undefined) return;
-  const marks = secretMarks(account, options, place);
+  const marks = secretMarks(account, options, host);
   const trialAtMs = await marks.trialAtMs();
   if (trialAtMs === undefined || trialAtMs >= startedAtMs) return;
   await secretTrial(account, await openStore()).proven();

@@ -5,15 +5,15 @@ import { isTokenAccount } from './token-account.ts';
 import { accountUse } from './account-use.ts';
 import { priorAccount } from './kept-secrets.ts';
 import { looseSecrets } from './loose-secrets.ts';
-import type { OwnMachine } from './own-machine.ts';
+import type { AccountsHost } from './accounts-host.ts';
 
 /** Does `work` while nobody of this machine adds, imports, removes or sweeps. */
 export async function whileNobodySweeps<T>(
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
   work: () => Promise<T>,
 ): Promise<T> {
-  return machine.exclusively('loose secrets', options, work);
+  return host.exclusively('loose secrets', options, work);
 }
 
 /**
@@ -23,14 +23,14 @@ export async function whileNobodySweeps<T>(
  *
  * @throws {SecretStoreError}
  */
-export async function sweepSecrets(options: Options, machine: OwnMachine): Promise<void> {
-  const loose = looseSecrets(options, machine);
+export async function sweepSecrets(options: Options, host: AccountsHost): Promise<void> {
+  const loose = looseSecrets(options, host);
   if ((await loose.all()).length === 0) return;
-  await whileNobodySweeps(options, machine, async () => {
+  await whileNobodySweeps(options, host, async () => {
     const secrets = await loose.all();
-    const files = new Set([registryFile(machine), ...secrets.map(({ file }) => file)]);
-    const use = await accountUse([...files], options, machine);
-    const store = await machine.store(options);
+    const files = new Set([registryFile(host), ...secrets.map(({ file }) => file)]);
+    const use = await accountUse([...files], options, host);
+    const store = await host.store(options);
     for (const { account } of secrets.filter((one) => use(one.account) === 'free')) {
       if (isTokenAccount(account)) await tokenVault(store, account).clear();
       await store.remove(account);

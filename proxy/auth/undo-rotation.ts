@@ -1,7 +1,7 @@
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { credentialAccount } from './kept-secrets.ts';
-import type { OwnMachine } from './own-machine.ts';
+import type { AccountsHost } from './accounts-host.ts';
 import { secretMarks } from './secret-marks.ts';
 import { secretTrial } from './secret-trial.ts';
 
@@ -9,14 +9,14 @@ import { secretTrial } from './secret-trial.ts';
 export async function undoRotation(
   connection: Connection,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<boolean> {
   const account = credentialAccount(connection);
   if (account === undefined) return false;
-  const store = await machine.store(options);
-  return machine.exclusively(`secret ${account}`, options, async () => {
+  const store = await host.store(options);
+  return host.exclusively(`secret ${account}`, options, async () => {
     const undone = await secretTrial(account, store).undo();
-    await secretMarks(account, options, machine).settled();
+    await secretMarks(account, options, host).settled();
     return undone;
   });
 }

@@ -1,7 +1,7 @@
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { ownAccounts } from './own-accounts.ts';
-import type { OwnMachine } from './own-machine.ts';
+import type { AccountsHost } from './accounts-host.ts';
 
 /**
  * The accounts of a connection at which the keychain has nothing yet. What stands at the others may be
@@ -12,11 +12,11 @@ import type { OwnMachine } from './own-machine.ts';
 export async function unheldAccounts(
   connection: Connection,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<string[]> {
-  const store = await machine.store(options);
+  const store = await host.store(options);
   const unheld: string[] = [];
-  for (const account of await ownAccounts(connection, options, machine))
+  for (const account of await ownAccounts(connection, options, host))
     if ((await store.get(account)) === undefined) unheld.push(account);
   return unheld;
 }

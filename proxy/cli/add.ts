@@ -1,7 +1,7 @@
 import { isAbsolute, resolve } from 'node:path';
 import { addConnection, checkFree } from '#auth/add-connection';
 import type { ConnectionSecrets } from '#auth/kept-secrets';
-import type { Checked } from '#auth/own-machine';
+import type { Checked } from '#auth/accounts-host';
 import { ConfigurationError, type Problem } from '#config/configuration-error';
 import { inKeychain, type Connection } from '#config/connection';
 import { readCredentials } from '#config/read-credentials';
@@ -9,7 +9,7 @@ import { registryFile } from '#config/registry-file';
 import { UsageError } from '#config/usage-error';
 import { webUrl } from '#transport/web-url';
 import type { Command, CommandInput } from './command.ts';
-import type { Machine } from './machine.ts';
+import type { CommandHost } from './command-host.ts';
 
 /** `latchkey add NAME URL`. */
 export const addCommand: Command = {
@@ -37,31 +37,31 @@ for one URL are signed in to separately. The server is asked before anything is 
     'latchkey add sales https://cloud.example.com/mcp/acme/sales',
     'latchkey add night https://cloud.example.com/mcp/acme/sales --api-key <key.txt',
   ],
-  async run(input, machine) {
-    await add(input, machine);
+  async run(input, host) {
+    await add(input, host);
     return 0;
   },
 };
 
 /** `latchkey add`: a connection of one's own, asked for once and then kept, its secrets elsewhere. */
-async function add(input: CommandInput, machine: Machine): Promise<void> {
+async function add(input: CommandInput, host: CommandHost): Promise<void> {
   const { operands, flags } = input;
   const [name = '', url = ''] = operands;
-  const { config: _, ...options } = machine.options(input.options);
+  const { config: _, ...options } = host.options(input.options);
   const replace = flags.has('replace');
   // Nobody is to type a secret in vain.
-  await checkFree({ name, url }, replace, options, machine);
-  const { connection, secrets } = await described(name, url, input, machine);
+  await checkFree({ name, url }, replace, options, host);
+  const { connection, secrets } = await described(name, url, input, host);
   const how = { replace, check: !flags.has('no-check') };
-  const checked = await addConnection(connection, secrets, how, options, machine);
-  say(connection, checked, flags.has('json'), machine);
+  const checked = await addConnection(connection, secrets, how, options, host);
+  say(connection, checked, flags.has('json'), host);
 }
 
 async function described(
   name: string,
   url: string,
   { flags }: CommandInput,
-  machine: Machine,
+  host: CommandHost,
 ): Promise<{ connection: Connection; secrets: ConnectionSecrets }> {
   const one = (flag: string) => flags.get(flag)?.[0];
   const problems: Problem[] = [];
@@ -73,10 +73,10 @@ async function described(
   if (flags.has('api-key') && (flags.has('client-id') || flags.has('client-secret')))
     throw new UsageError('an API key and an OAuth client exclude each other');
   const apiKeySecret = flags.has('api-key')
-    ? await secretFor('API key', 'LATCHKEY_API_KEY', machine)
+    ? await secretFor('API key', 'LATCHKEY_API_KEY', host)
     : undefined;
   const clientSecret = flags.has('client-secret')
-    ? await secretFor('client secret', 'LATCHKEY_CLIENT_SECRET', machine)
+    ? await secretFor('client secret', 'LATCHKEY_CLIENT_SECRET', host)
     : undefined;
   const keyFile = one('private-key-file');
   const oauth = {
@@ -94,7 +94,7 @@ async function described(
   );
   if (problems.length > 0) throw new ConfigurationError(problems);
   return {
-    connection: { name, url, source: registryFile(machine), account: name, credentials },
+    connection: { name, url, source: registryFile(host), account: name, credentials },
     secrets: {
       ...(apiKeySecret !== undefined && { apiKeySecret }),
       ...(clientSecret !== undefined && { clientSecret }),
@@ -102,8 +102,8 @@ async function described(
   };
 }
 
-async function secretFor(what: string, variable: string, machine: Machine): Promise<string> {
-  const secret = machine.env[variable] || (await machine.secret(what));
+async function secretFor(what: string, variable: string, host: CommandHost): Promise<string> {
+  const secret = host.env[variable] || (await host.secret(what));
   if (secret && secret !== inKeychain) return secret;
   throw new UsageError(
     `no ${what} came`,
@@ -122,10 +122,10 @@ function say(
   { name, url, source: file }: Connection,
   checked: Checked | undefined,
   json: boolean,
-  machine: Machine,
+  host: CommandHost,
 ): void {
-  if (json) return machine.say(JSON.stringify({ name, url, file, checked: checked ?? null }));
-  machine.say(`${name} is ${url}${checked ? `: ${asWords[checked.as]}` : ', unchecked'}`);
-  if (checked?.as === 'person') machine.tell(`next: latchkey login ${name}`);
-  machine.tell(`next: latchkey install ASSISTANT ${name}`);
+  if (json) return host.say(JSON.stringify({ name, url, file, checked: checked ?? null }));
+  host.say(`${name} is ${url}${checked ? `: ${asWords[checked.as]}` : ', unchecked'}`);
+  if (checked?.as === 'person') host.tell(`next: latchkey login ${name}`);
+  host.tell(`next: latchkey install ASSISTANT ${name}`);
 }

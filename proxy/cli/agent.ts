@@ -9,7 +9,7 @@ import { npxHint } from '#config/own-package';
 import { registryFile } from '#config/registry-file';
 import { UsageError } from '#config/usage-error';
 import type { Command, CommandInput, Flag } from './command.ts';
-import type { AgentPlan, Machine } from './machine.ts';
+import type { AgentPlan, CommandHost } from './command-host.ts';
 
 const flags = {
   'server-url': { value: 'URL', doc: 'the server; LATCHKEY_SERVER_URL' },
@@ -38,8 +38,8 @@ reads it from standard input. An agent that is running takes a new key over at S
     'latchkey agent login --server-url https://cloud.example.com',
     'latchkey agent login --server-url https://cloud.example.com <key.txt',
   ],
-  async run(input, machine) {
-    await agentLogin(input, machine);
+  async run(input, host) {
+    await agentLogin(input, host);
     return 0;
   },
 };
@@ -62,8 +62,8 @@ replaces a service that it wrote before, and no other file.`,
     'latchkey agent install --user --server-url https://cloud.example.com --dry-run',
     'latchkey agent install --server-url https://cloud.example.com --key-file /etc/latchkey/agent.key',
   ],
-  async run(input, machine) {
-    await agentService('install', input, machine);
+  async run(input, host) {
+    await agentService('install', input, host);
     return 0;
   },
 };
@@ -78,8 +78,8 @@ and configuration stay.`,
   flags: { user: userFlag },
   options: [],
   examples: ['latchkey agent uninstall', 'latchkey agent uninstall --user'],
-  async run(input, machine) {
-    await agentService('uninstall', input, machine);
+  async run(input, host) {
+    await agentService('uninstall', input, host);
     return 0;
   },
 };
@@ -108,8 +108,8 @@ and SIGTERM let calls finish. Each of login, install and uninstall has its own -
     'latchkey agent --server-url https://cloud.example.com --config ./agent.json',
     'latchkey agent install --user --server-url https://cloud.example.com --dry-run',
   ],
-  async run(input, machine) {
-    await machine.agent(agentPlan(input, machine), machine.options(input.options), {
+  async run(input, host) {
+    await host.agent(agentPlan(input, host), host.options(input.options), {
       json: input.flags.has('json'),
     });
     return 0;
@@ -121,26 +121,26 @@ and SIGTERM let calls finish. Each of login, install and uninstall has its own -
  *
  * @throws {AgentError} without the URL of a server
  */
-function agentPlan({ flags: typed, options: given }: CommandInput, machine: Machine): AgentPlan {
-  const { env } = machine;
-  const config = typed.get('config')?.[0] ?? machine.options(given).config;
+function agentPlan({ flags: typed, options: given }: CommandInput, host: CommandHost): AgentPlan {
+  const { env } = host;
+  const config = typed.get('config')?.[0] ?? host.options(given).config;
   const keyFile = typed.get('key-file')?.[0] ?? (env['LATCHKEY_AGENT_KEY_FILE'] || undefined);
   return {
     base: serverBase(typed.get('server-url')?.[0] ?? (env['LATCHKEY_SERVER_URL'] || undefined)),
-    configurationFile: resolve(config ?? join(registryFile(machine), '..', 'agent.json')),
+    configurationFile: resolve(config ?? join(registryFile(host), '..', 'agent.json')),
     ...(keyFile !== undefined && { keyFile: resolve(keyFile) }),
   };
 }
 
 /** `latchkey agent login`: keeps the key, typed unseen or from standard input, in the keychain. */
-async function agentLogin(input: CommandInput, machine: Machine): Promise<void> {
-  const { base } = agentPlan(input, machine);
-  const keySecret = checkAgentKey(await machine.secret(`agent key for ${base}`), 'standard input');
-  const store = await machine.store(machine.options(input.options));
+async function agentLogin(input: CommandInput, host: CommandHost): Promise<void> {
+  const { base } = agentPlan(input, host);
+  const keySecret = checkAgentKey(await host.secret(`agent key for ${base}`), 'standard input');
+  const store = await host.store(host.options(input.options));
   await store.set(agentKeyAccount(base), keySecret);
-  machine.say(`the agent key for ${base} is kept`);
-  machine.tell(`next: latchkey agent --server-url ${base}`);
-  machine.tell('hint: an agent that runs already takes it over at SIGHUP, and loses no call');
+  host.say(`the agent key for ${base} is kept`);
+  host.tell(`next: latchkey agent --server-url ${base}`);
+  host.tell('hint: an agent that runs already takes it over at SIGHUP, and loses no call');
 }
 
 const machineConfiguration = '/etc/latchkey/agent.json';
@@ -149,20 +149,20 @@ const machineConfiguration = '/etc/latchkey/agent.json';
 async function agentService(
   what: 'install' | 'uninstall',
   input: CommandInput,
-  machine: Machine,
+  host: CommandHost,
 ): Promise<void> {
-  const { platform, home, launcher } = machine;
+  const { platform, home, launcher } = host;
   if (platform === 'win32')
     throw new UsageError('on Windows there is no service yet', 'let the task scheduler start it');
   const user = input.flags.has('user');
-  const plan = what === 'install' ? agentPlan(input, machine) : undefined;
+  const plan = what === 'install' ? agentPlan(input, host) : undefined;
   const keyFile = plan?.keyFile;
   if (plan && !user && keyFile === undefined)
     throw new AgentError('service', 'a service of the machine has no keychain', {
       remedy: 'name its key with --key-file, or add --user for a service of yours',
     });
   // The machine's service has no home of a person's.
-  const named = input.flags.has('config') || machine.options(input.options).config !== undefined;
+  const named = input.flags.has('config') || host.options(input.options).config !== undefined;
   const file = user || named ? plan?.configurationFile : machineConfiguration;
   const command = [
     ...('program' in launcher
@@ -181,10 +181,10 @@ async function agentService(
     base: plan?.base ?? '',
     ...(keyFile !== undefined && { keyFile }),
   });
-  if (what === 'uninstall') return remove(path, kind, user, machine);
+  if (what === 'uninstall') return remove(path, kind, user, host);
   if (input.flags.has('dry-run')) {
-    machine.tell(`${path}:`);
-    for (const line of text.trimEnd().split('\n')) machine.say(line);
+    host.tell(`${path}:`);
+    for (const line of text.trimEnd().split('\n')) host.say(line);
     return;
   }
   const before = await existing(path);
@@ -195,28 +195,28 @@ async function agentService(
   } catch (error) {
     throw unwritable(path, error);
   }
-  machine.say(`written: ${path}`);
-  const hint = npxHint(launcher, machine);
-  if (hint !== undefined) machine.tell(`hint: ${hint}`);
-  for (const line of next) machine.tell(`next: ${line}`);
-  if (newKey !== undefined) machine.tell(`hint: ${newKey}`);
+  host.say(`written: ${path}`);
+  const hint = npxHint(launcher, host);
+  if (hint !== undefined) host.tell(`hint: ${hint}`);
+  for (const line of next) host.tell(`next: ${line}`);
+  if (newKey !== undefined) host.tell(`hint: ${newKey}`);
 }
 
 async function remove(
   path: string,
   kind: 'systemd' | 'launchd',
   user: boolean,
-  machine: Machine,
+  host: CommandHost,
 ): Promise<void> {
   const before = await existing(path);
-  if (before === undefined) return machine.say(`there is no service: ${path}`);
+  if (before === undefined) return host.say(`there is no service: ${path}`);
   if (!before.includes(serviceMark)) throw foreign(path);
   await rm(path).catch((error: unknown) => {
     throw unwritable(path, error);
   });
-  machine.say(`removed: ${path}`);
+  host.say(`removed: ${path}`);
   const manager = user ? 'systemctl --user' : 'systemctl';
-  machine.tell(
+  host.tell(
     kind === 'systemd'
       ? `next: ${manager} stop latchkey-agent, then ${manager} daemon-reload`
       : `next: launchctl bootout ${user ? 'gui/$(id -u)' : 'system'}/latchkey.agent`,

@@ -1,5 +1,5 @@
 import type { OptionName, OptionTexts } from '#config/options';
-import type { Machine } from './machine.ts';
+import type { CommandHost } from './command-host.ts';
 
 /** A word of one command alone, as `--json`; with `value` it takes one. */
 export type Flag = {
@@ -40,7 +40,7 @@ export type Command = {
   options: readonly OptionName[];
   examples: readonly string[];
   /** Resolves to the exit code. */
-  run: (input: CommandInput, machine: Machine) => Promise<number>;
+  run: (input: CommandInput, host: CommandHost) => Promise<number>;
 };
 
 /** The options that say where a connection and its secrets are kept, and how it is reached. */

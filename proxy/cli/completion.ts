@@ -20,11 +20,11 @@ export const completionCommand: Command = {
     'latchkey completion fish >~/.config/fish/completions/latchkey.fish',
     'latchkey completion powershell >>$PROFILE',
   ],
-  async run({ operands: [shell = ''] }, machine) {
+  async run({ operands: [shell = ''] }, host) {
     if (!isShell(shell))
       throw new UsageError('which shell?', 'there are bash, zsh, fish and powershell');
     const script = completionScript(shell, await allCommands());
-    for (const line of script.trimEnd().split('\n')) machine.say(line);
+    for (const line of script.trimEnd().split('\n')) host.say(line);
     return 0;
   },
 };
@@ -40,10 +40,10 @@ export const namesCommand: Command = {
   flags: {},
   options: [],
   examples: [],
-  async run(_input, machine) {
-    const names = await connectionNames(userFiles(machine), (path) => machine.readText(path));
+  async run(_input, host) {
+    const names = await connectionNames(userFiles(host), (path) => host.readText(path));
     // A name from an assistant's file may hold anything; a shell gets what cannot hurt it.
-    for (const name of names.filter((one) => /^[\w.-]+$/.test(one))) machine.say(name);
+    for (const name of names.filter((one) => /^[\w.-]+$/.test(one))) host.say(name);
     return 0;
   },
 };

@@ -6,7 +6,7 @@ import type { GivenEntry } from '#config/read-connection';
 import { changedToolModes } from '#config/read-tool-settings';
 import { UsageError } from '#config/usage-error';
 import type { Command, CommandInput, Flag } from './command.ts';
-import type { Machine } from './machine.ts';
+import type { CommandHost } from './command-host.ts';
 
 /** What keeps tools from the assistant. */
 const toolFlags = {
@@ -40,23 +40,20 @@ export const connectCommand: Command = {
     'latchkey acme --config ./mcp.json',
     'LATCHKEY_API_KEY=mcp_… latchkey https://cloud.example.com/mcp/acme/sales',
   ],
-  async run({ operands: [target = '', port], flags, options: given }, machine) {
+  async run({ operands: [target = '', port], flags, options: given }, host) {
     const tools = toolSettings(flags);
     const remote = [...flags.keys()].some((name) => name in remoteFlags);
     if (!remote && port === undefined) {
-      const options = machine.options(given);
-      await machine.bridge(
-        { ...(await findConnection(target, options, machine)), ...tools },
-        options,
-      );
+      const options = host.options(given);
+      await host.bridge({ ...(await findConnection(target, options, host)), ...tools }, options);
       return 0;
     }
     const { readArguments } = await import('#config/read-arguments');
-    const { logLevel, warnings, ...entry } = readArguments({ url: target, port, flags }, machine);
-    for (const warning of warnings) machine.tell(`latchkey: ${warning}`);
-    const options = machine.options({ ...(logLevel && { 'log-level': logLevel }), ...given });
-    const connection = await findConnection(target, options, machine, entry);
-    await machine.bridge({ ...connection, ...tools }, options);
+    const { logLevel, warnings, ...entry } = readArguments({ url: target, port, flags }, host);
+    for (const warning of warnings) host.tell(`latchkey: ${warning}`);
+    const options = host.options({ ...(logLevel && { 'log-level': logLevel }), ...given });
+    const connection = await findConnection(target, options, host, entry);
+    await host.bridge({ ...connection, ...tools }, options);
     return 0;
   },
 };
@@ -65,11 +62,11 @@ export const connectCommand: Command = {
 export async function findConnection(
   target: string,
   options: Options,
-  machine: Pick<Machine, 'readConnection'>,
+  host: Pick<CommandHost, 'readConnection'>,
   given?: GivenEntry,
 ): Promise<Connection> {
   try {
-    return await machine.readConnection(target, options, given);
+    return await host.readConnection(target, options, given);
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
     const { meantCommand } = await import('./commands.ts');

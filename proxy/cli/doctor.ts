@@ -17,20 +17,20 @@ The exit code is 1 when something does. It opens no browser and calls no tool.`,
   },
   options: connectionOptions,
   examples: ['latchkey doctor acme', 'latchkey doctor acme --bundle doctor.zip'],
-  async run({ operands: [target], flags, options: given }, machine) {
-    const options = machine.options(given);
+  async run({ operands: [target], flags, options: given }, host) {
+    const options = host.options(given);
     const [file] = flags.get('bundle') ?? [];
     const json = flags.has('json');
-    const { findings, bundle } = await machine.doctor(target, options, {
-      progress: (name) => machine.tell(`looking at ${name} …`),
+    const { findings, bundle } = await host.doctor(target, options, {
+      progress: (name) => host.tell(`looking at ${name} …`),
       found: (finding) => {
-        for (const line of json ? [] : doctorLines(finding)) machine.say(line);
+        for (const line of json ? [] : doctorLines(finding)) host.say(line);
       },
     });
-    if (json) machine.say(JSON.stringify({ checks: findings }));
+    if (json) host.say(JSON.stringify({ checks: findings }));
     if (file !== undefined) {
       await writeNew(file, await bundle());
-      machine.tell(`wrote ${file}; look into it before you send it to anybody`);
+      host.tell(`wrote ${file}; look into it before you send it to anybody`);
     }
     return findings.some(({ state }) => state === 'fail') ? 1 : 0;
   },

@@ -2,7 +2,7 @@ import { importFile } from '#config/import-file';
 import { importPlan, type ImportFile, type ImportStep } from '#config/import-plan';
 import { takeOverSignIn } from '#config/take-over-sign-in';
 import type { Command, CommandInput } from './command.ts';
-import type { Machine } from './machine.ts';
+import type { CommandHost } from './command-host.ts';
 
 /** `latchkey import`. */
 export const importCommand: Command = {
@@ -23,44 +23,43 @@ the secrets that were moved, until you delete it.`,
   },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
   examples: ['latchkey import --dry-run', 'latchkey import cursor', 'latchkey import ./mcp.json'],
-  async run(input, machine) {
-    return (await importEntries(input, machine)) ? 0 : 1;
+  async run(input, host) {
+    return (await importEntries(input, host)) ? 0 : 1;
   },
 };
 
 type Done = { file: string; entry: string; name: string; url: string; moved: string[] };
 
 /** `latchkey import`: `false` when something was left behind. */
-async function importEntries(input: CommandInput, machine: Machine): Promise<boolean> {
+async function importEntries(input: CommandInput, host: CommandHost): Promise<boolean> {
   const { flags, operands } = input;
   const json = flags.has('json');
-  const { config: _, ...options } = machine.options(input.options);
-  const { files, problems } = await importPlan(operands[0], options, machine);
+  const { config: _, ...options } = host.options(input.options);
+  const { files, problems } = await importPlan(operands[0], options, host);
   const steps = files.flatMap((file) => file.steps.map((step) => told(file, step)));
-  if (!json) for (const step of steps) machine.say(lineOf(step));
-  if (!json && steps.length === 0) machine.say('nothing to import');
+  if (!json) for (const step of steps) host.say(lineOf(step));
+  if (!json && steps.length === 0) host.say('nothing to import');
   const dry = flags.has('dry-run');
   const backups: string[] = [];
   const signIns: string[] = [];
-  if (!dry && steps.length > 0 && (flags.has('yes') || json || (await agreed(machine))))
+  if (!dry && steps.length > 0 && (flags.has('yes') || json || (await agreed(host))))
     for (const file of files) {
-      const backup = await importFile(file, options, input.options, machine);
+      const backup = await importFile(file, options, input.options, host);
       if (backup !== undefined) backups.push(backup);
       for (const { connection, remoteHash } of flags.has('no-check') ? [] : file.steps)
-        if (await takeOverSignIn(connection, remoteHash, options, machine))
+        if (await takeOverSignIn(connection, remoteHash, options, host))
           signIns.push(connection.name);
     }
   if (json)
-    machine.say(
+    host.say(
       JSON.stringify({ dry_run: dry, imported: steps, sign_ins: signIns, backups, problems }),
     );
-  for (const name of json ? [] : signIns)
-    machine.say(`${name}: mcp-remote’s sign-in was taken over`);
+  for (const name of json ? [] : signIns) host.say(`${name}: mcp-remote’s sign-in was taken over`);
   for (const backup of json ? [] : backups)
-    machine.tell(`the file as it was, without the secrets that were moved: ${backup}`);
+    host.tell(`the file as it was, without the secrets that were moved: ${backup}`);
   for (const { name, problem } of json ? [] : problems)
     for (const line of `${name} was left as it is: ${problem}`.split('\n'))
-      machine.tell(`latchkey: ${line}`);
+      host.tell(`latchkey: ${line}`);
   return problems.length === 0;
 }
 
@@ -74,9 +73,9 @@ function lineOf({ file, entry, name, url, moved }: Done): string {
 }
 
 /** Whoever cannot be asked has said yes by starting this. */
-async function agreed(machine: Machine): Promise<boolean> {
-  if (!machine.interactive) return true;
-  machine.tell('Go on? [y/N]');
-  for await (const line of machine.lines()) return /^y(es)?$/i.test(line.trim());
+async function agreed(host: CommandHost): Promise<boolean> {
+  if (!host.interactive) return true;
+  host.tell('Go on? [y/N]');
+  for await (const line of host.lines()) return /^y(es)?$/i.test(line.trim());
   return false;
 }

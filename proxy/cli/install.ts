@@ -4,7 +4,7 @@ import { launchEnvironment } from '#config/launch-environment';
 import { npxHint } from '#config/own-package';
 import { uninstallLaunch } from '#config/uninstall-launch';
 import type { Command, CommandInput } from './command.ts';
-import type { Machine } from './machine.ts';
+import type { CommandHost } from './command-host.ts';
 
 /** `latchkey install ASSISTANT NAME`. */
 export const installCommand: Command = {
@@ -24,8 +24,8 @@ changes, and a copy of it stays beside it; uninstall takes it back.`,
     'latchkey install cursor sales',
     'latchkey install claude-code sales --config ./.mcp.json',
   ],
-  async run(input, machine) {
-    await install(input, machine);
+  async run(input, host) {
+    await install(input, host);
     return 0;
   },
 };
@@ -44,53 +44,52 @@ puts back, that one entry. The connection itself stays.`,
     'latchkey uninstall cursor sales',
     'latchkey uninstall claude-code sales --config ./.mcp.json',
   ],
-  async run(input, machine) {
-    await uninstall(input, machine);
+  async run(input, host) {
+    await uninstall(input, host);
     return 0;
   },
 };
 
 /** `latchkey install`: what stands there already is left alone. */
-async function install(input: CommandInput, machine: Machine): Promise<void> {
+async function install(input: CommandInput, host: CommandHost): Promise<void> {
   const [assistant = '', name = ''] = input.operands;
-  const { config: _, ...options } = machine.options(input.options);
-  const target = assistantFile(assistant, input.options.config, machine);
-  await checkRegistered(name, options, machine);
-  const env = launchEnvironment(options, input.options, machine);
+  const { config: _, ...options } = host.options(input.options);
+  const target = assistantFile(assistant, input.options.config, host);
+  await checkRegistered(name, options, host);
+  const env = launchEnvironment(options, input.options, host);
   const installed = await installLaunch(name, target, {
     options,
     env,
-    machine,
+    host,
     replace: input.flags.has('replace'),
   });
   const { file, changed, backup } = installed;
-  if (input.flags.has('json'))
-    return machine.say(JSON.stringify({ assistant, name, ...installed }));
-  machine.say(
+  if (input.flags.has('json')) return host.say(JSON.stringify({ assistant, name, ...installed }));
+  host.say(
     changed
       ? `${target.title} starts ${name}: ${file}`
       : `${target.title} starts ${name} already: ${file}`,
   );
-  if (backup !== undefined) machine.tell(`the file as it was: ${backup}`);
-  const hint = npxHint(machine.launcher, machine);
-  if (hint !== undefined) machine.tell(`hint: ${hint}`);
-  if (changed) machine.tell(`next: restart ${target.title}`);
+  if (backup !== undefined) host.tell(`the file as it was: ${backup}`);
+  const hint = npxHint(host.launcher, host);
+  if (hint !== undefined) host.tell(`hint: ${hint}`);
+  if (changed) host.tell(`next: restart ${target.title}`);
 }
 
 /** `latchkey uninstall`: the file as it was, or without the one entry where it has changed since. */
-async function uninstall(input: CommandInput, machine: Machine): Promise<void> {
+async function uninstall(input: CommandInput, host: CommandHost): Promise<void> {
   const [assistant = '', name = ''] = input.operands;
-  const options = machine.options(input.options);
-  const target = assistantFile(assistant, input.options.config, machine);
+  const options = host.options(input.options);
+  const target = assistantFile(assistant, input.options.config, host);
   const { title, file } = target;
-  const outcome = await uninstallLaunch(name, target, options, machine);
+  const outcome = await uninstallLaunch(name, target, options, host);
   if (input.flags.has('json'))
-    return machine.say(JSON.stringify({ assistant, name, file, ...outcome }));
+    return host.say(JSON.stringify({ assistant, name, file, ...outcome }));
   const words = {
     restored: `${title} is as it was before ${name}: ${file}`,
     removed: `${title} starts ${name} no more: ${file}`,
     absent: `${title} did not start ${name}: ${file}`,
   };
-  machine.say(words[outcome.did]);
-  if (outcome.backup !== undefined) machine.tell(`the file as it was: ${outcome.backup}`);
+  host.say(words[outcome.did]);
+  if (outcome.backup !== undefined) host.tell(`the file as it was: ${outcome.backup}`);
 }

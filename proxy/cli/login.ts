@@ -7,7 +7,7 @@ import { signOutConnection } from '#auth/sign-out-connection';
 import { signsIn } from '#auth/signs-in';
 import { UsageError } from '#config/usage-error';
 import { connectionOptions, type Command, type CommandInput } from './command.ts';
-import type { Machine } from './machine.ts';
+import type { CommandHost } from './command-host.ts';
 
 /** `latchkey login NAME`. */
 export const loginCommand: Command = {
@@ -20,12 +20,12 @@ browser, as over SSH, it prints the page's address and takes the address that th
   flags: {},
   options: connectionOptions,
   examples: ['latchkey login acme', 'latchkey login https://cloud.example.com/mcp/acme/sales'],
-  async run(input, machine) {
-    const account = await namedAccount(input, machine);
-    await login(account, machine, machine.stop());
+  async run(input, host) {
+    const account = await namedAccount(input, host);
+    await login(account, host, host.stop());
     // Running proxies need not wait; that none can be asked is no failure.
-    const options = machine.options(input.options);
-    await machine.askProxies('sign_in_done', account.connection, options).catch(() => 0);
+    const options = host.options(input.options);
+    await host.askProxies('sign_in_done', account.connection, options).catch(() => 0);
     return 0;
   },
 };
@@ -41,9 +41,9 @@ forgotten all the same, and the exit code is 1.`,
   flags: {},
   options: connectionOptions,
   examples: ['latchkey logout acme', 'latchkey logout https://cloud.example.com/mcp/acme/sales'],
-  async run(input, machine) {
-    const account = await namedAccount(input, machine);
-    return (await logout(account, machine)) ? 0 : 1;
+  async run(input, host) {
+    const account = await namedAccount(input, host);
+    return (await logout(account, host)) ? 0 : 1;
   },
 };
 
@@ -54,11 +54,11 @@ forgotten all the same, and the exit code is 1.`,
  */
 async function namedAccount(
   { operands: [target = ''], options: given }: CommandInput,
-  machine: Machine,
+  host: CommandHost,
 ): Promise<Account> {
-  const options = machine.options(given);
-  const connection = await machine.connection(target, options);
-  if (signsIn(connection)) return machine.account(connection, options);
+  const options = host.options(given);
+  const connection = await host.connection(target, options);
+  if (signsIn(connection)) return host.account(connection, options);
   throw new UsageError(
     `${connection.name} uses an API key, so there is nothing to sign in to`,
     'revoke the key in the dashboard, under Servers',

@@ -1,7 +1,7 @@
 import { removeConnection } from '#auth/remove-connection';
 import { startingAssistants } from '#config/starting-assistants';
 import type { Command, CommandInput } from './command.ts';
-import type { Machine } from './machine.ts';
+import type { CommandHost } from './command-host.ts';
 
 /** `latchkey remove NAME`. */
 export const removeCommand: Command = {
@@ -14,24 +14,24 @@ cannot be told, it is forgotten all the same, and the exit code is 1.`,
   flags: { json: { doc: 'one JSON object' } },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
   examples: ['latchkey remove sales', 'latchkey remove sales --json'],
-  async run(input, machine) {
-    return (await remove(input, machine)) ? 0 : 1;
+  async run(input, host) {
+    return (await remove(input, host)) ? 0 : 1;
   },
 };
 
 /** `latchkey remove`: `false` when the server could not be told. */
-async function remove(input: CommandInput, machine: Machine): Promise<boolean> {
+async function remove(input: CommandInput, host: CommandHost): Promise<boolean> {
   const [name = ''] = input.operands;
-  const { config: _, ...options } = machine.options(input.options);
-  const { connection, notRevoked } = await removeConnection(name, options, machine);
-  const startedBy = await startingAssistants(name, machine);
+  const { config: _, ...options } = host.options(input.options);
+  const { connection, notRevoked } = await removeConnection(name, options, host);
+  const startedBy = await startingAssistants(name, host);
   if (input.flags.has('json'))
-    machine.say(JSON.stringify({ name, url: connection.url, revoked: !notRevoked, startedBy }));
-  else machine.say(`${name} is forgotten, with its secrets`);
+    host.say(JSON.stringify({ name, url: connection.url, revoked: !notRevoked, startedBy }));
+  else host.say(`${name} is forgotten, with its secrets`);
   if (notRevoked !== undefined) {
-    machine.tell(`latchkey: the server was not told: ${notRevoked.message}`);
-    machine.tell('hint: revoke the access there, under what your account has allowed');
+    host.tell(`latchkey: the server was not told: ${notRevoked.message}`);
+    host.tell('hint: revoke the access there, under what your account has allowed');
   }
-  for (const assistant of startedBy) machine.tell(`next: latchkey uninstall ${assistant} ${name}`);
+  for (const assistant of startedBy) host.tell(`next: latchkey uninstall ${assistant} ${name}`);
   return notRevoked === undefined;
 }

@@ -20,27 +20,26 @@ server.`,
   flags: { json: { doc: 'one JSON object: {"connections":[…],"problems":[…]}' } },
   options: connectionOptions,
   examples: ['latchkey status', 'latchkey status acme --json'],
-  async run({ operands: [target], flags, options: given }, machine) {
-    const options = machine.options(given);
+  async run({ operands: [target], flags, options: given }, host) {
+    const options = host.options(given);
     const isDefault = options.config === undefined;
-    const state = options.stateDir ?? defaultStateDirectory(machine);
-    const files = options.config === undefined ? userFiles(machine) : [options.config];
-    const readText = (path: string) => machine.readText(path);
+    const state = options.stateDir ?? defaultStateDirectory(host);
+    const files = options.config === undefined ? userFiles(host) : [options.config];
+    const readText = (path: string) => host.readText(path);
     const names = target === undefined ? await connectionNames(files, readText) : [target];
     // URLs that no file names, but somebody signed in to.
     const urls =
       target === undefined && isDefault ? await signedInUrls(join(state, 'sign-ins')) : [];
     const { statuses, problems } = await connectionStatuses(names, urls, target !== undefined, {
-      read: async (name) => machine.readConnection(name, options),
+      read: async (name) => host.readConnection(name, options),
       vaultOf: async (connection) =>
-        signsIn(connection) ? (await machine.account(connection, options)).vault : undefined,
-      complete: async (connection) =>
-        hasKeptSecrets(connection, async () => machine.store(options)),
-      clock: machine.clock,
+        signsIn(connection) ? (await host.account(connection, options)).vault : undefined,
+      complete: async (connection) => hasKeptSecrets(connection, async () => host.store(options)),
+      clock: host.clock,
     });
     const found = statuses.map(({ status }) => status);
-    if (flags.has('json')) machine.say(statusJson(found, problems));
-    else for (const line of statusLines(found, problems, machine.clock.now())) machine.say(line);
+    if (flags.has('json')) host.say(statusJson(found, problems));
+    else for (const line of statusLines(found, problems, host.clock.now())) host.say(line);
     return 0;
   },
 };

@@ -20,16 +20,16 @@ tool is accepted when it is first seen. It reads this machine alone and asks no 
   },
   options: ['config', 'state-dir'],
   examples: ['latchkey tools acme', 'latchkey tools acme --accept send_mail'],
-  async run({ operands: [target = ''], flags, options: given }, machine) {
-    const options = machine.options(given);
+  async run({ operands: [target = ''], flags, options: given }, host) {
+    const options = host.options(given);
     if (options.secretStore === 'memory')
       throw new UsageError('with --secret-store memory nothing is kept of tools');
-    const connection = await machine.connection(target, options);
-    const store = await machine.acceptedTools(connection, options);
+    const connection = await host.connection(target, options);
+    const store = await host.acceptedTools(connection, options);
     const all = flags.has('accept-all');
     const accept = all ? ('all' as const) : (flags.get('accept') ?? []);
     const input = { connection, accept, json: flags.has('json') };
-    for (const line of await tools(input, { store, clock: machine.clock })) machine.say(line);
+    for (const line of await tools(input, { store, clock: host.clock })) host.say(line);
     return 0;
   },
 };

@@ -1,4 +1,4 @@
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import { basename } from 'node:path';
 import { assistantNamed, assistants } from './assistants.ts';
 import { UsageError } from './usage-error.ts';
@@ -20,7 +20,7 @@ export type AssistantFile = {
 export function assistantFile(
   name: string,
   config: string | undefined,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): AssistantFile {
   const assistant = assistantNamed(name);
   if (!assistant)
@@ -29,7 +29,7 @@ export function assistantFile(
       `the assistants are ${Object.keys(assistants).join(', ')}`,
     );
   const { title, servers, typed } = assistant;
-  const file = config ?? assistant.file(machine);
+  const file = config ?? assistant.file(host);
   // VS Code says "servers" in its own files alone; what it shares with others has the others' word.
   const shared = basename(file) === '.mcp.json';
   return { title, file, servers: shared ? 'mcpServers' : servers, typed };

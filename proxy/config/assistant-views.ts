@@ -1,32 +1,31 @@
 import { readdir } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import type { AssistantView } from '#auth/accounts-door';
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import { assistants, type Assistant } from './assistants.ts';
 import { launchedNames } from './launched-names.ts';
 
 /** The assistants of this machine, also those that are not there. */
-export async function assistantViews(machine: OwnMachine): Promise<AssistantView[]> {
+export async function assistantViews(host: AccountsHost): Promise<AssistantView[]> {
   return Promise.all(
-    Object.entries(assistants).map(async ([id, assistant]) => viewOf(id, assistant, machine)),
+    Object.entries(assistants).map(async ([id, assistant]) => viewOf(id, assistant, host)),
   );
 }
 
 async function viewOf(
   id: string,
   { title, file: fileOf, servers }: Assistant,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<AssistantView> {
-  const file = fileOf(machine);
+  const file = fileOf(host);
   const folder = dirname(file);
   const beside = await readdir(folder).catch(() => undefined);
   // A file in the home directory says nothing by its folder.
-  const found =
-    beside !== undefined && (folder !== machine.home || beside.includes(basename(file)));
+  const found = beside !== undefined && (folder !== host.home || beside.includes(basename(file)));
   const backups = (beside ?? [])
     .filter((name) => name.startsWith(`${basename(file)}.`) && name.endsWith('.backup'))
     .sort();
-  const { names, problem } = await launchedNames(file, servers, machine);
+  const { names, problem } = await launchedNames(file, servers, host);
   return {
     id,
     title,

@@ -1,5 +1,5 @@
 import { posix, win32 } from 'node:path';
-import type { Machine } from './user-files.ts';
+import type { UserHost } from '#host';
 
 /** An assistant whose configuration we read and write. */
 export type Assistant = {
@@ -12,7 +12,7 @@ export type Assistant = {
   /** It connects to URLs by itself, so that a secret in such an entry is one that it sends. */
   connectsItself: boolean;
   /** The user's own file: absolute, and it need not exist. */
-  file: (machine: Machine) => string;
+  file: (host: UserHost) => string;
 };
 
 /** Every assistant by the name that commands take, in the order that their files are read. */
@@ -22,35 +22,35 @@ export const assistants = {
     servers: 'mcpServers',
     typed: false,
     connectsItself: false,
-    file: (machine) => inApplications(machine, 'Claude', 'claude_desktop_config.json'),
+    file: (host) => inApplications(host, 'Claude', 'claude_desktop_config.json'),
   },
   'claude-code': {
     title: 'Claude Code',
     servers: 'mcpServers',
     typed: true,
     connectsItself: true,
-    file: (machine) => inHome(machine, '.claude.json'),
+    file: (host) => inHome(host, '.claude.json'),
   },
   gemini: {
     title: 'Gemini CLI',
     servers: 'mcpServers',
     typed: false,
     connectsItself: true,
-    file: (machine) => inHome(machine, '.gemini', 'settings.json'),
+    file: (host) => inHome(host, '.gemini', 'settings.json'),
   },
   cursor: {
     title: 'Cursor',
     servers: 'mcpServers',
     typed: false,
     connectsItself: true,
-    file: (machine) => inHome(machine, '.cursor', 'mcp.json'),
+    file: (host) => inHome(host, '.cursor', 'mcp.json'),
   },
   vscode: {
     title: 'VS Code',
     servers: 'servers',
     typed: true,
     connectsItself: true,
-    file: (machine) => inApplications(machine, 'Code', 'User', 'mcp.json'),
+    file: (host) => inApplications(host, 'Code', 'User', 'mcp.json'),
   },
 } as const satisfies Record<string, Assistant>;
 
@@ -66,7 +66,7 @@ function isAssistantName(name: string): name is AssistantName {
 }
 
 /** Where applications keep a user's configuration on this platform. */
-export function applicationsFolder({ platform, home, env }: Machine): string {
+export function applicationsFolder({ platform, home, env }: UserHost): string {
   const path = pathsOf(platform);
   if (platform === 'darwin') return path.join(home, 'Library', 'Application Support');
   return platform === 'win32'
@@ -74,11 +74,11 @@ export function applicationsFolder({ platform, home, env }: Machine): string {
     : env['XDG_CONFIG_HOME'] || path.join(home, '.config');
 }
 
-function inApplications(machine: Machine, ...names: string[]): string {
-  return pathsOf(machine.platform).join(applicationsFolder(machine), ...names);
+function inApplications(host: UserHost, ...names: string[]): string {
+  return pathsOf(host.platform).join(applicationsFolder(host), ...names);
 }
 
-function inHome({ platform, home }: Machine, ...names: string[]): string {
+function inHome({ platform, home }: UserHost, ...names: string[]): string {
   return pathsOf(platform).join(home, ...names);
 }
 

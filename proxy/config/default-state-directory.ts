@@ -1,8 +1,8 @@
 import { posix, win32 } from 'node:path';
-import type { Machine } from './user-files.ts';
+import type { UserHost } from '#host';
 
 /** Where this program keeps what is neither secret nor configuration, unless told otherwise. */
-export function defaultStateDirectory({ platform, home, env }: Machine): string {
+export function defaultStateDirectory({ platform, home, env }: UserHost): string {
   const path = platform === 'win32' ? win32 : posix;
   if (platform === 'darwin') return path.join(home, 'Library', 'Application Support', 'Latchkey');
   if (platform === 'win32')

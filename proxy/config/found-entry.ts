@@ -1,4 +1,4 @@
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import { inKeychain } from './connection.ts';
 import type { GivenEntry } from './read-connection.ts';
 import { startsLatchkey } from './launch-entry.ts';
@@ -33,18 +33,18 @@ export function foundEntry(
   key: string,
   value: unknown,
   connectsItself: boolean,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): FoundEntry | undefined {
   const entry = isObject(value) ? value : {};
   const own = isObject(entry['env']) ? entry['env'] : {};
-  const env = { ...machine.env, ...onlyTexts(own) };
+  const env = { ...host.env, ...onlyTexts(own) };
   const words = [entry['command'], ...(Array.isArray(entry['args']) ? entry['args'] : [])].filter(
     isText,
   );
   const ports = {
-    platform: machine.platform,
+    platform: host.platform,
     env,
-    readText: (path: string) => machine.readText(path),
+    readText: (path: string) => host.readText(path),
   };
   const remote = remoteWords(words);
   if (remote) {

@@ -1,5 +1,5 @@
 import type { Imported } from '#auth/accounts-door';
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import type { Options, OptionTexts } from './options.ts';
 import { UsageError } from './usage-error.ts';
 import { importFile } from './import-file.ts';
@@ -16,9 +16,9 @@ export async function importEntry(
   key: string | undefined,
   options: Options,
   given: OptionTexts,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<Imported> {
-  const { files, problems } = await importPlan(path, options, machine);
+  const { files, problems } = await importPlan(path, options, host);
   const signInTakenOver: string[] = [];
   const [found] = files;
   const steps = (found?.steps ?? []).filter(({ entry }) => key === undefined || entry.key === key);
@@ -29,9 +29,9 @@ export async function importEntry(
       'look at what can be imported',
     );
   }
-  const backup = await importFile({ ...found, steps }, options, given, machine);
+  const backup = await importFile({ ...found, steps }, options, given, host);
   for (const { connection, remoteHash } of steps)
-    if (await takeOverSignIn(connection, remoteHash, options, machine))
+    if (await takeOverSignIn(connection, remoteHash, options, host))
       signInTakenOver.push(connection.name);
   return { file: found.file, ...(backup !== undefined && { backup }), signInTakenOver };
 }

@@ -1,7 +1,7 @@
 import { keepSecrets } from '#auth/kept-secrets';
 import { looseSecrets, type LooseSecret } from '#auth/loose-secrets';
 import { noteStored } from '#auth/note-stored';
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import { setRegistered } from '#auth/registry';
 import { sweepSecrets, whileNobodySweeps } from '#auth/sweep-secrets';
 import { unheldAccounts } from '#auth/unheld-accounts';
@@ -30,14 +30,14 @@ export async function importFile(
   found: ImportFile,
   options: Options,
   given: OptionTexts,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<string | undefined> {
-  const loose = looseSecrets(options, machine);
-  await sweepSecrets(options, machine);
-  return whileNobodySweeps(options, machine, async () => {
-    const noted = await leftTo(found.steps, options, machine);
+  const loose = looseSecrets(options, host);
+  await sweepSecrets(options, host);
+  return whileNobodySweeps(options, host, async () => {
+    const noted = await leftTo(found.steps, options, host);
     await loose.note(noted);
-    const backup = await takeOver(found, options, given, machine);
+    const backup = await takeOver(found, options, given, host);
     await loose.settled(noted);
     return backup;
   });
@@ -47,33 +47,28 @@ async function takeOver(
   { file, typed, steps }: ImportFile,
   options: Options,
   given: OptionTexts,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<string | undefined> {
-  const store = await machine.store(options);
-  const env = launchEnvironment(options, given, machine);
+  const store = await host.store(options);
+  const env = launchEnvironment(options, given, host);
   const changes: JsonChange[] = [];
   for (const { connection, secrets, secretHeaders, entry, servers } of steps) {
     await keepSecrets(connection, secrets, store);
-    await noteStored(connection, secrets, options, machine);
+    await noteStored(connection, secrets, options, host);
     const path = [servers, entry.key];
     if (entry.inPlace) {
       for (const place of entry.inPlace)
         changes.push({ path: [...path, ...place], value: inKeychain });
       continue;
     }
-    await setRegistered(
-      connection.name,
-      connectionEntry(connection, secretHeaders),
-      options,
-      machine,
-    );
-    const launch = launchEntry(machine.launcher, connection.name, {
+    await setRegistered(connection.name, connectionEntry(connection, secretHeaders), options, host);
+    const launch = launchEntry(host.launcher, connection.name, {
       typed: typed || servers === 'servers',
       env,
     });
     changes.push({ path, value: launch });
   }
-  return machine.exclusively(`file ${file}`, options, async () => {
+  return host.exclusively(`file ${file}`, options, async () => {
     const snapshot = await fileSnapshot(file);
     const edited = await editJson(snapshot.bytes, file, changes);
     if (snapshot.bytes?.equals(edited)) return undefined;
@@ -83,9 +78,9 @@ async function takeOver(
     );
     const mask = movedSecretsMask(steps, entries);
     // The keychain has the secrets by now, and until its end the file has them, too.
-    await maskBackups(snapshot, mask, installRecords(recordsFolder(options, machine)));
+    await maskBackups(snapshot, mask, installRecords(recordsFolder(options, host)));
     const kept = bytes && { ...snapshot, bytes: await maskedStrings(bytes, mask) };
-    const backup = await backUpFile(kept ?? snapshot, machine.clock.now());
+    const backup = await backUpFile(kept ?? snapshot, host.clock.now());
     await replaceFile(snapshot, edited);
     return backup;
   });
@@ -95,13 +90,13 @@ async function takeOver(
 async function leftTo(
   steps: readonly ImportStep[],
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<LooseSecret[]> {
   const noted: LooseSecret[] = [];
   for (const { connection, secretHeaders } of steps) {
     const left = secretHeaders.map((header) => [header, inKeychain]);
     const headers = { ...connection.headers, ...Object.fromEntries(left) };
-    for (const account of await unheldAccounts({ ...connection, headers }, options, machine))
+    for (const account of await unheldAccounts({ ...connection, headers }, options, host))
       noted.push({ account, file: connection.source });
   }
   return noted;

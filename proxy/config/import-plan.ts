@@ -1,4 +1,4 @@
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import { resolve } from 'node:path';
 import type { ConnectionSecrets } from '#auth/kept-secrets';
 import { assistantNamed, assistants, type Assistant } from './assistants.ts';
@@ -40,12 +40,12 @@ type Place = { file: string; typed: boolean; connectsItself: boolean };
 export async function importPlan(
   asked: string | undefined,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<ImportPlan> {
   const files: ImportFile[] = [];
   const problems: ImportPlan['problems'] = [];
   const names = new Map<string, string>();
-  for (const place of placesOf(asked, machine)) {
+  for (const place of placesOf(asked, host)) {
     const { bytes } = await fileSnapshot(place.file);
     if (bytes === undefined && asked !== undefined)
       throw new UsageError(`there is no file ${place.file}`);
@@ -54,8 +54,8 @@ export async function importPlan(
     for (const servers of ['mcpServers', 'servers'])
       for (const [key, value] of Object.entries(objectOf(await memberAt(bytes, [servers])))) {
         try {
-          const entry = foundEntry(key, value, place.connectsItself, machine);
-          const step = entry && (await stepOf(entry, servers, place.file, options, machine));
+          const entry = foundEntry(key, value, place.connectsItself, host);
+          const step = entry && (await stepOf(entry, servers, place.file, options, host));
           if (!step) continue;
           const { name, url } = step.connection;
           if ((names.get(name) ?? url) !== url)
@@ -72,9 +72,9 @@ export async function importPlan(
   return { files, problems };
 }
 
-function placesOf(asked: string | undefined, machine: OwnMachine): Place[] {
+function placesOf(asked: string | undefined, host: AccountsHost): Place[] {
   const place = ({ file, typed, connectsItself }: Assistant) => ({
-    file: file(machine),
+    file: file(host),
     typed,
     connectsItself,
   });
@@ -82,7 +82,7 @@ function placesOf(asked: string | undefined, machine: OwnMachine): Place[] {
   const assistant = assistantNamed(asked);
   if (assistant) return [place(assistant)];
   const file = resolve(asked);
-  const known = Object.values(assistants).find((one) => one.file(machine) === file);
+  const known = Object.values(assistants).find((one) => one.file(host) === file);
   return [known ? place(known) : { file, typed: false, connectsItself: false }];
 }
 
@@ -91,11 +91,11 @@ async function stepOf(
   servers: string,
   file: string,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<ImportStep> {
   const { key, url, given, account, secretHeaders, inPlace, remoteHash } = entry;
   const whose = account === undefined ? {} : { account };
-  const read = await machine.readConnection(url, options, given);
+  const read = await host.readConnection(url, options, given);
   const name =
     key
       .replaceAll(/[^\w.-]+/g, '-')
@@ -103,8 +103,8 @@ async function stepOf(
       .slice(0, 64) || 'server';
   const connection: Connection = inPlace
     ? { ...read, ...whose, name: key, source: file }
-    : { ...read, name, account: name, source: registryFile(machine) };
-  if (!inPlace) await refuseTaken(connection, options, machine);
+    : { ...read, name, account: name, source: registryFile(host) };
+  if (!inPlace) await refuseTaken(connection, options, host);
   const { credentials, headers = {} } = connection;
   const apiKeySecret = credentials.kind === 'api_key' ? credentials.apiKeySecret : inKeychain;
   const clientSecret = credentials.kind === 'api_key' ? undefined : credentials.clientSecret;

@@ -1,5 +1,5 @@
 import type { Imports } from '#auth/accounts-door';
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import type { Options } from './options.ts';
 import { importPlan } from './import-plan.ts';
 
@@ -7,9 +7,9 @@ import { importPlan } from './import-plan.ts';
 export async function importableEntries(
   assistant: string | undefined,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<Imports> {
-  const { files, problems } = await importPlan(assistant, options, machine);
+  const { files, problems } = await importPlan(assistant, options, host);
   const entries = files.flatMap(({ file, steps }) =>
     steps.map(({ entry, connection: { name, url }, moved, remoteHash }) => ({
       file,

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import { registered, checkName } from '#auth/registry';
 import { defaultStateDirectory } from './default-state-directory.ts';
 import { isLaunch, launchEntry } from './launch-entry.ts';
@@ -19,7 +19,7 @@ export type Installed = { file: string; changed: boolean; backup?: string };
 export type InstallOptions = {
   options: Options;
   env: Record<string, string>;
-  machine: OwnMachine;
+  host: AccountsHost;
   replace: boolean;
 };
 
@@ -27,10 +27,10 @@ export type InstallOptions = {
 export async function checkRegistered(
   name: string,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<void> {
   checkName(name);
-  if (!(await registered(name, options, machine)))
+  if (!(await registered(name, options, host)))
     throw new UsageError(
       `there is no connection ${name}`,
       `make it: latchkey add ${name} URL, or latchkey import for what an assistant has`,
@@ -45,10 +45,10 @@ export async function checkRegistered(
 export async function installLaunch(
   name: string,
   { title, file, servers, typed }: AssistantFile,
-  { options, env, machine, replace }: InstallOptions,
+  { options, env, host, replace }: InstallOptions,
 ): Promise<Installed> {
-  const entry = launchEntry(machine.launcher, name, { typed, env });
-  return machine.exclusively(`file ${file}`, options, async () => {
+  const entry = launchEntry(host.launcher, name, { typed, env });
+  return host.exclusively(`file ${file}`, options, async () => {
     const snapshot = await fileSnapshot(file);
     const path = [servers, name];
     const edited = await editJson(snapshot.bytes, file, [{ path, value: entry }]);
@@ -59,9 +59,9 @@ export async function installLaunch(
         `${title} has an entry ${name} that starts something else: ${file}`,
         'add --replace, or let latchkey import take it over',
       );
-    const backup = await backUpFile(snapshot, machine.clock.now());
+    const backup = await backUpFile(snapshot, host.clock.now());
     await replaceFile(snapshot, edited);
-    const records = installRecords(recordsFolder(options, machine));
+    const records = installRecords(recordsFolder(options, host));
     await records.keep(snapshot.realPath, name, {
       after: hashOf(edited),
       ...(backup !== undefined && { backup }),
@@ -71,6 +71,6 @@ export async function installLaunch(
   });
 }
 
-export function recordsFolder({ stateDir }: Options, machine: OwnMachine): string {
-  return join(stateDir ?? defaultStateDirectory(machine), 'installs');
+export function recordsFolder({ stateDir }: Options, host: AccountsHost): string {
+  return join(stateDir ?? defaultStateDirectory(host), 'installs');
 }

@@ -1,4 +1,4 @@
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import { resolve } from 'node:path';
 import { defaultStateDirectory } from './default-state-directory.ts';
 import { declarations, optionNames, type Options, type OptionTexts } from './options.ts';
@@ -11,12 +11,12 @@ import { registryFile } from './registry-file.ts';
 export function launchEnvironment(
   options: Options,
   given: OptionTexts,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Record<string, string> {
   const { stateDir, secretStore, secretStoreKeyFile } = options;
-  const bare = machine.platform === 'linux' ? { ...machine, env: {} } : machine;
-  const file = registryFile(machine);
-  const state = stateDir ?? defaultStateDirectory(machine);
+  const bare = host.platform === 'linux' ? { ...host, env: {} } : host;
+  const file = registryFile(host);
+  const state = stateDir ?? defaultStateDirectory(host);
   const typed = optionNames
     .filter((name) => name !== 'config')
     .flatMap((name) => {

@@ -1,4 +1,4 @@
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import { isLaunch } from './launch-entry.ts';
 import { parseJsonc } from './parse-jsonc.ts';
 
@@ -6,10 +6,10 @@ import { parseJsonc } from './parse-jsonc.ts';
 export async function launchedNames(
   file: string,
   servers: string,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<{ names: string[]; problem?: string }> {
   try {
-    const text = machine.readText(file);
+    const text = host.readText(file);
     if (text === undefined || text.trim() === '') return { names: [] };
     const document = objectOf(parseJsonc(text));
     const entries = Object.entries(objectOf(document[servers]));

@@ -5,7 +5,8 @@ import { readCredentials } from './read-credentials.ts';
 import { readExtras } from './read-extras.ts';
 import type { Entry } from './read-entry.ts';
 import { readToolSettings } from './read-tool-settings.ts';
-import { userFiles, type Machine } from './user-files.ts';
+import type { UserHost } from '#host';
+import { userFiles } from './user-files.ts';
 import { webUrl } from '#transport/web-url';
 
 /** What the command line says of a connection besides its name or URL; it wins over the file. */
@@ -30,14 +31,14 @@ export type ReadConnectionOptions = {
 export async function readConnection(
   target: string,
   configFile: string | undefined,
-  machine: Machine,
+  host: UserHost,
   readText: ReadText,
   { given = {}, readWords }: ReadConnectionOptions = {},
 ): Promise<Connection> {
   const problems: Problem[] = [];
   const found: Entry = /^[a-z][a-z0-9+.-]*:\/\//i.test(target)
     ? { source: 'command line', key: 'URL', url: target, oauthKey: 'oauth', env: {} }
-    : await findEntry(target, { configFile, userFiles: userFiles(machine) }, readText);
+    : await findEntry(target, { configFile, userFiles: userFiles(host) }, readText);
   const typed = found.words && (await readWords?.(found.words, found.env));
   const entry = { ...found, ...typed, ...given };
   if (!webUrl(entry.url))
@@ -47,7 +48,7 @@ export async function readConnection(
       problem: 'the URL must be https, or http on this machine, without user or password',
     });
 
-  const setting = (name: string) => machine.env[name] || entry.env[name] || undefined;
+  const setting = (name: string) => host.env[name] || entry.env[name] || undefined;
   const oauthText = setting('LATCHKEY_OAUTH');
   const written = oauthText === undefined ? entry.oauth : parse(oauthText, entry, problems);
   const clientId = setting('LATCHKEY_CLIENT_ID');

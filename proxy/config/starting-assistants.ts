@@ -1,13 +1,13 @@
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import { assistants } from './assistants.ts';
 import { findDocuments } from './find-entry.ts';
 import { isLaunch } from './launch-entry.ts';
 
 /** The assistants whose own files start the connection, by the names that commands take. */
-export async function startingAssistants(name: string, machine: OwnMachine): Promise<string[]> {
+export async function startingAssistants(name: string, host: AccountsHost): Promise<string[]> {
   const found: string[] = [];
   for (const [assistant, { file, servers }] of Object.entries(assistants)) {
-    const documents = await findDocuments([file(machine)], (path) => machine.readText(path));
+    const documents = await findDocuments([file(host)], (path) => host.readText(path));
     const entries = documents.flatMap((document) => Object.values(membersOf(document, servers)));
     if (entries.some((entry) => isLaunch(entry, name))) found.push(assistant);
   }

@@ -1,4 +1,4 @@
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import { join } from 'node:path';
 import { registeredClients } from '#auth/registered-clients';
 import type { Connection } from './connection.ts';
@@ -14,17 +14,17 @@ export async function takeOverSignIn(
   connection: Connection,
   remoteHash: string | undefined,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<boolean> {
   if (remoteHash === undefined || !signsIn(connection)) return false;
-  const folder = machine.env['MCP_REMOTE_CONFIG_DIR'] || join(machine.home, '.mcp-auth');
+  const folder = host.env['MCP_REMOTE_CONFIG_DIR'] || join(host.home, '.mcp-auth');
   const found = await remoteSignIn(remoteHash, connection.credentials.clientId, folder);
   if (!found) return false;
   // A server that cannot be asked now leaves everything as it is.
-  const checked = await machine.check(connection, options).catch(() => undefined);
+  const checked = await host.check(connection, options).catch(() => undefined);
   const { issuer, clientId, client, accessToken, refreshToken, scope, expiresAt } = found;
   if (checked?.as !== 'person' || checked.issuer !== issuer) return false;
-  const { vault, lock, marks, store, clock } = await machine.account(connection, options);
+  const { vault, lock, marks, store, clock } = await host.account(connection, options);
   const clients = registeredClients(store);
   const known = await clients.of(issuer);
   if (client && known && known.clientId !== clientId) return false;

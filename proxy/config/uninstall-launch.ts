@@ -1,5 +1,5 @@
 import { readFile, rm } from 'node:fs/promises';
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import { isLaunch } from './launch-entry.ts';
 import type { Options } from './options.ts';
 import { UsageError } from './usage-error.ts';
@@ -25,13 +25,13 @@ export async function uninstallLaunch(
   name: string,
   { title, file, servers }: AssistantFile,
   options: Options,
-  machine: OwnMachine,
+  host: AccountsHost,
 ): Promise<Uninstalled> {
-  return machine.exclusively(`file ${file}`, options, async () => {
+  return host.exclusively(`file ${file}`, options, async () => {
     const snapshot = await fileSnapshot(file);
-    const records = installRecords(recordsFolder(options, machine));
+    const records = installRecords(recordsFolder(options, host));
     const record = await records.of(snapshot.realPath, name);
-    const done = await takeBack(snapshot, record, [servers, name], { title, machine });
+    const done = await takeBack(snapshot, record, [servers, name], { title, host });
     await records.drop(snapshot.realPath, name);
     return done;
   });
@@ -41,7 +41,7 @@ async function takeBack(
   snapshot: FileSnapshot,
   record: InstallRecord | undefined,
   path: [servers: string, name: string],
-  { title, machine }: { title: string; machine: OwnMachine },
+  { title, host }: { title: string; host: AccountsHost },
 ): Promise<Uninstalled> {
   const { bytes } = snapshot;
   const before = await bytesBefore(record);
@@ -60,7 +60,7 @@ async function takeBack(
   const earlier = before === 'lost' ? undefined : await memberAt(before, path);
   const value = isLaunch(earlier, path[1]) ? undefined : earlier;
   const edited = await editJson(bytes, snapshot.path, [{ path, value }]);
-  const backup = await backUpFile(snapshot, machine.clock.now());
+  const backup = await backUpFile(snapshot, host.clock.now());
   await replaceFile(snapshot, edited);
   return { did: 'removed', ...(backup !== undefined && { backup }) };
 }

@@ -1,7 +1,7 @@
-/** What of a Linux machine tells where its session bus is. */
-export interface SessionBusMachine {
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly parentPid: number;
+import type { Host } from '#host';
+
+/** What tells where the session bus of a Linux host is. */
+export interface SessionBusHost extends Pick<Host, 'env' | 'parentPid'> {
   readonly userId: number;
   readonly exists: (path: string) => boolean;
   /** A file's text; `undefined` when it cannot be read. */
@@ -17,18 +17,18 @@ const mostAncestors = 16;
  *
  * D-Bus specification, "Well-known Message Bus Instances"
  */
-export function sessionBusAddress(machine: SessionBusMachine): string | undefined {
-  const { env, userId, exists } = machine;
+export function sessionBusAddress(host: SessionBusHost): string | undefined {
+  const { env, userId, exists } = host;
   if (env['DBUS_SESSION_BUS_ADDRESS']) return env['DBUS_SESSION_BUS_ADDRESS'];
   const sockets = [env['XDG_RUNTIME_DIR'], `/run/user/${userId}`]
     .filter((folder) => folder !== undefined)
     .map((folder) => `${folder}/bus`);
   const socket = sockets.find(exists);
-  return inherited(machine) ?? (socket && `unix:path=${socket}`);
+  return inherited(host) ?? (socket && `unix:path=${socket}`);
 }
 
 /** The address in the environment of the nearest ancestor that has one. */
-function inherited({ parentPid, readText }: SessionBusMachine): string | undefined {
+function inherited({ parentPid, readText }: SessionBusHost): string | undefined {
   let pid = parentPid;
   for (let generation = 0; generation < mostAncestors && pid > 1; generation++) {
     const environment = readText(`/proc/${pid}/environ`)?.split('\0') ?? [];

@@ -1,6 +1,6 @@
 import { assistants } from '#config/assistants';
 import { findDocuments, type ReadText } from '#config/find-entry';
-import type { Machine } from '#config/user-files';
+import type { UserHost } from '#host';
 import { ok, warn, type Check, type Finding } from './finding.ts';
 
 /** Where VS Code keeps its version, on the systems that have one place for it. */
@@ -11,13 +11,13 @@ const productFiles = [
 ];
 
 /** Which assistants are configured here, and in which version, where a file tells. */
-export function assistantCheck(machine: Machine, readText: ReadText): Check {
+export function assistantCheck(host: UserHost, readText: ReadText): Check {
   return {
     name: 'assistants',
     async run() {
       const findings: Finding[] = [];
       for (const [name, { title, file }] of Object.entries(assistants)) {
-        const path = file(machine);
+        const path = file(host);
         let text: string | undefined;
         try {
           text = readText(path);

@@ -12,8 +12,9 @@ const door = openAccounts({
   platform: process.platform,
   home: homedir(),
   env: process.env,
+  pid: process.pid,
   parentPid: process.ppid,
-  node: process.versions.node,
+  nodeVersion: process.versions.node,
   launcher: { node: process.execPath, script: launcher },
 });
 

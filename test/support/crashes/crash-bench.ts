@@ -43,15 +43,13 @@ export async function crashBench(
     }),
   );
   const { url } = server;
-  const machine = stack.use(await personMachine(launcher));
+  const host = stack.use(await personMachine(launcher));
   const steady = { name: 'steady', url, as: 'api_key', apiKeySecret: keys[0] } as const;
-  const began = await crashRun(machine.keychain, undefined, async () =>
-    machine.start().door.add(steady),
-  );
+  const began = await crashRun(host.keychain, undefined, async () => host.start().door.add(steady));
   expect(began.told).toEqual({ ok: true });
   const made = stack.move();
   return {
-    ...machine,
+    ...host,
     server,
     url,
     steady,

@@ -9,7 +9,7 @@ import { greeting } from '#proxy/greet';
 import { httpClient } from '#proxy/transport/http-client';
 import { openAssistants } from '#proxy/open-assistants';
 import { openConnections } from '#proxy/open-connections';
-import { openMachine } from '#proxy/open-machine';
+import { openHost } from '#proxy/open-host';
 import { cookieBrowser } from '../cookie-browser.ts';
 import { callDoor } from '../call-door.ts';
 import { temporaryFolder } from '../temporary-folder.ts';
@@ -77,28 +77,32 @@ export async function personMachine(launcher: Launcher): Promise<PersonMachine> 
     keychain,
     start() {
       const startedAtMs = performance.timeOrigin + performance.now();
-      const machine = openMachine({
-        platform: 'linux',
-        home,
-        env: {},
-        parentPid: 1,
-        launcher,
-        // Backups are named by the second.
-        clock: { ...systemClock(), now: () => startOfTime },
-        http: {
-          ...network,
-          async request(request) {
-            stillAlive();
-            return network.request(request);
+      const host = openHost(
+        {
+          platform: 'linux',
+          home,
+          env: {},
+          pid: 2,
+          parentPid: 1,
+          nodeVersion: process.versions.node,
+          launcher,
+          // Backups are named by the second.
+          clock: { ...systemClock(), now: () => startOfTime },
+          http: {
+            ...network,
+            async request(request) {
+              stillAlive();
+              return network.request(request);
+            },
           },
+          keyring: async () => ({ AsyncEntry }),
+          openBrowser,
+          writeLog: () => undefined,
         },
-        keyring: async () => ({ AsyncEntry }),
-        openBrowser,
-        writeLog: () => undefined,
-        stop: () => stop,
-      });
-      const connections = openConnections({ machine, options, openBrowser });
-      const door = { ...connections, ...openAssistants({ machine, options, given: {} }) };
+        () => stop,
+      );
+      const connections = openConnections({ host, options });
+      const door = { ...connections, ...openAssistants({ host, options, given: {} }) };
       return {
         door,
         call: async (...line) => callDoor(door, JSON.stringify(line)),
@@ -107,10 +111,10 @@ export async function personMachine(launcher: Launcher): Promise<PersonMachine> 
           return [];
         },
         async works(name) {
-          const connection = await machine.readConnection(name, options);
-          const [found] = await greeting(connection, options, { ...machine, stop }).run(stop);
-          const store = async () => machine.store(options);
-          await settleRotation(connection, startedAtMs, options, machine, store);
+          const connection = await host.readConnection(name, options);
+          const [found] = await greeting(connection, options, { ...host, stop }).run(stop);
+          const store = async () => host.store(options);
+          await settleRotation(connection, startedAtMs, options, host, store);
           return found?.state === 'ok';
         },
       };

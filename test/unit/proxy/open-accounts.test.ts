@@ -7,7 +7,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 const secret = `mcp_${'k'.repeat(36)}`;
 
 /** The door on a machine with Claude Desktop, which starts mcp-remote with a key. */
-async function machine() {
+async function host() {
   const folder = await temporaryFolder('home');
   const claude = join(folder.path, '.config', 'Claude');
   const file = join(claude, 'claude_desktop_config.json');
@@ -21,8 +21,9 @@ async function machine() {
     platform: 'linux',
     home: folder.path,
     env: {},
+    pid: 2,
     parentPid: 1,
-    node: process.versions.node,
+    nodeVersion: process.versions.node,
     launcher: { node: '/opt/node', script: '/opt/latchkey.js' },
     options: { 'secret-store': 'file', 'secret-store-key-file': keyFile },
   });
@@ -31,7 +32,7 @@ async function machine() {
 }
 
 test('accounts service: assistants are found, with what they start and what can be imported', async () => {
-  await using at = await machine();
+  await using at = await host();
   const before = await at.door.assistants();
   const imports = await at.door.importable();
   const imported = await at.door.import(at.file, 'acme');
@@ -50,7 +51,7 @@ test('accounts service: assistants are found, with what they start and what can 
 });
 
 test('accounts service: a secret moved out of an entry is found by the account that the entry names', async () => {
-  await using at = await machine();
+  await using at = await host();
   const desk = { url: 'https://acme.example/mcp', account: 'dana', apiKey: secret };
   await writeFile(at.file, JSON.stringify({ mcpServers: { desk } }));
   await at.door.import(at.file, 'desk');
@@ -60,7 +61,7 @@ test('accounts service: a secret moved out of an entry is found by the account t
 });
 
 test('accounts service: an assistant’s file that is not JSON is a problem of that assistant alone', async () => {
-  await using at = await machine();
+  await using at = await host();
   await writeFile(at.file, `{"mcpServers": {"acme": "${secret}"`);
 
   const [claude] = await at.door.assistants();
@@ -69,7 +70,7 @@ test('accounts service: an assistant’s file that is not JSON is a problem of t
 });
 
 test('accounts service: an unreadable connections file is reported, not shown as no connections', async () => {
-  await using at = await machine();
+  await using at = await host();
   await mkdir(dirname(at.own), { recursive: true });
   await writeFile(at.own, `{"mcpServers": {"acme": "${secret}"`);
 
@@ -81,7 +82,7 @@ test('accounts service: an unreadable connections file is reported, not shown as
 });
 
 test('accounts service: a connection that cannot be read has the error state and no URL', async () => {
-  await using at = await machine();
+  await using at = await host();
   await mkdir(dirname(at.own), { recursive: true });
   await writeFile(at.own, JSON.stringify({ mcpServers: { bad: { oauth: {} } } }));
 
@@ -91,7 +92,7 @@ test('accounts service: a connection that cannot be read has the error state and
 });
 
 test('accounts service: a subscriber sees a connection appear and disappear', async () => {
-  await using at = await machine();
+  await using at = await host();
   const life = new AbortController();
   const seen: string[] = [];
   for await (const all of at.door.watch(life.signal)) {
@@ -105,7 +106,7 @@ test('accounts service: a subscriber sees a connection appear and disappear', as
 });
 
 test('accounts service: every refusal has a message and a remedy, and none is a bug', async () => {
-  await using at = await machine();
+  await using at = await host();
   const { door } = at;
   const oauthText = `{"clientSecret": "${secret}", "grant": 7}`;
   const refused = await Promise.allSettled([

@@ -34,15 +34,15 @@ test.each<[string, Desktop, ReturnType<typeof browserCommand>]>([
     { command: 'firefox', args: ['--new-tab', href] },
   ],
   ['BROWSER that would run the URL', { platform: 'linux', env: { BROWSER: '%s' } }, undefined],
-])('browser: %s has its own command to open a page', (_, machine, command) => {
-  expect(browserCommand(url, machine)).toEqual(command);
+])('browser: %s has its own command to open a page', (_, host, command) => {
+  expect(browserCommand(url, host)).toEqual(command);
 });
 
 test.each(['file:///etc/passwd', 'javascript:alert(1)', 'vscode://x', 'data:text/html,x'])(
   'browser: %s is never opened',
   (address) => {
-    const machine: Desktop = { platform: 'darwin', env: { BROWSER: 'x' } };
+    const host: Desktop = { platform: 'darwin', env: { BROWSER: 'x' } };
 
-    expect(browserCommand(new URL(address), machine)).toBeUndefined();
+    expect(browserCommand(new URL(address), host)).toBeUndefined();
   },
 );

@@ -8,9 +8,9 @@ import { tokenVault } from '#proxy/auth/token-vault';
 import type { TokenRecord } from '#proxy/auth/token-record';
 import { fakeClock } from '#support/fake-clock';
 
-type Machine = { store?: SecretStore; lifeSeconds?: number | 'unknown' };
+type UserHost = { store?: SecretStore; lifeSeconds?: number | 'unknown' };
 
-function machine({ store = memorySecretStore(), lifeSeconds = 3_600 }: Machine = {}) {
+function host({ store = memorySecretStore(), lifeSeconds = 3_600 }: UserHost = {}) {
   const clock = fakeClock();
   const state = { granted: 0, failing: undefined as Error | undefined, tokens: [] as string[] };
   let queue: Promise<unknown> = Promise.resolve();
@@ -41,7 +41,7 @@ function machine({ store = memorySecretStore(), lifeSeconds = 3_600 }: Machine =
 }
 
 test('access token: a hundred callers share one', async () => {
-  const { state, source } = machine();
+  const { state, source } = host();
   const tokens = source();
 
   const all = await Promise.all(Array.from({ length: 100 }, async () => tokens.accessToken()));
@@ -51,7 +51,7 @@ test('access token: a hundred callers share one', async () => {
 });
 
 test('access token: a second process takes it from the store', async () => {
-  const { state, source } = machine();
+  const { state, source } = host();
   await source().accessToken();
 
   expect(await source().accessToken()).toBe('token 1');
@@ -59,7 +59,7 @@ test('access token: a second process takes it from the store', async () => {
 });
 
 test('access token: a rejected one that cannot be replaced is expired for every process', async () => {
-  const { clock, state, store, source } = machine();
+  const { clock, state, store, source } = host();
   const tokens = source();
   const accessToken = await tokens.accessToken();
   state.failing = new TokenError('signed_out', 'withdrawn');
@@ -71,8 +71,8 @@ test('access token: a rejected one that cannot be replaced is expired for every 
 });
 
 test('access token: renewed five minutes before it expires, a short-lived one in its last tenth', async () => {
-  const long = machine();
-  const short = machine({ lifeSeconds: 100 });
+  const long = host();
+  const short = host({ lifeSeconds: 100 });
   const [one, two] = [long.source(), short.source()];
   await Promise.all([one.accessToken(), two.accessToken()]);
 
@@ -86,7 +86,7 @@ test('access token: renewed five minutes before it expires, a short-lived one in
 });
 
 test('access token: a due one still serves while its issuer is unreachable, an expired one does not', async () => {
-  const { clock, state, source } = machine();
+  const { clock, state, source } = host();
   const tokens = source();
   await tokens.accessToken();
   state.failing = new Error('away');
@@ -98,7 +98,7 @@ test('access token: a due one still serves while its issuer is unreachable, an e
 });
 
 test('access token: a rejected one is never used again, not even from the store', async () => {
-  const { state, source } = machine();
+  const { state, source } = host();
   const tokens = source();
   const accessToken = await tokens.accessToken();
 
@@ -113,7 +113,7 @@ test('access token: a rejected one is never used again, not even from the store'
 });
 
 test('access token: an issuer that returns the rejected one again is an error', async () => {
-  const { state, source } = machine();
+  const { state, source } = host();
   state.tokens = ['same', 'same'];
   const tokens = source();
   const accessToken = await tokens.accessToken();
@@ -122,7 +122,7 @@ test('access token: an issuer that returns the rejected one again is an error', 
 });
 
 test('access token: one that another process has just stored is used instead of a new one', async () => {
-  const { state, source } = machine();
+  const { state, source } = host();
   const [one, two] = [source(), source()];
   const accessToken = await one.accessToken();
   await two.accessToken();
@@ -137,13 +137,13 @@ test('access token: one that cannot be stored is not used', async () => {
     ...memorySecretStore(),
     set: () => Promise.reject(new SecretStoreError('locked', 'locked')),
   };
-  const tokens = machine({ store: broken }).source();
+  const tokens = host({ store: broken }).source();
 
   await expect(tokens.accessToken()).rejects.toMatchObject({ code: 'locked' });
 });
 
 test('access token: a failure is not cached', async () => {
-  const { state, source } = machine();
+  const { state, source } = host();
   state.failing = new Error('away');
   const tokens = source();
   await expect(tokens.accessToken()).rejects.toThrow('away');
@@ -153,14 +153,14 @@ test('access token: a failure is not cached', async () => {
 });
 
 test('access token: a stored value that is not a token is overwritten', async () => {
-  const { store, source } = machine();
+  const { store, source } = host();
   await store.set('a', '{"something":"else"}');
 
   expect(await source().accessToken()).toBe('token 1');
 });
 
 test('access token: one without an expiry serves until it is rejected', async () => {
-  const { clock, source } = machine({ lifeSeconds: 'unknown' });
+  const { clock, source } = host({ lifeSeconds: 'unknown' });
   const tokens = source();
   await tokens.accessToken();
   await clock.advance(1_000_000);

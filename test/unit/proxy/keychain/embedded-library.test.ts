@@ -18,16 +18,16 @@ import { temporaryFolder } from '#support/temporary-folder';
 const bytes = Buffer.from('a library');
 const sha256 = createHash('sha256').update(bytes).digest('hex');
 const library = { name: 'keyring', bytes, sha256 };
-const machine = { platform: process.platform, userId: userInfo().uid, now: Date.now() };
+const host = { platform: process.platform, userId: userInfo().uid, now: Date.now() };
 const dayMs = 24 * 60 * 60 * 1000;
 
 test('embedded library: stored under its hash in a folder of its user alone, and then left as it is', async () => {
   await using home = await temporaryFolder();
   const folder = join(home.path, 'state', 'libraries');
 
-  const path = await embeddedLibrary(library, folder, machine);
+  const path = await embeddedLibrary(library, folder, host);
   const { ino } = await stat(path);
-  const again = await embeddedLibrary(library, folder, machine);
+  const again = await embeddedLibrary(library, folder, host);
 
   expect(path).toBe(join(folder, `keyring-${sha256}.node`));
   expect(await readFile(path)).toEqual(bytes);
@@ -40,17 +40,17 @@ test('embedded library: stored under its hash in a folder of its user alone, and
 test('embedded library: other bytes of the same length, and a link to a good file, are replaced', async () => {
   await using home = await temporaryFolder();
   const folder = join(home.path, 'libraries');
-  const path = await embeddedLibrary(library, folder, machine);
+  const path = await embeddedLibrary(library, folder, host);
   await writeFile(path, 'A library');
 
-  await embeddedLibrary(library, folder, machine);
+  await embeddedLibrary(library, folder, host);
   const mended = await readFile(path);
   const elsewhere = join(home.path, 'elsewhere');
   await writeFile(elsewhere, bytes);
   await mkdir(join(home.path, 'two'), { mode: 0o700 });
   const second = join(home.path, 'two', `keyring-${sha256}.node`);
   await symlink(elsewhere, second);
-  await embeddedLibrary(library, join(home.path, 'two'), machine);
+  await embeddedLibrary(library, join(home.path, 'two'), host);
   await writeFile(elsewhere, 'changed');
 
   expect(mended).toEqual(bytes);
@@ -60,12 +60,12 @@ test('embedded library: other bytes of the same length, and a link to a good fil
 test('embedded library: a folder that others may enter or that another user owns is refused', async () => {
   await using home = await temporaryFolder();
   const folder = join(home.path, 'libraries');
-  await embeddedLibrary(library, folder, machine);
-  const other = { ...machine, userId: machine.userId + 1 };
+  await embeddedLibrary(library, folder, host);
+  const other = { ...host, userId: host.userId + 1 };
 
   await expect(embeddedLibrary(library, folder, other)).rejects.toThrow('is open to others');
   await chmod(folder, 0o755);
-  await expect(embeddedLibrary(library, folder, machine)).rejects.toThrow('chmod 700');
+  await expect(embeddedLibrary(library, folder, host)).rejects.toThrow('chmod 700');
 });
 
 test('embedded library: those of other versions are deleted after 90 days, when a new one is stored', async () => {
@@ -78,11 +78,11 @@ test('embedded library: those of other versions are deleted after 90 days, when 
     ['keyring-recent.node', 89],
   ] as const) {
     await writeFile(join(folder, name), '');
-    const at = new Date(machine.now - days * dayMs);
+    const at = new Date(host.now - days * dayMs);
     await utimes(join(folder, name), at, at);
   }
 
-  const path = await embeddedLibrary(library, folder, machine);
+  const path = await embeddedLibrary(library, folder, host);
 
   expect((await readdir(folder)).map((name) => join(folder, name)).sort()).toEqual([
     path,

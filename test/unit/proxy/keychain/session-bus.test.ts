@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 
-import { sessionBusAddress, type SessionBusMachine } from '#proxy/keychain/session-bus';
+import { sessionBusAddress, type SessionBusHost } from '#proxy/keychain/session-bus';
 
 const address = 'unix:abstract=/tmp/dbus-x1';
 const systemd = 'unix:path=/run/user/1000/bus';
 
-function machine(changes: Partial<SessionBusMachine> & { files?: Record<string, string> } = {}) {
+function host(changes: Partial<SessionBusHost> & { files?: Record<string, string> } = {}) {
   const { files = {}, ...rest } = changes;
   return {
     env: {},
@@ -20,7 +20,7 @@ function machine(changes: Partial<SessionBusMachine> & { files?: Record<string, 
 test('session bus: the address of the process’s environment is used', () => {
   const env = { DBUS_SESSION_BUS_ADDRESS: address };
 
-  expect(sessionBusAddress(machine({ env, files: { '/run/user/1000/bus': '' } }))).toBe(address);
+  expect(sessionBusAddress(host({ env, files: { '/run/user/1000/bus': '' } }))).toBe(address);
 });
 
 test('session bus: else the address of an ancestor, past one with an odd name and one unreadable', () => {
@@ -32,22 +32,20 @@ test('session bus: else the address of an ancestor, past one with an odd name an
     '/run/user/1000/bus': '',
   };
 
-  expect(sessionBusAddress(machine({ files }))).toBe(address);
+  expect(sessionBusAddress(host({ files }))).toBe(address);
 });
 
 test('session bus: else the bus in the runtime directory, then the one of the user', () => {
   const files = { '/run/user/1000/bus': '', '/proc/20/stat': '20 (init) S 1 20' };
   const env = { XDG_RUNTIME_DIR: '/tmp/run' };
 
-  expect(sessionBusAddress(machine({ files }))).toBe(systemd);
-  expect(sessionBusAddress(machine({ env, files: { ...files, '/tmp/run/bus': '' } }))).toBe(
+  expect(sessionBusAddress(host({ files }))).toBe(systemd);
+  expect(sessionBusAddress(host({ env, files: { ...files, '/tmp/run/bus': '' } }))).toBe(
     'unix:path=/tmp/run/bus',
   );
-  expect(sessionBusAddress(machine())).toBeUndefined();
+  expect(sessionBusAddress(host())).toBeUndefined();
 });
 
 test('session bus: a loop of parent processes ends the search', () => {
-  expect(
-    sessionBusAddress(machine({ files: { '/proc/20/stat': '20 (x) S 20 20' } })),
-  ).toBeUndefined();
+  expect(sessionBusAddress(host({ files: { '/proc/20/stat': '20 (x) S 20 20' } }))).toBeUndefined();
 });

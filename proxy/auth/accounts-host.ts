@@ -1,9 +1,7 @@
-import type { Clock } from '#clock/clock';
 import type { Connection } from '#config/connection';
-import type { Launcher } from '#config/launch-entry';
 import type { Options } from '#config/options';
 import type { GivenEntry } from '#config/read-connection';
-import type { HttpClient } from '#transport/http-client';
+import type { Host } from '#host';
 import type { SecretStore } from '#keychain/secret-store';
 import type { ProxyRequest } from '#status/presence-words';
 import type { TokenRecord } from './token-record.ts';
@@ -19,16 +17,8 @@ export type Checked = {
   token?: TokenRecord;
 };
 
-/** A person's machine, with the connections, secrets and assistants that are on it. */
-export interface OwnMachine {
-  readonly platform: NodeJS.Platform;
-  readonly home: string;
-  readonly env: NodeJS.ProcessEnv;
-  readonly clock: Clock;
-  readonly http: HttpClient;
-  /** What an assistant has to start to get this very program. */
-  readonly launcher: Launcher;
-
+/** The host, with the connections, secrets and assistants of its user. */
+export interface AccountsHost extends Host {
   /** `undefined` when there is no such file. */
   readText(path: string): string | undefined;
 

@@ -1,4 +1,4 @@
-import type { OwnMachine } from '#auth/own-machine';
+import type { AccountsHost } from '#auth/accounts-host';
 import type { Connection } from '#config/connection';
 import type { Options, OptionTexts } from '#config/options';
 import type { ExaminePorts } from '#status/examine';
@@ -17,7 +17,7 @@ export type DoctorHears = Pick<ExaminePorts, 'progress' | 'found'>;
 export type Examined = { findings: readonly Finding[]; bundle: () => Promise<Uint8Array> };
 
 /** The machine that a command runs on, and whoever sits at it. */
-export interface Machine extends OwnMachine {
+export interface CommandHost extends AccountsHost {
   /** Whether somebody sits at a terminal who can answer. */
   readonly interactive: boolean;
   /** Aborts when somebody wants us gone. Asking for it takes over Ctrl-C. */
