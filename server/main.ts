@@ -152,7 +152,7 @@ function isFolder(path: string): boolean {
 function proxySource(): ProxySource {
   return isBuilt
     ? { file: fileURLToPath(new URL(`latchkey-${manifest.version}.tgz`, here)) }
-    : { script: fileURLToPath(new URL('../pack-proxy.ts', here)) };
+    : { script: fileURLToPath(new URL('../scripts/pack.ts', here)) };
 }
 
 /** How the proxy and this program are started on this machine: an assistant needs absolute paths, as it has no working folder. */

@@ -19,7 +19,7 @@ export async function installCost(
     run('npm', [...args, '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: path });
   let wanted = installs;
   if (isAbsolute(installs)) {
-    await run(process.execPath, [join(installs, '../build.ts')]);
+    await run(process.execPath, [join(installs, '../scripts/build.ts')]);
     const { stdout } = await npm('pack', installs, '--silent');
     wanted = `./${stdout.trim().split('\n').at(-1) ?? ''}`;
   }

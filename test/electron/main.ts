@@ -4,8 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { buildApp } from '../../build-app.ts';
-import { electronBinary } from '../../electron-binary.ts';
+import { buildApp, electronBinary } from '#scripts/tray';
 
 const root = join(import.meta.dirname, '../..');
 const { env, platform } = process;

@@ -30,7 +30,7 @@ export default async function setUp(): Promise<() => Promise<void>> {
   if (process.env['TEST_PROGRAMS'] === '') delete process.env['TEST_PROGRAMS'];
   else if (process.env['TEST_PROGRAMS'] === undefined) {
     const folder = stack.use(await temporaryFolder('programs'));
-    await run(process.execPath, [join(root, 'build.ts')], root);
+    await run(process.execPath, [join(root, 'scripts/build.ts')], root);
     for (const program of ['proxy', 'server']) await install(join(root, program), folder.path);
     setFor(stack, 'TEST_PROGRAMS', folder.path);
   }

@@ -137,7 +137,7 @@ await suite('registry', 'proxy download', () => {
   describe('from a server that was installed from its own package', () => {
     let packed: string;
     beforeAll(async () => {
-      await done(process.execPath, [join(root, 'build.ts')], { cwd: root });
+      await done(process.execPath, [join(root, 'scripts/build.ts')], { cwd: root });
     }, timeoutMs);
 
     test(

@@ -38,7 +38,7 @@ await suite('registry', 'packed npm package', () => {
       await using server = await oauthFront(legacyMcp().handle);
       const empty = join(folder.path, 'empty');
       await mkdir(empty);
-      await done(process.execPath, [join(root, 'build.ts')], root);
+      await done(process.execPath, [join(root, 'scripts/build.ts')], root);
 
       const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder.path];
       const [packed] = z
@@ -94,7 +94,7 @@ test(
     await using server = await oauthFront(legacyMcp().handle);
     const stdout = await done(
       process.execPath,
-      [join(root, 'bundle.ts'), '--installed-only'],
+      [join(root, 'scripts/mcpb.ts'), '--installed-only'],
       root,
     );
     const file = /^(\/.*\.mcpb) for/m.exec(stdout)?.[1] ?? '';

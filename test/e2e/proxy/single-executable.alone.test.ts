@@ -23,7 +23,7 @@ const desktopFile = z.object({
 });
 
 beforeAll(async () => {
-  const args = [join(root, 'sea.ts')];
+  const args = [join(root, 'scripts/sea.ts')];
   const { code, stdout, stderr } = await runProgram(process.execPath, {
     args,
     timeoutMs: buildLimitMs,

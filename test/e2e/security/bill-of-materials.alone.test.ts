@@ -7,8 +7,8 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 
 import { temporaryFolder } from '#support/temporary-folder';
-import { buildTray } from '../../../build-tray.ts';
-import { ascii, bundled } from '../../../bundled.ts';
+import { buildTray } from '#scripts/tray';
+import { ascii, bundled } from '#scripts/bundle';
 
 const root = join(import.meta.dirname, '../../..');
 const manifestSchema = z.looseObject({
@@ -91,7 +91,7 @@ describe.each([
 ] as const)('bill of materials of %s', (program, name, own) => {
   const folder = join(root, program);
   beforeAll(() => {
-    execFileSync(process.execPath, [join(root, 'build.ts')], { stdio: 'inherit' });
+    execFileSync(process.execPath, [join(root, 'scripts/build.ts')], { stdio: 'inherit' });
   }, 120_000);
 
   test('it names exactly the packages whose modules are in the published file', async () => {

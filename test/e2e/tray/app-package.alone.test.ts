@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { runProgram } from '#support/processes';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
-import { layOutApp } from '../../../lay-out-app.ts';
+import { layOutApp } from '#scripts/tray';
 
 const root = join(import.meta.dirname, '../../..');
 const tray = join(root, 'tray-app');
@@ -73,7 +73,7 @@ await suite('registry', 'electron-builder', () => {
       const builder = join(packaging, 'node_modules/electron-builder/cli.js');
       if (!existsSync(builder))
         await done('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], packaging);
-      const program = (await done(process.execPath, [join(root, 'sea.ts')], root)).trim();
+      const program = (await done(process.execPath, [join(root, 'scripts/sea.ts')], root)).trim();
 
       await done(
         process.execPath,

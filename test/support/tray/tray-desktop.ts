@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { z } from 'zod';
 import type { ConnectionView } from '#proxy/auth/accounts-door';
-import { buildTray } from '../../../build-tray.ts';
+import { buildTray } from '#scripts/tray';
 import { wirePage, type FromApp, type RecordedItem, type ToApp } from './wire.ts';
 
 const windowSize = z.object({ width: z.number(), height: z.number() });

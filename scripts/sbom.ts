@@ -5,7 +5,7 @@ import { join, relative, sep } from 'node:path';
 type Locked = { name?: string; version?: string; integrity?: string; license?: string };
 type Manifest = { name: string; version: string; description?: string; license?: string };
 
-const root = import.meta.dirname;
+const root = join(import.meta.dirname, '..');
 const folders = '/node_modules/';
 
 /**

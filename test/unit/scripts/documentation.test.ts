@@ -5,7 +5,7 @@ import { allCommands } from '#proxy/cli/commands';
 import { declarations } from '#proxy/config/options';
 import { commands as serverCommands } from '#server/cli/commands';
 import { startOptions } from '#server/config/option';
-import { commandPages } from '#scripts/command-pages';
+import { commandPages } from '#scripts/documentation';
 
 const docs = join(import.meta.dirname, '../../../docs');
 const proxyCommands = await allCommands();

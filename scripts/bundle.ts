@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { rolldown, type InputOptions, type RolldownOutput } from 'rolldown';
 
-const root = import.meta.dirname;
+const root = join(import.meta.dirname, '..');
 
 /** How what we publish is bundled, whatever it is published as. */
 export const bundled = {

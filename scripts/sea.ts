@@ -24,9 +24,9 @@ import { devNull, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inject } from 'postject';
 import { rolldown } from 'rolldown';
-import { bundled } from './bundled.ts';
+import { bundled } from './bundle.ts';
 
-const root = import.meta.dirname;
+const root = join(import.meta.dirname, '..');
 const { platform, arch } = process;
 const identity = process.env['LATCHKEY_CODESIGN_IDENTITY'] ?? '-';
 const entitlements = join(root, 'tray-app/packaging/entitlements.mac.plist');

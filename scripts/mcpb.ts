@@ -23,7 +23,7 @@ import { packExtension } from '@anthropic-ai/mcpb/cli';
 
 type Lock = { packages: Record<string, { version: string; integrity?: string }> };
 
-const root = import.meta.dirname;
+const root = join(import.meta.dirname, '..');
 const binaries = {
   darwin: ['darwin-arm64', 'darwin-x64'],
   win32: ['win32-x64-msvc', 'win32-arm64-msvc'],
@@ -37,7 +37,7 @@ const manifest: { version: string; description: string } = JSON.parse(
 const lock: Lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'));
 const stage = mkdtempSync(join(tmpdir(), 'latchkey-bundle-'));
 try {
-  execFileSync(process.execPath, [join(root, 'build.ts')], { stdio: 'inherit' });
+  execFileSync(process.execPath, [join(root, 'scripts/build.ts')], { stdio: 'inherit' });
   for (const part of ['bin', 'dist', 'package.json'])
     cpSync(join(root, 'proxy', part), join(stage, part), { recursive: true });
   cpSync(join(root, 'LICENSE'), join(stage, 'LICENSE'));

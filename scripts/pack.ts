@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { bundleProgram, type BundledProgram } from './bundled.ts';
+import { bundleProgram, type BundledProgram } from './bundle.ts';
 import { sbomOf } from './sbom.ts';
 
-const folder = join(import.meta.dirname, 'proxy');
+const folder = join(import.meta.dirname, '../proxy');
 /** What npm itself gives every file, so that the same content makes the same package. */
 const modifiedAt = 499_162_500;
 const block = 512;
@@ -65,3 +65,7 @@ function header(path: string, size: number): Buffer {
   bytes.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');
   return bytes;
 }
+
+// A server that runs from these sources starts this when somebody downloads the proxy, in a process of its own, so that the
+// bundler's memory is freed afterwards.
+if (import.meta.main) process.stdout.write((await proxyPackage()).bytes);
