@@ -2,7 +2,7 @@ import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { ok, warn, type Check } from '#status/finding';
 import { words } from '#errors';
-import { metServer } from '#pipeline/met-server';
+import { metServer } from '#pipeline/detect-server';
 import { readMessage, stringAt, type Message } from '#jsonrpc/message';
 import { jsonLinesLog } from '#log/log';
 import { streamableHttp } from '#transport/streamable-http';
@@ -40,7 +40,7 @@ export function greeting(
           return httpSse(way);
         },
         async translated() {
-          const { translatedUpstream } = await import('#pipeline/translated-upstream');
+          const { translatedUpstream } = await import('#pipeline/translated-server');
           return translatedUpstream({ upstream: straight, clock, log });
         },
         // Whoever looks takes nothing as known, and keeps nothing.

@@ -2,9 +2,11 @@ import { join } from 'node:path';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Options } from '#config/options';
 import type { UserHost } from '#host';
-import type { AcceptedToolStore } from '#pipeline/accepted-tools';
-import { fileAcceptedTools } from '#pipeline/file-accepted-tools';
-import { memoryAcceptedTools } from '#pipeline/memory-accepted-tools';
+import {
+  type AcceptedToolStore,
+  fileAcceptedTools,
+  memoryAcceptedTools,
+} from '#pipeline/accepted-tools';
 
 /** Where this machine keeps what was accepted of the tools at `url`. */
 export function openAcceptedTools(

@@ -11,7 +11,7 @@ import { tunnelUrl } from '#agent/server-base';
 import type { AgentPlan } from '#cli/command-host';
 import type { Host } from '#host';
 import type { Options } from '#config/options';
-import type { NetworkSettings } from '#transport/network-settings';
+import type { NetworkSettings } from '#transport/http-client';
 import { SecretStoreError, type SecretStore } from '#keychain/secret-store';
 import { localServers } from '#agent/local-servers';
 import { jsonLinesLog } from '#log/log';

@@ -5,7 +5,7 @@ import { wakeWatch } from '#clock/wake-watch';
 import { inKeychain, type Connection } from '#config/connection';
 import type { Options, SignInMode } from '#config/options';
 import { loginCommand } from '#errors';
-import type { SignInDoor } from '#pipeline/sign-in-door';
+import type { SignInDoor } from '#pipeline/sign-in-page';
 import type { Host } from '#host';
 import type { Log } from '#log/log';
 import type { TokenRecord } from '#auth/token-record';

@@ -18,7 +18,7 @@ import { redactedBundle } from '#status/redacted-bundle';
 import { serverCheck } from '#status/server-check';
 import { secretsOf, shownConnection } from '#status/shown-connection';
 import { words } from '#errors';
-import type { NetworkSettings } from '#transport/network-settings';
+import type { NetworkSettings } from '#transport/http-client';
 import { redact } from '#log/redact';
 import { greeting } from './greet.ts';
 import { openAccount, openSecretStore } from './open-account.ts';

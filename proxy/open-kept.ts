@@ -20,8 +20,8 @@ export async function forgetKept(
   host: UserHost,
 ): Promise<void> {
   const [{ fileAnswers }, { rememberedServer }] = await Promise.all([
-    import('#pipeline/file-answers'),
-    import('#pipeline/remembered-server'),
+    import('#pipeline/cached-answers'),
+    import('#pipeline/detect-server'),
   ]);
   const answers = fileAnswers(keptDirectory(options, host), { url, account });
   const server = rememberedServer(serversDirectory(options, host), url);

@@ -1,7 +1,6 @@
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
-import { metServer } from '#pipeline/met-server';
-import { rememberedServer } from '#pipeline/remembered-server';
+import { metServer, rememberedServer } from '#pipeline/detect-server';
 import type { Message } from '#jsonrpc/message';
 import type { Log } from '#log/log';
 import type { Credential } from '#transport/credential';
@@ -35,7 +34,7 @@ export function openUpstream(
       return httpSse(way);
     },
     async translated() {
-      const { translatedUpstream } = await import('#pipeline/translated-upstream');
+      const { translatedUpstream } = await import('#pipeline/translated-server');
       return translatedUpstream({ upstream, clock, log });
     },
     memory: rememberedServer(serversDirectory(options, host), connection.url),

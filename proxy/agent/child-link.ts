@@ -1,5 +1,4 @@
-import { identify } from '#pipeline/identify';
-import type { LongLine } from '#pipeline/cut-lines';
+import { identify, type LongLine } from '#pipeline/lines';
 import { answerTo, errorAnswer } from '#jsonrpc/answer';
 import { idKey, readMessage, textAt, type Message } from '#jsonrpc/message';
 import type { Log } from '#log/log';

@@ -1,4 +1,4 @@
-import type { LongLine } from '#pipeline/cut-lines';
+import type { LongLine } from '#pipeline/lines';
 
 /** What to start, as somebody configured it. */
 export type ChildSettings = {

@@ -1,11 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { ClientOptions, WebSocket } from 'ws';
-import { certificateProblem } from '#transport/certificate-problem';
-import { HttpError, platformCode } from '#transport/http-error';
-import type { NetworkSettings } from '#transport/network-settings';
-import { socketWay } from '#transport/socket-way';
-import { isUnknownIssuer } from '#transport/trust';
+import { certificateProblem, isUnknownIssuer } from '#transport/tls';
+import { HttpError, platformCode, type NetworkSettings } from '#transport/http-client';
+import { socketWay } from '#transport/company-proxy';
 import { maxFrameBytes } from './frame.ts';
 import { framesOfATurn, type FramesOfATurn } from './frames-of-a-turn.ts';
 import { TunnelError } from './tunnel-error.ts';

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { HttpClient } from '#transport/http-client';
-import { HttpError } from '#transport/http-error';
+import { type HttpClient, HttpError } from '#transport/http-client';
 import { errorAnswer } from '#jsonrpc/answer';
 import {
   LocalServerError,

@@ -1,11 +1,11 @@
 import type { Clock } from '#clock/clock';
 import { httpClient } from '#transport/http-client';
 import type { Log } from '#log/log';
-import type { ToolRules } from '#pipeline/tool-rules';
+import type { ToolRules } from '#pipeline/tool-filter';
 import { childEnvironment } from './child-environment.ts';
 import { childGuard, guardWords } from './child-guard.ts';
 import { httpLocalServer } from './http-local-server.ts';
-import { type LocalServer } from './local-server.ts';
+import type { LocalServer } from './local-server.ts';
 import { narrowedServer } from './narrowed-server.ts';
 import { startChild } from './start-child.ts';
 import { stdioLocalServer } from './stdio-local-server.ts';

@@ -1,7 +1,6 @@
 import { errorAnswer } from '#jsonrpc/answer';
 import { MessageError, readMessage, stringAt, type Message } from '#jsonrpc/message';
-import { listedTools, withoutTools } from '#pipeline/tool-list';
-import { admittedTools, type ToolRules } from '#pipeline/tool-rules';
+import { listedTools, withoutTools, admittedTools, type ToolRules } from '#pipeline/tool-filter';
 import { eventStream, EventTooLargeError } from '#transport/event-stream';
 import { chunksOf, LocalServerError, type LocalAnswer, type LocalServer } from './local-server.ts';
 import { plainAnswer } from './plain-answer.ts';

@@ -1,8 +1,7 @@
 import type { ChildProcessByStdio } from 'node:child_process';
 import { kill } from 'node:process';
 import type { Readable, Writable } from 'node:stream';
-import { lineWriter } from '#pipeline/line-writer';
-import { readLines } from '#pipeline/read-lines';
+import { lineWriter, readLines } from '#pipeline/lines';
 import type { Clock } from '#clock/clock';
 import type { Log } from '#log/log';
 import { redact } from '#log/redact';

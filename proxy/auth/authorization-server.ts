@@ -1,5 +1,5 @@
 import type { HttpClient } from '#transport/http-client';
-import { innerOf, mayName, networkOfHost, type Network } from '#transport/network';
+import { innerOf, mayName, networkOfHost, type Network } from '#transport/networks';
 import { webUrl } from '#transport/web-url';
 import { fetchJson, notAsked, type JsonObject } from './fetch-json.ts';
 import { OAuthError } from './oauth-error.ts';

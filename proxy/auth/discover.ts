@@ -1,5 +1,5 @@
 import type { HttpClient } from '#transport/http-client';
-import type { Network } from '#transport/network';
+import type { Network } from '#transport/networks';
 import { authorizationServer, type AuthorizationServer } from './authorization-server.ts';
 import { fetchJson } from './fetch-json.ts';
 import { OAuthError } from './oauth-error.ts';

@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import type { HttpClient, HttpRequest } from '#transport/http-client';
-import { HttpError } from '#transport/http-error';
-import { readBody } from '#transport/read-body';
+import { type HttpClient, type HttpRequest, HttpError } from '#transport/http-client';
+import { readBody } from '#transport/answers';
 import { OAuthError } from './oauth-error.ts';
 
 export type JsonObject = { [name: string]: unknown };

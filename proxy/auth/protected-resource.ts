@@ -1,6 +1,6 @@
 import { webUrl } from '#transport/web-url';
 import type { HttpClient } from '#transport/http-client';
-import type { Network } from '#transport/network';
+import type { Network } from '#transport/networks';
 import { fetchJson, type JsonObject } from './fetch-json.ts';
 import { OAuthError } from './oauth-error.ts';
 import type { Challenge } from './parse-challenge.ts';

@@ -1,16 +1,13 @@
 import type { Writable } from 'node:stream';
-import { lineCutter, type LongLine } from './cut-lines.ts';
-import { identify } from './identify.ts';
-import { lineWriter } from './line-writer.ts';
-import { openRequests, type OpenRequest } from './open-requests.ts';
 import type { Clock } from '#clock/clock';
 import { answerTo, errorAnswer, type Failure } from '#jsonrpc/answer';
-import { MessageError, readMessage, textAt, type Message } from '#jsonrpc/message';
+import { MessageError, readMessage, textAt, type Message, idKey } from '#jsonrpc/message';
 import { modernVersion } from '#jsonrpc/modern-version';
 import type { Log } from '#log/log';
 import { UpstreamError, type Upstream } from '#transport/upstream';
+import { lineCutter, type LongLine, identify, lineWriter } from './lines.ts';
 
-export type BridgeOptions = {
+type BridgeOptions = {
   input: AsyncIterable<Buffer>;
   output: Writable;
   upstream: Upstream;
@@ -198,4 +195,66 @@ function aborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });
   });
+}
+
+/** A request of the assistant that has no answer yet. */
+type OpenRequest = {
+  /** The JSON text of its id, as the assistant wrote it. */
+  id: string;
+  message: Message;
+  controller: AbortController;
+  /** Resolves when it was answered or given up. */
+  done(): Promise<void>;
+};
+
+/** The requests that wait for an answer; whoever takes one out is the only one to answer it. */
+interface OpenRequests {
+  /** `undefined` when a request of that id is open already. */
+  open(message: Message, id: string): OpenRequest | undefined;
+
+  find(id: string): OpenRequest | undefined;
+
+  /** `undefined` when there is no such request any more. */
+  take(id: string): OpenRequest | undefined;
+
+  all(): OpenRequest[];
+}
+
+function openRequests(): OpenRequests {
+  const requests = new Map<string, OpenRequest>();
+  /** Made when somebody asks, as nobody does for most requests. */
+  const ends = new Map<OpenRequest, PromiseWithResolvers<void>>();
+
+  async function end(request: OpenRequest): Promise<void> {
+    if (requests.get(idKey(request.id)) !== request) return;
+    const known = ends.get(request) ?? Promise.withResolvers<void>();
+    ends.set(request, known);
+    await known.promise;
+  }
+
+  return {
+    open(message, id) {
+      const key = idKey(id);
+      if (requests.has(key)) return undefined;
+      const request: OpenRequest = {
+        id,
+        message,
+        controller: new AbortController(),
+        done: async () => end(request),
+      };
+      requests.set(key, request);
+      return request;
+    },
+    find: (id) => requests.get(idKey(id)),
+    take(id) {
+      const key = idKey(id);
+      const request = requests.get(key);
+      if (!request) return undefined;
+      requests.delete(key);
+      ends.get(request)?.resolve();
+      ends.delete(request);
+      return request;
+    },
+    all: () => [...requests.values()],
+  };
 }

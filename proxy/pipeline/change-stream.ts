@@ -1,6 +1,5 @@
 import type { Clock } from '#clock/clock';
-import type { Envelope } from './envelope.ts';
-import { modernRequest } from './modern-request.ts';
+import { type Envelope, modernRequest } from './translated-messages.ts';
 import { readMessage, textAt, type Message } from '#jsonrpc/message';
 import type { Log } from '#log/log';
 import { UpstreamError, type Deliver, type Upstream } from '#transport/upstream';

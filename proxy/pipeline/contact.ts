@@ -2,10 +2,7 @@ import type { Clock, EpochSeconds } from '#clock/clock';
 import { readMessage, stringAt, type Message } from '#jsonrpc/message';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
-import { firstAnswer } from './first-answer.ts';
-import { keepTrying } from './keep-trying.ts';
-import type { Presence } from './presence.ts';
-import type { SignInDoor } from './sign-in-door.ts';
+import type { SignInDoor, SignInPage } from './sign-in-page.ts';
 
 /** Why the server cannot be asked, and since when. */
 export type Trouble = {
@@ -14,7 +11,7 @@ export type Trouble = {
   error: unknown;
 };
 
-export type ContactOptions = {
+type ContactOptions = {
   upstream: Upstream;
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
   door: SignInDoor | undefined;
@@ -209,4 +206,170 @@ export function contact(options: ContactOptions): Contact {
     },
     close: () => life.abort(),
   };
+}
+
+type KeepTryingPorts = {
+  /** What stands between us and the server now. */
+  trouble: () => 'offline' | 'signed_out' | undefined;
+  /** One attempt; rejects when it failed. */
+  reach: () => Promise<unknown>;
+  /** Resolves when the next attempt need not wait, and when `signal` aborts. */
+  nudged: (signal: AbortSignal) => Promise<void>;
+  door: SignInDoor | undefined;
+  life: AbortSignal;
+  clock: Clock;
+  log: Log;
+  random: () => number;
+};
+
+const offline = { firstMs: 1_000, longestMs: 30_000 };
+const signedOut = { firstMs: 2_000, longestMs: 30_000 };
+
+/** A server that was back for less is waited for as long as if it had been away all the time. */
+const steadySeconds = 60;
+
+/** Attempts at a server that is away, ever more rarely, until the trouble is over. */
+interface KeepTrying {
+  /** Begins, unless it is under way. */
+  begin(): Promise<void>;
+  /** The server is back. */
+  succeeded(): void;
+}
+
+function keepTrying(ports: KeepTryingPorts): KeepTrying {
+  const { trouble, reach, nudged, door, life, clock, log, random } = ports;
+  let trying = false;
+  let attempts = 0;
+  let backAt = 0;
+
+  async function begin(): Promise<void> {
+    if (trying) return;
+    trying = true;
+    if (clock.now() - backAt > steadySeconds) attempts = 0;
+    for (;;) {
+      const before = trouble();
+      if (!before || life.aborted) break;
+      await pause(backOffMs(attempts, before === 'offline' ? offline : signedOut, random));
+      attempts += 1;
+      const kind = trouble();
+      if (!kind || life.aborted) break;
+      // Without a person there is nothing to be tried; whether one has come is asked at no server.
+      if (kind === 'signed_out' && !(await signedIn())) continue;
+      await reach().catch((error: unknown) => {
+        log.debug('server is not there yet', { reason: String(error) });
+      });
+    }
+    trying = false;
+  }
+
+  async function signedIn(): Promise<boolean> {
+    return door === undefined || door.signedIn().catch(() => false);
+  }
+
+  async function pause(ms: number): Promise<void> {
+    const enough = new AbortController();
+    const signal = AbortSignal.any([enough.signal, life]);
+    await Promise.race([
+      clock.sleep(ms, signal),
+      nudged(signal),
+      ...(trouble() === 'signed_out' ? [signedInWithPage(signal)] : []),
+    ]);
+    enough.abort();
+  }
+
+  async function signedInWithPage(signal: AbortSignal): Promise<void> {
+    await door?.shown(signal);
+    const page = door?.page();
+    if (!page || !(await page.done)) await nudged(signal);
+  }
+
+  return { begin, succeeded: () => void (backAt = clock.now()) };
+}
+
+type BackOff = { firstMs: number; longestMs: number };
+
+/**
+ * How long to wait before attempt `attempt` (from 0): twice as long each time, and somewhere in the
+ * upper half of it, so that many proxies do not come back to a server in the same instant.
+ */
+export function backOffMs(
+  attempt: number,
+  { firstMs, longestMs }: BackOff,
+  random: () => number,
+): number {
+  const whole = Math.min(firstMs * 2 ** attempt, longestMs);
+  return Math.round(whole / 2 + (random() * whole) / 2);
+}
+
+type FirstAnswerPorts = {
+  upstream: Upstream;
+  /** Takes what the server says besides. */
+  deliver: Deliver;
+  /** The page that a person is about to sign in at, for whom there is no hurry. */
+  page: () => SignInPage | undefined;
+  signal: AbortSignal;
+  clock: Clock;
+};
+
+/** How long one attempt may take, a person's part aside. */
+const attemptMs = 60_000;
+
+/**
+ * The answer to `request`, whether or not the server goes on talking behind it.
+ *
+ * @throws {KeptError} `stalled` when the server says nothing, or what the upstream rejects with
+ */
+async function firstAnswer(
+  request: Message,
+  { upstream, deliver, page, signal: life, clock }: FirstAnswerPorts,
+): Promise<Message> {
+  const silence = (message: string) => new KeptError('stalled', message, { sinceAt: clock.now() });
+  const answer = Promise.withResolvers<Message>();
+  const answered = new AbortController();
+  const stalled = new AbortController();
+  const signal = AbortSignal.any([life, stalled.signal]);
+  const take: Deliver = async (message) =>
+    message.kind === 'response' ? answer.resolve(message) : deliver(message);
+  upstream
+    .send(request, take, signal)
+    .then(() => answer.reject(silence('the server said nothing')), answer.reject);
+  void (async () => {
+    do await clock.sleep(attemptMs, answered.signal);
+    while (page() && !answered.signal.aborted);
+    if (answered.signal.aborted) return;
+    stalled.abort();
+    answer.reject(silence(`no answer within ${attemptMs / 1000} s`));
+  })();
+  return answer.promise.finally(() => answered.abort());
+}
+
+/**
+ * `offline`: the server has not been reached since `sinceAt`, and is tried again by itself. `stalled`:
+ * it took the request and says nothing. `signed_out`: a person has to sign in. `cause` is what the last
+ * attempt met.
+ */
+export class KeptError extends Error {
+  override readonly name = 'KeptError';
+  readonly code: 'offline' | 'stalled' | 'signed_out';
+  readonly sinceAt: EpochSeconds;
+
+  constructor(
+    code: KeptError['code'],
+    message: string,
+    { sinceAt, ...options }: ErrorOptions & { sinceAt: EpochSeconds },
+  ) {
+    super(message, options);
+    this.code = code;
+    this.sinceAt = sinceAt;
+  }
+}
+
+/** How a running proxy stands towards its server, for whoever shows it to a person. */
+export type Standing =
+  | { state: 'online' }
+  | { state: 'offline' | 'signed_out'; sinceAt: EpochSeconds; reason: string };
+
+/** Hears how a running proxy stands, each time that changes. */
+export interface Presence {
+  changed(standing: Standing): void;
 }

@@ -1,13 +1,12 @@
 import type { Clock } from '#clock/clock';
 import { errorAnswer } from '#jsonrpc/answer';
+import { jsonElements } from '#jsonrpc/json-elements';
+import { jsonMembers, type Span } from '#jsonrpc/json-members';
 import { idKey, readMessage, stringAt, type Message } from '#jsonrpc/message';
 import { modernVersion } from '#jsonrpc/modern-version';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
-import type { AcceptedToolStore } from './accepted-tools.ts';
-import { toolWatch } from './tool-watch.ts';
-import { listedTools, withoutTools } from './tool-list.ts';
-import { admittedTools, type ToolRules } from './tool-rules.ts';
+import { type AcceptedToolStore, toolWatch } from './accepted-tools.ts';
 
 export type ToolFilterOptions = {
   rules: ToolRules;
@@ -105,4 +104,60 @@ function notice(names: readonly string[], withheld: boolean, remedy: string): Me
   return readMessage(
     Buffer.from(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params })),
   );
+}
+
+/** Which tools there are for the assistant: all, unless a list says otherwise. `*` is any text. */
+export type ToolRules = { allow?: readonly string[]; deny?: readonly string[] };
+
+/** Whether `rules` admit a tool of that name. What is denied stays so, also when it is allowed. */
+export function admittedTools({ allow, deny }: ToolRules): (name: string) => boolean {
+  const allowed = allow?.map(pattern);
+  const denied = deny?.map(pattern) ?? [];
+  return (name) =>
+    (allowed?.some((shape) => shape.test(name)) ?? true) &&
+    !denied.some((shape) => shape.test(name));
+}
+
+function pattern(glob: string): RegExp {
+  const parts = glob.split('*').map((part) => part.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'));
+  return new RegExp(`^${parts.join('.*')}$`, 's');
+}
+
+/** One tool of a listing and where it stands in the message. */
+export type ListedTool = { name: string; tool: Readonly<Record<string, unknown>>; span: Span };
+
+/** The tools in the answer to `tools/list`; `undefined` when it holds none, as an error does not. */
+export function listedTools(answer: Message): ListedTool[] | undefined {
+  const span = toolsSpan(answer);
+  const elements = span && jsonElements(answer.bytes, span);
+  return elements?.map((element) => {
+    const tool: unknown = JSON.parse(answer.bytes.toString('utf8', element.start, element.end));
+    const members = typeof tool === 'object' && tool !== null ? { ...tool } : {};
+    const name = 'name' in members && typeof members.name === 'string' ? members.name : '';
+    return { name, tool: members, span: element };
+  });
+}
+
+/** `answer` with those `tools` alone that are to `stay`; every other byte is its own. */
+export function withoutTools(
+  answer: Message,
+  tools: readonly ListedTool[],
+  stay: (tool: ListedTool) => boolean,
+): Message {
+  const kept = tools.filter(stay);
+  const span = toolsSpan(answer);
+  if (!span || kept.length === tools.length) return answer;
+  const { bytes } = answer;
+  const comma = Buffer.from(',');
+  const parts = kept.flatMap(({ span: { start, end } }, index) =>
+    index === 0 ? [bytes.subarray(start, end)] : [comma, bytes.subarray(start, end)],
+  );
+  return readMessage(
+    Buffer.concat([bytes.subarray(0, span.start + 1), ...parts, bytes.subarray(span.end - 1)]),
+  );
+}
+
+function toolsSpan({ bytes, members }: Message): Span | undefined {
+  const result = members.get('result');
+  return result && jsonMembers(bytes, result)?.get('tools');
 }

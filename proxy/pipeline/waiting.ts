@@ -1,7 +1,6 @@
 import type { Clock } from '#clock/clock';
-import { RefusedError, type Contact, type Trouble } from './contact.ts';
-import { KeptError } from './kept-error.ts';
-import type { SignInDoor } from './sign-in-door.ts';
+import { RefusedError, type Contact, type Trouble, KeptError } from './contact.ts';
+import type { SignInDoor } from './sign-in-page.ts';
 
 /** How long a request waits for a server that is just being tried. */
 const attemptMs = 5_000;

@@ -1,8 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { connect, isIP } from 'node:net';
-import { namesProxy } from '#transport/names-proxy';
-import type { NetworkSettings } from '#transport/network-settings';
-import { proxyRoute, type ProxyRoute } from '#transport/proxy-route';
+import { namesProxy, type NetworkSettings } from '#transport/http-client';
+import { proxyRoute, type ProxyRoute } from '#transport/company-proxy';
 import { fail, ok, type Check } from './finding.ts';
 
 /** The way to a server, step by step, up to the first byte that can go there. */

@@ -1,7 +1,7 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { stringAt, textAt, type Message } from '#jsonrpc/message';
 import { modernVersion } from '#jsonrpc/modern-version';
-import type { Presence, Standing } from '#pipeline/presence';
+import type { Presence, Standing } from '#pipeline/contact';
 import type { ProxyState, RunningProxy } from './running-proxy.ts';
 
 /** What a proxy knows of itself at its start. */

@@ -1,15 +1,11 @@
 import type { IncomingMessage } from 'node:http';
-import { authorizedRequest } from './authorized-request.ts';
-import { awaitedAnswers } from './awaited-answers.ts';
+import { answerTo } from '#jsonrpc/answer';
+import { readMessage, type Message, idKey } from '#jsonrpc/message';
+import { authorizedRequest } from './credential.ts';
 import { eventStream, EventTooLargeError } from './event-stream.ts';
-import { mayHaveRun } from './may-have-run.ts';
-import { onceMore } from './once-more.ts';
-import { repeatableRequests } from './repeatable-requests.ts';
-import { retryMs } from './retry-ms.ts';
+import { mayHaveRun, onceMore, repeatableRequests, retryMs } from './retry.ts';
 import type { StreamableHttpOptions } from './streamable-http.ts';
-import { unlessAborted } from './unless-aborted.ts';
-import { UpstreamError, type Deliver, type Upstream } from './upstream.ts';
-import { readMessage, type Message } from '#jsonrpc/message';
+import { unlessAborted, UpstreamError, type Deliver, type Upstream } from './upstream.ts';
 
 /** An `Upstream` of the oldest transport, which can be tried before it is used. */
 export interface HttpSse extends Upstream {
@@ -221,4 +217,76 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
 
 function brokenOff(cause: unknown): UpstreamError {
   return new UpstreamError('no_answer', 'the stream broke off', { cause });
+}
+
+/** Requests whose answers come by another way than the one they were sent by. */
+interface AwaitedAnswers {
+  /**
+   * Sends a request and resolves when its answer has been delivered.
+   *
+   * @throws {UpstreamError} `aborted`, what `send` rejects with, or what `fail` was given
+   */
+  ask(
+    message: Message,
+    deliver: Deliver,
+    { send, signal }: { readonly send: () => Promise<void>; readonly signal: AbortSignal },
+  ): Promise<void>;
+
+  /** Gives an answer to the request that waits for it; `false` when none does. */
+  take(answer: Message): Promise<boolean>;
+
+  /** Nothing will come any more for those that wait. */
+  fail(error: UpstreamError): void;
+}
+
+type Waiting = { id: string; deliver: Deliver; resolve: () => void; fail: (e: Error) => void };
+
+/** Keeps who waits for which answer by the id of the request, in memory. */
+function awaitedAnswers(): AwaitedAnswers {
+  const waiting = new Map<string, Waiting>();
+
+  return {
+    async ask(message, deliver, { send, signal }) {
+      const id = message.id ?? 'null';
+      const key = idKey(id);
+      const { promise, resolve, reject: fail } = Promise.withResolvers<void>();
+      const stop = () => fail(new UpstreamError('aborted', 'aborted'));
+      promise.catch(() => undefined);
+      waiting.set(key, { id, deliver, resolve, fail });
+      signal.addEventListener('abort', stop, { once: true });
+      try {
+        if (signal.aborted) stop();
+        const sent = send();
+        const accepted = async () => {
+          await sent;
+          await promise;
+        };
+        // Whether a request was taken is known once it is sent, though the way back broke off before.
+        const answered = async () => {
+          try {
+            await promise;
+          } catch (error) {
+            await sent;
+            throw error;
+          }
+        };
+        await Promise.race([answered(), accepted()]);
+      } finally {
+        waiting.delete(key);
+        signal.removeEventListener('abort', stop);
+      }
+    },
+
+    async take(answer) {
+      const asker = waiting.get(idKey(answer.id ?? 'null'));
+      if (!asker) return false;
+      await asker.deliver(answerTo(asker.id, answer));
+      asker.resolve();
+      return true;
+    },
+
+    fail(error) {
+      for (const { fail } of waiting.values()) fail(error);
+    },
+  };
 }

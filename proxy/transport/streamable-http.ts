@@ -1,25 +1,22 @@
 import type { IncomingMessage } from 'node:http';
 import type { Clock, EpochSeconds } from '#clock/clock';
-import type { HttpClient } from './http-client.ts';
 import { stringAt, type Message } from '#jsonrpc/message';
 import { modernVersion } from '#jsonrpc/modern-version';
 import type { Log } from '#log/log';
-import { authorizedRequest } from './authorized-request.ts';
-import type { Credential } from './credential.ts';
-import { headerBytes } from './header-bytes.ts';
-import { heldSession } from './held-session.ts';
-import { agreedSession, sessionHeaders } from './legacy-session.ts';
+import { readAnswer, isEventStream, streamedAnswer } from './answers.ts';
+import { authorizedRequest, type Credential } from './credential.ts';
+import type { HttpClient } from './http-client.ts';
 import { modernHeaders } from './modern-headers.ts';
-import { occasion } from './occasion.ts';
-import { onceMore } from './once-more.ts';
-import { patientRequest } from './patient-request.ts';
-import { readAnswer } from './read-answer.ts';
-import { repeatableRequests } from './repeatable-requests.ts';
-import { retryAfterSeconds } from './retry-after.ts';
-import { isEventStream, streamedAnswer } from './streamed-answer.ts';
-import { mayHaveRun } from './may-have-run.ts';
-import { sessionWishes } from './session-wishes.ts';
-import { unaskedStream } from './unasked-stream.ts';
+import {
+  occasion,
+  onceMore,
+  patientRequest,
+  repeatableRequests,
+  retryAfterSeconds,
+  mayHaveRun,
+} from './retry.ts';
+import { unaskedStream } from './session-stream.ts';
+import { heldSession, agreedSession, sessionHeaders, sessionWishes } from './session.ts';
 import { UpstreamError, type Deliver, type Upstream } from './upstream.ts';
 
 export type StreamableHttpOptions = {
@@ -230,4 +227,9 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
     unaskedStream({ ...options, session, get, accepted }, deliver, signal);
 
   return { send, listen, close };
+}
+
+/** An event id is UTF-8 text, and a header takes the bytes of that. */
+function headerBytes(text: string): string {
+  return Buffer.from(text).toString('latin1');
 }

@@ -20,7 +20,7 @@ export interface Upstream {
   close(signal: AbortSignal): Promise<void>;
 }
 
-export type UpstreamErrorDetails = {
+type UpstreamErrorDetails = {
   /** HTTP status, when there was an answer. */
   status?: number;
   /** When the server says it can be asked again. */
@@ -80,5 +80,19 @@ export class UpstreamError extends Error {
   with(more: UpstreamErrorDetails): UpstreamError {
     const { code, message, cause, details } = this;
     return new UpstreamError(code, message, { ...details, ...more, cause });
+  }
+}
+
+/** What work comes to, unless nobody wants it any more; it goes on for others who wait for it. @throws {UpstreamError} `aborted` */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const stop = () => reject(new UpstreamError('aborted', 'aborted'));
+  work.catch(() => undefined);
+  if (signal.aborted) stop();
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener('abort', stop);
   }
 }

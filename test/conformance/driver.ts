@@ -10,7 +10,7 @@ import { StdioClientTransport as ModernTransport } from '@modelcontextprotocol/c
 import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
-import { rememberedServer } from '#proxy/pipeline/remembered-server';
+import { rememberedServer } from '#proxy/pipeline/detect-server';
 import { launcher } from '#support/proxy-process';
 import { temporaryFolder } from '#support/temporary-folder';
 import { scenarioCalls, type ToolCall } from './scenario-calls.ts';

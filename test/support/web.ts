@@ -1,8 +1,7 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import type { HttpClient, HttpRequest } from '#proxy/transport/http-client';
-import { networkOfHost } from '#proxy/transport/network';
-import { HttpError } from '#proxy/transport/http-error';
+import { type HttpClient, type HttpRequest, HttpError } from '#proxy/transport/http-client';
+import { networkOfHost } from '#proxy/transport/networks';
 
 /** `status` 0: nobody is there. Without `json`: a page. */
 export type Page = { status?: number; json?: unknown; headers?: Record<string, string> };

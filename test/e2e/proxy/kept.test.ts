@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { rememberedServer } from '#proxy/pipeline/remembered-server';
+import { rememberedServer } from '#proxy/pipeline/detect-server';
 import { browserHandover } from '#support/browser-handover';
 import { cookieBrowser } from '#support/cookie-browser';
 import { bodyOf } from '#support/counted-server';

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Account } from '#proxy/auth/account';
 import { signInDesk } from '#proxy/auth/sign-in-desk';
-import { HttpError } from '#proxy/transport/http-error';
+import { HttpError } from '#proxy/transport/http-client';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
 import { processRefreshLock } from '#proxy/auth/process-refresh-lock';
 import { tokenVault } from '#proxy/auth/token-vault';

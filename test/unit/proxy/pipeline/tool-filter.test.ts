@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import { readMessage, type Message } from '#proxy/jsonrpc/message';
 import { jsonLinesLog } from '#proxy/log/log';
-import type { AcceptedToolStore } from '#proxy/pipeline/accepted-tools';
-import { memoryAcceptedTools } from '#proxy/pipeline/memory-accepted-tools';
+import { type AcceptedToolStore, memoryAcceptedTools } from '#proxy/pipeline/accepted-tools';
 import { toolFilter, type ToolFilterOptions } from '#proxy/pipeline/tool-filter';
 import type { Deliver } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';

@@ -1,5 +1,8 @@
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
 import { expect, test } from 'vitest';
-import { rereadCredential } from '#proxy/transport/credential';
+import { rereadCredential, authorizedRequest, staticCredential } from '#proxy/transport/credential';
+import type { HttpClient } from '#proxy/transport/http-client';
 
 test('rejected API key: it is read again, and given up if it is still the same', async () => {
   let key = 'old';
@@ -14,3 +17,20 @@ test('rejected API key: it is read again, and given up if it is still the same',
   expect(other).toEqual({ 'x-api-key': 'new' });
   expect(await credential.headers()).toEqual({ 'x-api-key': 'new' });
 });
+
+test.each<Record<string, string>>([{}, { 'x-api-key': 'k' }])(
+  'rejected credential: the error names the URL without the key in it',
+  async (proof) => {
+    const url = new URL('https://mcp.example.com/mcp?key=hunter22');
+    const refusal = Object.assign(new IncomingMessage(new Socket()), { statusCode: 401 });
+    const http: HttpClient = {
+      request: () => Promise.resolve(refusal),
+      networkOf: () => Promise.resolve('public'),
+      close: () => undefined,
+    };
+    const ports = { credential: staticCredential(proof), http };
+    const asked = authorizedRequest({ url, method: 'GET', headers: {} }, ports);
+
+    await expect(asked).rejects.toThrow(/^https:\/\/mcp\.example\.com\/mcp (wants|does not)/);
+  },
+);

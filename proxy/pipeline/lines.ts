@@ -1,0 +1,175 @@
+import type { Writable } from 'node:stream';
+
+/** A line longer than allowed: what it began and ended with, enough to find whose it was. */
+export type LongLine = { head: Buffer; tail: Buffer };
+
+/** Cuts bytes that come in pieces into lines, without their ends; blank ones are passed over. */
+interface LineCutter {
+  /** The lines that end in `chunk`. */
+  take(chunk: Buffer): (Buffer | LongLine)[];
+
+  /** What is left when no more comes; `undefined` when that is nothing. */
+  rest(): Buffer | LongLine | undefined;
+}
+
+const keptBytes = 4_096;
+
+export function lineCutter(maxBytes: number): LineCutter {
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  let head: Buffer | undefined;
+
+  function hold(part: Buffer): void {
+    held.push(part);
+    heldBytes += part.length;
+    if (heldBytes <= maxBytes && !head) return;
+    const all = Buffer.concat(held);
+    head ??= Buffer.from(all.subarray(0, keptBytes));
+    const tail = Buffer.from(all.subarray(-keptBytes));
+    held = [tail];
+    heldBytes = tail.length;
+  }
+
+  function rest(): Buffer | LongLine | undefined {
+    const all = held.length === 1 ? held[0] : Buffer.concat(held);
+    const line = head ? { head, tail: all ?? head } : withoutReturn(all ?? Buffer.alloc(0));
+    held = [];
+    heldBytes = 0;
+    head = undefined;
+    return Buffer.isBuffer(line) && line.length === 0 ? undefined : line;
+  }
+
+  return {
+    take(chunk) {
+      const lines: (Buffer | LongLine)[] = [];
+      let start = 0;
+      for (let at = chunk.indexOf(0x0a); at >= 0; at = chunk.indexOf(0x0a, start)) {
+        hold(chunk.subarray(start, at));
+        start = at + 1;
+        const line = rest();
+        if (line) lines.push(line);
+      }
+      if (start < chunk.length) hold(chunk.subarray(start));
+      return lines;
+    },
+    rest,
+  };
+}
+
+function withoutReturn(line: Buffer): Buffer {
+  const text = line.at(-1) === 0x0d ? line.subarray(0, -1) : line;
+  const blank = text.every((byte) => byte === 0x20 || byte === 0x09);
+  return blank ? Buffer.alloc(0) : text;
+}
+
+/** The lines of `input` as bytes, without their ends; blank ones are passed over. */
+export async function* readLines(
+  input: AsyncIterable<Buffer>,
+  maxBytes: number,
+): AsyncGenerator<Buffer | LongLine> {
+  const lines = lineCutter(maxBytes);
+  for await (const chunk of input) yield* lines.take(chunk);
+  const last = lines.rest();
+  if (last) yield last;
+}
+
+const id = String.raw`("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?)`;
+const requestHead = new RegExp(
+  String.raw`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?(?:"id"\s*:\s*${id}\s*,\s*)?"method"\s*:`,
+);
+const requestTail = new RegExp(
+  String.raw`,\s*"id"\s*:\s*${id}\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`,
+);
+
+/**
+ * The id (as JSON text) of a request that is too long to be read, guessed from how clients write
+ * them: the id near the front or at the very end. A wrong guess would answer another request, so
+ * what does not begin like a request has none.
+ */
+export function identify({ head, tail }: LongLine): string | undefined {
+  const front = requestHead.exec(head.toString('latin1'));
+  return front ? (front[1] ?? requestTail.exec(tail.toString('latin1'))?.[1]) : undefined;
+}
+
+/** Writes whole lines, no faster than the reader takes them. */
+interface LineWriter {
+  /** Resolves when there is room for the next line, or when nobody reads any more. */
+  write(line: Buffer): Promise<void>;
+
+  /** Hands over what `write` still holds back. */
+  flush(): void;
+
+  /** Aborts when the reader has gone. */
+  readonly gone: AbortSignal;
+}
+
+const atOnce = Promise.resolve();
+
+const lineFeed = Buffer.from('\n');
+
+/** Above this, copying lines together costs more than handing them over one by one. */
+const batchBytes = 64 * 1024;
+
+/**
+ * Lines that come in one turn of the event loop go out together, as every hand-over is a system call: with
+ * many answers at once that is what costs most.
+ */
+export function lineWriter(output: Writable): LineWriter {
+  const reader = new AbortController();
+  output.on('error', () => reader.abort());
+  output.on('close', () => reader.abort());
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  let turn: NodeJS.Immediate | undefined;
+  let room: Promise<void> | undefined;
+
+  function flush(): void {
+    clearImmediate(turn);
+    turn = undefined;
+    if (held.length > 0 && !reader.signal.aborted && !handOver()) room ??= waitForRoom();
+    held = [];
+    heldBytes = 0;
+  }
+
+  /** `false` when the reader is behind. */
+  function handOver(): boolean {
+    if (heldBytes < batchBytes) return output.write(Buffer.concat(held, heldBytes));
+    output.cork();
+    const hasRoom = held.map((part) => output.write(part));
+    output.uncork();
+    return hasRoom.at(-1) ?? true;
+  }
+
+  function take(line: Buffer): Promise<void> | undefined {
+    if (reader.signal.aborted) return undefined;
+    held.push(line, lineFeed);
+    heldBytes += line.length + lineFeed.length;
+    if (heldBytes >= batchBytes) flush();
+    else turn ??= setImmediate(flush);
+    return room;
+  }
+
+  async function whenThereIsRoom(line: Buffer): Promise<void> {
+    for (let behind = room; behind; behind = room) await behind;
+    await take(line);
+  }
+
+  function waitForRoom(): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        room = undefined;
+        output.off('drain', done);
+        reader.signal.removeEventListener('abort', done);
+        resolve();
+      };
+      output.on('drain', done);
+      reader.signal.addEventListener('abort', done);
+    });
+  }
+
+  return {
+    gone: reader.signal,
+    flush,
+    write: (line) => (room ? whenThereIsRoom(line) : (take(line) ?? atOnce)),
+  };
+}

@@ -1,0 +1,43 @@
+import { jsonMembers, type Span } from '#jsonrpc/json-members';
+import { readMessage, type Message } from '#jsonrpc/message';
+
+/** A message of our own; `value` is it but for `jsonrpc`. */
+export function madeMessage(value: object): Message {
+  return readMessage(Buffer.from(JSON.stringify({ jsonrpc: '2.0', ...value })));
+}
+
+/** The JSON text of the id to answer `request` under. */
+export function idOf({ id = 'null' }: Message): string {
+  return id;
+}
+
+/**
+ * `bytes` with the member at `path` set to the JSON text `json`, and every other byte as it was.
+ * Objects that are missing on the way are made.
+ */
+export function withMember(bytes: Buffer, path: readonly string[], json: string): Buffer {
+  const { start, end, text } = edit(bytes, { start: 0, end: bytes.length }, path, json);
+  return Buffer.concat([bytes.subarray(0, start), Buffer.from(text), bytes.subarray(end)]);
+}
+
+function edit(bytes: Buffer, span: Span, path: readonly string[], json: string) {
+  const [name = '', ...rest] = path;
+  const members = jsonMembers(bytes, span);
+  const value = members?.get(name);
+  if (value) return rest.length > 0 ? within(bytes, value, rest, json) : { ...value, text: json };
+  const made = rest.reduceRight((inner, key) => `{${JSON.stringify(key)}:${inner}}`, json);
+  const member = `${JSON.stringify(name)}:${made}`;
+  if (!members) return { ...span, text: `{${member}}` };
+  const at = bytes.indexOf('{', span.start) + 1;
+  return { start: at, end: at, text: members.size > 0 ? `${member},` : member };
+}
+
+/** The same, named apart so that its type does not depend on itself. */
+function within(
+  bytes: Buffer,
+  span: Span,
+  path: readonly string[],
+  json: string,
+): Span & { text: string } {
+  return edit(bytes, span, path, json);
+}

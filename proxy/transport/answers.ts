@@ -1,0 +1,247 @@
+import type { IncomingMessage } from 'node:http';
+import type { Clock } from '#clock/clock';
+import { answerTo } from '#jsonrpc/answer';
+import { idKey, readMessage, type Message } from '#jsonrpc/message';
+import { modernVersion } from '#jsonrpc/modern-version';
+import type { Log } from '#log/log';
+import { eventStream, EventTooLargeError } from './event-stream.ts';
+import { retryMs } from './retry.ts';
+import { UpstreamError, type Deliver } from './upstream.ts';
+
+/**
+ * The one answer in a response that is no event stream. An error status with a JSON-RPC error in
+ * its body is an answer too, under whatever id, as the server may not have got to reading ours.
+ *
+ * MCP 2025-11-25 and 2026-07-28 transports
+ *
+ * @throws {UpstreamError}
+ */
+export async function readAnswer(
+  response: IncomingMessage,
+  request: Message,
+  maxMessageBytes: number,
+): Promise<Message> {
+  const status = response.statusCode ?? 0;
+  const id = request.id ?? 'null';
+  let body: Buffer | undefined;
+  try {
+    body = await readBody(response, maxMessageBytes);
+  } catch (error) {
+    throw new UpstreamError('no_answer', 'the answer broke off', { status, cause: error });
+  }
+  if (!body)
+    throw new UpstreamError('too_large', `the answer is over ${maxMessageBytes} bytes`, { status });
+  const answer = parseAnswer(body);
+  const succeeded = status >= 200 && status < 300;
+  if (answer?.kind === 'response') {
+    if (!succeeded && answer.members.has('error')) return answerTo(id, answer);
+    if (succeeded && isFor(request, answer)) return answerTo(id, answer);
+  }
+  throw refusal(response, status);
+}
+
+/** Whether `answer` is the one to `request`: same id, or none, since nothing else was asked. */
+function isFor(request: Message, answer: Message): boolean {
+  if (answer.kind !== 'response' || request.id === undefined || answer.id === undefined)
+    return false;
+  if (answer.id === 'null' || answer.id === request.id) return true;
+  return idKey(answer.id) === idKey(request.id);
+}
+
+function refusal({ headers, statusMessage }: IncomingMessage, status: number): UpstreamError {
+  const said = `${status} ${statusMessage ?? ''}`.trim();
+  if (status === 403)
+    return new UpstreamError('forbidden', `the server answered ${said}`, { status });
+  if (status >= 300 && status < 400) {
+    const target = headers.location ?? 'nowhere';
+    return new UpstreamError('redirected', `the server answered ${said}, to ${target}`, { status });
+  }
+  if (status >= 400) return new UpstreamError('status', `the server answered ${said}`, { status });
+  if (status === 202 || status === 204)
+    return new UpstreamError('no_answer', `the server answered ${said}, without a result`, {
+      status,
+    });
+  const type = headers['content-type'] ?? 'no content type';
+  return new UpstreamError(
+    'not_json_rpc',
+    `the server answered ${said} with ${type}, not with the JSON-RPC answer`,
+    { status },
+  );
+}
+
+function parseAnswer(body: Buffer): Message | undefined {
+  try {
+    return readMessage(body);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The whole body, or `undefined` when it is longer than `maxBytes`; the rest is then dropped. Listens by
+ * itself, as an iterator of the stream costs as much as all else that is done for a short answer.
+ *
+ * @throws {Error} when it breaks off
+ */
+export function readBody(response: IncomingMessage, maxBytes: number): Promise<Buffer | undefined> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    let over = false;
+    const brokenOff = () => {
+      // An error is made for those who get it: its stack costs as much as the rest.
+      if (!over) reject(response.errored ?? new Error('the body broke off'));
+    };
+    response.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes <= maxBytes) return void chunks.push(chunk);
+      over = true;
+      resolve(undefined);
+      response.destroy();
+    });
+    response.on('end', () => {
+      over = true;
+      resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks));
+    });
+    response.on('error', brokenOff);
+    response.on('close', brokenOff);
+    if (response.destroyed) brokenOff();
+  });
+}
+
+type StreamedAnswerOptions = {
+  deliver: Deliver;
+  /** Asks for the stream again, behind an event. */
+  resume: (lastEventId: string) => Promise<IncomingMessage>;
+  signal: AbortSignal;
+  clock: Clock;
+  log: Log;
+  maxMessageBytes: number;
+};
+
+const resumeAttempts = 5;
+
+/** A server may leave the stream open behind its answer, but not forever. */
+const lingerMs = 5_000;
+
+/**
+ * Delivers what a stream says because of `request`, its answer among it. One that broke off is asked for
+ * again where its events have ids, also while the server cannot be reached for a moment.
+ *
+ * MCP 2025-11-25 transports, resumability
+ *
+ * @throws {UpstreamError} `no_answer`, `too_large`, `aborted`
+ */
+export async function streamedAnswer(
+  request: Message,
+  response: IncomingMessage,
+  options: StreamedAnswerOptions,
+): Promise<void> {
+  const { deliver, resume, signal, clock, log } = options;
+  const linger = new AbortController();
+  let answered = false;
+  let stream = response;
+  const position: StreamPosition = {};
+  const taking: Deliver = async (message) => {
+    const mine = isFor(request, message);
+    await deliver(mine ? answerTo(request.id ?? 'null', message) : message);
+    if (!mine) return;
+    answered = true;
+    void clock.sleep(lingerMs, linger.signal).then(() => stream.destroy());
+  };
+  try {
+    await readEvents(stream, position, taking, options);
+    for (let attempt = 0; ;) {
+      if (answered) return;
+      if (signal.aborted) throw new UpstreamError('aborted', 'aborted');
+      const { lastEventId } = position;
+      if (lastEventId === undefined || modernVersion(request) !== undefined) throw endedEarly();
+      if (attempt >= resumeAttempts) throw endedEarly();
+      await clock.sleep(position.retryMs ?? retryMs(attempt), signal);
+      try {
+        stream = await resume(lastEventId);
+      } catch (error) {
+        if (!(error instanceof UpstreamError) || error.code !== 'unreachable') throw error;
+        log.debug('stream not resumed', { reason: error.message });
+        // What the server said about waiting was not meant for its absence.
+        await clock.sleep(retryMs(attempt), signal);
+        attempt += 1;
+        continue;
+      }
+      if (!isEventStream(stream)) {
+        stream.resume();
+        log.debug('stream not resumed', { status: stream.statusCode });
+        if (isFinal(stream)) throw endedEarly();
+        attempt += 1;
+        continue;
+      }
+      attempt = (await readEvents(stream, position, taking, options)) ? 0 : attempt + 1;
+    }
+  } finally {
+    linger.abort();
+  }
+}
+
+/** Whether `response` is a stream of events. */
+export function isEventStream({ statusCode, headers }: IncomingMessage): boolean {
+  const type = headers['content-type'] ?? '';
+  return statusCode === 200 && /^text\/event-stream\b/i.test(type);
+}
+
+/** Whether a server that answers so will not take the stream up again. */
+function isFinal({ statusCode = 0 }: IncomingMessage): boolean {
+  return statusCode < 500 && statusCode !== 429;
+}
+
+function endedEarly(): UpstreamError {
+  return new UpstreamError('no_answer', 'the stream ended without the answer', { status: 200 });
+}
+
+/** Where a stream was left, so that another can go on from there. */
+export type StreamPosition = { lastEventId?: string; retryMs?: number };
+
+/**
+ * Delivers the messages of an event stream until it ends or breaks off; both look alike to whoever
+ * waits for more. Events of other types and what is no JSON-RPC are passed over. `position` moves
+ * along.
+ *
+ * @returns whether anything came
+ * @throws {UpstreamError} `too_large`
+ */
+export async function readEvents(
+  response: IncomingMessage,
+  position: StreamPosition,
+  deliver: Deliver,
+  { maxMessageBytes, log }: { maxMessageBytes: number; log: Log },
+): Promise<boolean> {
+  let moved = false;
+  const events = eventStream(response as AsyncIterable<Buffer>, maxMessageBytes);
+  for (;;) {
+    const next = await events.next().catch((error: unknown) => {
+      if (!(error instanceof EventTooLargeError)) {
+        log.debug('event stream broke off', { reason: String(error) });
+        return { done: true as const, value: undefined };
+      }
+      response.destroy();
+      throw new UpstreamError('too_large', `a message is over ${maxMessageBytes} bytes`, {
+        status: response.statusCode ?? 200,
+      });
+    });
+    if (next.done) return moved;
+    const { type, id, data, ...event } = next.value;
+    moved = true;
+    if (id !== undefined) position.lastEventId = id;
+    if (event.retryMs !== undefined) position.retryMs = event.retryMs;
+    const message = type === 'message' && data.length > 0 ? parseEvent(data, log) : undefined;
+    if (message) await deliver(message);
+  }
+}
+
+function parseEvent(data: Buffer, log: Log): Message | undefined {
+  try {
+    return readMessage(data);
+  } catch (error) {
+    log.warn('event is no JSON-RPC message', { reason: String(error) });
+    return undefined;
+  }
+}

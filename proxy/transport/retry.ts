@@ -1,0 +1,261 @@
+import type { IncomingMessage } from 'node:http';
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { stringAt, textAt, type Message } from '#jsonrpc/message';
+import type { Log } from '#log/log';
+import { HttpError, platformCode } from './http-client.ts';
+import { UpstreamError } from './upstream.ts';
+
+type PatientRequestOptions = {
+  /** Whether the request may run twice without harm; asked when that matters. */
+  isRepeatable: () => boolean;
+  /** Whether a connection that broke is to be made once more. */
+  isWorthIt?: () => Promise<boolean>;
+  /** When the assistant will have lost its patience. */
+  patientUntil: EpochSeconds;
+  signal: AbortSignal;
+  clock: Clock;
+  log: Log;
+  /** From 0 up to 1. */
+  random?: () => number;
+};
+
+/** How many times each kind of trouble is met before it is told. */
+const unaskedAttempts = 3;
+const connectionAttempts = 2;
+
+const firstWaitMs = 250;
+const longestWaitMs = 8_000;
+
+/** A connection that was not made, or not any more; a firewall's silence is no such thing. */
+const brokenConnection =
+  /^(ECONNREFUSED|ECONNRESET|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_SOCKET)$/;
+
+/**
+ * The response to what `send` sends, as many times as is safe and worth it: a server that says when to
+ * come again has not begun; without that, and over a connection that broke behind the request, only
+ * what may run twice is sent twice.
+ *
+ * @throws {UpstreamError} with `attempts`, or what the credential rejects with
+ */
+export async function patientRequest(
+  send: () => Promise<IncomingMessage>,
+  options: PatientRequestOptions,
+): Promise<{ response: IncomingMessage; attempts: number }> {
+  const { patientUntil, signal, clock, log, random = Math.random } = options;
+  // Counted besides, as a clock that is set back would make the patience endless.
+  let leftMs = (patientUntil - clock.now()) * 1000;
+  for (let attempt = 1; ; attempt += 1) {
+    const pauseMs = backOffMs(attempt, random());
+    let waitMs: number;
+    try {
+      const response = await send();
+      const asked = askedWaitMs(response, clock.now());
+      const comesAgain = isBusy(response) && asked !== undefined;
+      const isWorthIt =
+        comesAgain || (isPassing(response) && attempt < unaskedAttempts && options.isRepeatable());
+      waitMs = Math.max(asked ?? 0, 0) + pauseMs;
+      if (!isWorthIt || waitMs > leftMs || clock.now() + waitMs / 1000 > patientUntil)
+        return { response, attempts: attempt };
+      log.debug('asked to come again', { status: response.statusCode, waitMs });
+      response.resume();
+    } catch (error) {
+      if (!mayConnectAgain(error, options) || attempt >= connectionAttempts)
+        throw counted(error, attempt);
+      if (options.isWorthIt && !(await options.isWorthIt())) throw error;
+      log.debug('connection broke', { reason: String(error) });
+      waitMs = pauseMs;
+    }
+    leftMs -= waitMs;
+    await clock.sleep(waitMs, signal);
+    if (signal.aborted) throw new UpstreamError('aborted', 'aborted');
+  }
+}
+
+/** RFC 6585 §4, RFC 9110 §15.6.4: both may say when to come again, and neither has done anything. */
+function isBusy({ statusCode }: IncomingMessage): boolean {
+  return statusCode === 429 || statusCode === 503;
+}
+
+function isPassing(response: IncomingMessage): boolean {
+  return isBusy(response) || response.statusCode === 502 || response.statusCode === 504;
+}
+
+function askedWaitMs({ headers }: IncomingMessage, now: EpochSeconds): number | undefined {
+  const seconds = retryAfterSeconds(headers['retry-after'], now);
+  return seconds === undefined ? undefined : seconds * 1000;
+}
+
+function mayConnectAgain(error: unknown, { isRepeatable }: PatientRequestOptions): boolean {
+  const cause = error instanceof UpstreamError ? error.cause : undefined;
+  if (!(cause instanceof HttpError) || cause.code !== 'unreachable') return false;
+  return brokenConnection.test(platformCode(cause.cause)) && (!cause.sent || isRepeatable());
+}
+
+/** Doubled each time, and anywhere in its upper half, so that many who failed do not come together. */
+function backOffMs(attempt: number, random: number): number {
+  const full = Math.min(firstWaitMs * 2 ** attempt, longestWaitMs);
+  return Math.round(full / 2 + (full / 2) * random);
+}
+
+function counted(error: unknown, attempts: number): unknown {
+  return error instanceof UpstreamError && attempts > 1 ? error.with({ attempts }) : error;
+}
+
+/**
+ * Does `ask`, and does it again when the answer broke off and the request `mayRepeat`: once, as what
+ * breaks off twice breaks off always. A complete answer without a result is no reason.
+ */
+export async function onceMore(ask: () => Promise<void>, mayRepeat: () => boolean): Promise<void> {
+  try {
+    await ask();
+  } catch (error) {
+    if (!(error instanceof UpstreamError) || error.code !== 'no_answer') throw error;
+    if (error.status === 202 || error.status === 204 || !mayRepeat()) throw error;
+    await ask().catch((again: unknown) => {
+      throw again instanceof UpstreamError ? again.with({ attempts: 2 }) : again;
+    });
+  }
+}
+
+/** Which requests may run twice without harm. */
+interface RepeatableRequests {
+  has(request: Message): boolean;
+
+  /** Takes note of what the answer to `tools/list` says of each tool. */
+  learn(request: Message, answer: Message): void;
+}
+
+/** They read, or set something to what it is set to again. */
+const methods = new Set([
+  'initialize',
+  'ping',
+  'server/discover',
+  'tools/list',
+  'resources/list',
+  'resources/templates/list',
+  'resources/read',
+  'resources/subscribe',
+  'resources/unsubscribe',
+  'prompts/list',
+  'prompts/get',
+  'completion/complete',
+  'logging/setLevel',
+  'tasks/get',
+  'tasks/list',
+  'tasks/result',
+]);
+
+/**
+ * A tool is called twice only when the server's last list said that it only reads (`readOnlyHint`) or
+ * that a second call changes nothing more (`idempotentHint`).
+ *
+ * MCP 2025-11-25 tools, annotations
+ */
+export function repeatableRequests(): RepeatableRequests {
+  const tools = new Set<string>();
+  return {
+    has(request) {
+      if (request.method !== 'tools/call') return methods.has(request.method ?? '');
+      return tools.has(stringAt(request, 'params', 'name') ?? '');
+    },
+    learn(request, answer) {
+      const listed = textAt(answer, 'result', 'tools');
+      if (listed === undefined) return;
+      if (stringAt(request, 'params', 'cursor') === undefined) tools.clear();
+      for (const [name, harmless] of hints(JSON.parse(listed)))
+        if (harmless) tools.add(name);
+        else tools.delete(name);
+    },
+  };
+}
+
+function hints(tools: unknown): [name: string, harmless: boolean][] {
+  if (!Array.isArray(tools)) return [];
+  return tools.flatMap((tool): [string, boolean][] => {
+    const { name, annotations } = members(tool);
+    if (typeof name !== 'string') return [];
+    const { readOnlyHint, idempotentHint } = members(annotations);
+    return [[name, readOnlyHint === true || idempotentHint === true]];
+  });
+}
+
+function members(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? { ...value } : {};
+}
+
+/** Whether a request that failed so may have run all the same. */
+export function mayHaveRun(error: unknown): error is UpstreamError {
+  if (!(error instanceof UpstreamError)) return false;
+  const { code, cause, status = 0 } = error;
+  switch (code) {
+    case 'unreachable':
+      return cause instanceof HttpError && cause.sent;
+    case 'no_answer':
+      return true;
+    case 'status':
+      return status >= 500 && status !== 503;
+    // These two say what to do about them, which is not to ask again as before.
+    case 'not_json_rpc':
+    case 'too_large':
+    case 'aborted':
+    case 'forbidden':
+    case 'redirected':
+    case 'unauthorized':
+      return false;
+  }
+}
+
+/**
+ * How long a server asks us to wait, in seconds; `undefined` when it does not say, or nonsense.
+ *
+ *     Retry-After: 120
+ *     Retry-After: Fri, 20 Nov 2026 09:00:00 GMT
+ *
+ * RFC 9110 §10.2.3
+ */
+export function retryAfterSeconds(
+  header: string | undefined,
+  now: EpochSeconds,
+): number | undefined {
+  const text = header?.trim() ?? '';
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  if (!/^[A-Za-z]{3,9},? /.test(text)) return undefined;
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? undefined : Math.max(0, Math.ceil(at / 1000) - now);
+}
+
+const firstMs = 1_000;
+const longestMs = 30_000;
+
+/** How long to wait before a stream is asked for again, the `attempt`th time (from 0) in a row. */
+export function retryMs(attempt: number): number {
+  return Math.min(firstMs * 2 ** attempt, longestMs);
+}
+
+/** Something that happens again and again, and those who wait for the next time. */
+export interface Occasion {
+  happened(): void;
+
+  /** Resolves when it happens, or at once when `signal` aborts; it never rejects. */
+  next(signal: AbortSignal): Promise<void>;
+}
+
+export function occasion(): Occasion {
+  const waiting = new Set<() => void>();
+  return {
+    happened() {
+      for (const wake of waiting) wake();
+    },
+    next: (signal) =>
+      new Promise((resolve) => {
+        if (signal.aborted) return resolve();
+        const wake = () => {
+          waiting.delete(wake);
+          signal.removeEventListener('abort', wake);
+          resolve();
+        };
+        waiting.add(wake);
+        signal.addEventListener('abort', wake);
+      }),
+  };
+}

@@ -1,0 +1,130 @@
+import type { IncomingMessage } from 'node:http';
+import type { Clock } from '#clock/clock';
+import type { Log } from '#log/log';
+import { readEvents, type StreamPosition, isEventStream } from './answers.ts';
+import { type Occasion, retryMs } from './retry.ts';
+import type { HeldSession } from './session.ts';
+import { UpstreamError, type Deliver } from './upstream.ts';
+
+type UnaskedStreamOptions = {
+  session: HeldSession;
+  /** Asks for the stream, behind the event of that id. */
+  get: (lastEventId: string | undefined, signal: AbortSignal) => Promise<IncomingMessage>;
+  /** The server takes a message. */
+  accepted: Occasion;
+  clock: Clock;
+  log: Log;
+  maxMessageBytes: number;
+};
+
+/** A stream that stood this long was cut by something on the way, not refused. */
+const steadySeconds = 10;
+
+/** However much else the server accepts, it is not asked for a stream more often. */
+const leastMs = 1_000;
+
+/** What became of a stream: it `ended`, or was not opened, for which there may be no server or a refusal. */
+type Outcome = 'ended' | 'absent' | 'none' | 'forgotten' | 'refused' | 'unauthorized';
+
+/**
+ * Delivers what a server says in its session unasked, over a stream that is asked for by GET again and
+ * again, in whichever session is the present one; resolves when there will be none. A server that has opened
+ * a stream before and knows the session no more is given another session, as no call may come to find that
+ * out. One that never opened any may know no GET at all: it is asked again in the next session only.
+ *
+ * MCP 2025-11-25 transports, listening for messages from the server
+ */
+export async function unaskedStream(
+  { session, get, accepted, ...options }: UnaskedStreamOptions,
+  deliver: Deliver,
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock, log } = options;
+  let position: StreamPosition = {};
+  let attempt = 0;
+  let hasOpened = false;
+
+  async function follow(within: AbortSignal): Promise<Outcome> {
+    const stream = await get(position.lastEventId, within);
+    const outcome = outcomeOf(stream);
+    if (outcome !== 'ended') {
+      stream.resume();
+      log.debug('no event stream', { status: stream.statusCode });
+      return outcome;
+    }
+    hasOpened = true;
+    const openedAt = clock.now();
+    const moved = await readEvents(stream, position, deliver, options);
+    if (moved || clock.now() - openedAt > steadySeconds) attempt = 0;
+    return outcome;
+  }
+
+  async function tried(within: AbortSignal): Promise<Outcome> {
+    try {
+      return await follow(within);
+    } catch (error) {
+      log.debug('stream not opened', { reason: error instanceof Error ? error.message : '' });
+      const isRefused = error instanceof UpstreamError && error.code === 'unauthorized';
+      return isRefused ? 'unauthorized' : 'absent';
+    }
+  }
+
+  async function revived(forgotten: string): Promise<void> {
+    await session.revive(forgotten).then(
+      () => (hasOpened = false),
+      (error: unknown) => log.debug('no other session', { reason: String(error) }),
+    );
+  }
+
+  /** Until it is worth while to ask again: less long, once a server that was absent takes messages. */
+  async function pause(outcome: Outcome, within: AbortSignal): Promise<void> {
+    const wantedMs = outcome === 'ended' ? position.retryMs : undefined;
+    const ms = wantedMs ?? retryMs(attempt);
+    attempt += 1;
+    await clock.sleep(Math.min(ms, leastMs), within);
+    if (ms <= leastMs) return;
+    const over = new AbortController();
+    const rest = clock.sleep(ms - leastMs, AbortSignal.any([within, over.signal]));
+    const isBack = outcome === 'absent' && hasOpened;
+    await (isBack
+      ? Promise.race([rest, accepted.next(AbortSignal.any([within, over.signal]))])
+      : rest);
+    over.abort();
+  }
+
+  for (let of: string | undefined; !signal.aborted;) {
+    const revival = session.revival();
+    // Not a turn is lost otherwise: the first call may have the server ask something by this stream.
+    if (revival) await revival.catch(() => undefined);
+    const { id } = session.current();
+    if (id === undefined) return;
+    if (id !== of) {
+      position = {};
+      attempt = 0;
+      of = id;
+    }
+    const within = AbortSignal.any([signal, session.replaced]);
+    const outcome = await tried(within);
+    if (within.aborted) continue;
+    if (outcome === 'none') return;
+    if (outcome === 'forgotten' && hasOpened) await revived(id);
+    else if (outcome === 'forgotten' || outcome === 'refused') await aborted(within);
+    else if (outcome === 'unauthorized') await accepted.next(within);
+    if (!within.aborted) await pause(outcome, within);
+  }
+}
+
+function outcomeOf(stream: IncomingMessage): Outcome {
+  const { statusCode: status = 0 } = stream;
+  if (isEventStream(stream)) return 'ended';
+  if (status === 405) return 'none';
+  if (status === 404) return 'forgotten';
+  return status >= 400 && status < 500 && status !== 429 ? 'refused' : 'absent';
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

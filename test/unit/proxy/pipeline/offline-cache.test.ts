@@ -1,0 +1,401 @@
+import { expect, test } from 'vitest';
+import { readMessage, type Message } from '#proxy/jsonrpc/message';
+import { jsonLinesLog } from '#proxy/log/log';
+import type { KeptAnswers } from '#proxy/pipeline/cached-answers';
+import type { Standing } from '#proxy/pipeline/contact';
+import { keptUpstream, toldSubject } from '#proxy/pipeline/offline-cache';
+import type { SignInDoor, SignInPage } from '#proxy/pipeline/sign-in-page';
+import { signInTool } from '#proxy/pipeline/sign-in-tool';
+import { type Deliver, type Upstream, UpstreamError } from '#proxy/transport/upstream';
+import { fakeClock } from '#support/fake-clock';
+
+type Said = {
+  id?: unknown;
+  method?: string;
+  result?: Record<string, unknown>;
+  error?: { code: number };
+};
+type Script = (request: { method: string; id: unknown }) => unknown;
+
+class SignedOut extends Error {}
+const away = () => {
+  throw new UpstreamError('unreachable', 'cannot reach it');
+};
+const silent = () => new Promise(() => {});
+const signedOut = () => {
+  throw new SignedOut('nobody is signed in');
+};
+
+const handshake = {
+  protocolVersion: '2025-11-25',
+  capabilities: { tools: {}, prompts: {} },
+  serverInfo: { name: 'real', version: '1' },
+};
+const tools = { tools: [{ name: 'echo' }] };
+
+/** A server that works: its handshake, its lists, and whatever else it is asked. */
+const works: Script = ({ method }) => {
+  if (method === 'initialize') return handshake;
+  if (method === 'tools/list') return tools;
+  return {};
+};
+
+function memoryAnswers(): KeptAnswers {
+  const kept = new Map<string, Buffer>();
+  return {
+    read: (question) => Promise.resolve(kept.get(question)),
+    keep: (question, answer) => Promise.resolve(void kept.set(question, answer)),
+    forget: () => Promise.resolve(kept.clear()),
+  };
+}
+
+/** A proxy whose server answers by `script`, which may change; `next` is the next run on this machine. */
+function machine(answers = memoryAnswers(), door?: SignInDoor) {
+  const clock = fakeClock();
+  const asked: string[] = [];
+  const said: Said[] = [];
+  const standings: Standing[] = [];
+  const server = { script: works };
+  const upstream: Upstream = {
+    async send(message, deliver) {
+      asked.push(message.method ?? 'answer');
+      const id: unknown = message.id === undefined ? undefined : JSON.parse(message.id);
+      const result = await server.script({ method: message.method ?? '', id });
+      if (message.kind !== 'request') return;
+      const answer = result instanceof Map ? Object.fromEntries(result) : { result };
+      await deliver(readMessage(Buffer.from(JSON.stringify({ id, ...answer }))));
+    },
+    listen: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  };
+  const proxy = keptUpstream({
+    upstream,
+    answers,
+    name: 'acme',
+    url: 'https://acme.example/mcp',
+    troubleOf: (error) => {
+      if (error instanceof SignedOut) return 'signed_out';
+      return error instanceof UpstreamError && error.code === 'unreachable' ? 'offline' : undefined;
+    },
+    explain: String,
+    ...(door && { door }),
+    presence: { changed: (standing) => standings.push(standing) },
+    clock,
+    log: jsonLinesLog('error', () => undefined),
+    random: () => 1,
+  });
+  const deliver: Deliver = async (message: Message) => {
+    said.push(JSON.parse(message.bytes.toString()));
+  };
+  let ids = 0;
+  const never = new AbortController().signal;
+  const message = (value: object) => readMessage(Buffer.from(JSON.stringify(value)));
+  return {
+    clock,
+    asked,
+    said,
+    server,
+    standings,
+    /** What was said unasked. */
+    told: () => said.flatMap(({ method }) => (method === undefined ? [] : [method])),
+    tell: async (method: string) => proxy.send(message({ method }), deliver, never),
+    /** The answer, or what it failed with; time may be let pass meanwhile. */
+    async request(method: string, params: object = {}): Promise<Said> {
+      ids += 1;
+      const id = ids;
+      await proxy.send(message({ id, method, params }), deliver, never);
+      return said.find((one) => one.id === id && one.method === undefined) ?? {};
+    },
+    async start() {
+      const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {} };
+      const answer = await this.request('initialize', params);
+      await this.tell('notifications/initialized');
+      return answer;
+    },
+    next: () => machine(answers, door),
+    close: async () => proxy.close(never),
+  };
+}
+
+/** A machine on which the server was once seen. */
+async function seen(door?: SignInDoor) {
+  const first = machine(memoryAnswers(), door);
+  await first.start();
+  await first.request('tools/list');
+  await first.close();
+  return first.next();
+}
+
+/** A door through which somebody goes when the test says so. */
+function testDoor() {
+  const finished = Promise.withResolvers<boolean>();
+  const shown = Promise.withResolvers<void>();
+  const state = { signedIn: false, given: 0 };
+  let page: SignInPage | undefined;
+  const door: SignInDoor = {
+    waits: false,
+    command: 'latchkey login acme',
+    page: () => page,
+    shown: (signal) =>
+      new Promise((resolve) => {
+        signal.addEventListener('abort', () => resolve());
+        void shown.promise.then(resolve);
+      }),
+    begin() {
+      shown.resolve();
+      page ??= {
+        link: () => new URL('http://127.0.0.1:49152/sign-in/1'),
+        opened: false,
+        done: finished.promise,
+        giveUp() {
+          state.given += 1;
+          page = undefined;
+        },
+      };
+      return Promise.resolve(page);
+    },
+    signedIn: () => Promise.resolve(state.signedIn),
+    lookAgain() {
+      if (state.signedIn) finished.resolve(true);
+      return Promise.resolve();
+    },
+  };
+  const finish = () => {
+    state.signedIn = true;
+    finished.resolve(true);
+  };
+  return { door, state, finish };
+}
+
+const text = ({ result }: Said) => JSON.stringify(result);
+
+test('offline cache: a reachable server is asked first, every time', async () => {
+  const run = await seen();
+  const answer = await run.start();
+  await run.request('tools/list');
+
+  expect(answer.result).toEqual(handshake);
+  expect(run.asked).toEqual(['initialize', 'notifications/initialized', 'tools/list']);
+});
+
+test('offline cache: an unreachable server is answered for immediately, with listChanged announced', async () => {
+  const run = await seen();
+  run.server.script = away;
+
+  const answer = await run.start();
+  const list = await run.request('tools/list');
+
+  expect(answer.result).toEqual({
+    ...handshake,
+    capabilities: { tools: { listChanged: true }, prompts: { listChanged: true } },
+  });
+  expect(list.result).toEqual(tools);
+  expect(run.asked).toEqual(['initialize']);
+});
+
+test('offline cache: an unreachable server is retried less and less often; then its changes are announced', async () => {
+  const run = await seen();
+  run.server.script = away;
+  await run.start();
+  await run.request('tools/list');
+  await run.clock.advance(1);
+  await run.clock.advance(1);
+  await run.clock.advance(1);
+  const tries = run.asked.length;
+  run.server.script = works;
+  run.asked.length = 0;
+  await run.clock.advance(4);
+
+  expect(tries).toBe(3);
+  expect(run.asked).toEqual(['initialize', 'notifications/initialized']);
+  expect(run.told()).toEqual(['notifications/tools/list_changed']);
+  expect(run.standings.map(({ state }) => state)).toEqual(['offline', 'online']);
+});
+
+test('offline cache: a call meanwhile retries immediately, and fails with the time since when', async () => {
+  const run = await seen();
+  run.server.script = away;
+  await run.start();
+  run.asked.length = 0;
+
+  const failed = run.request('tools/call', { name: 'echo' });
+  await expect(failed).rejects.toMatchObject({ code: 'offline', sinceAt: run.clock.now() });
+  run.server.script = works;
+  const { result } = await run.request('tools/call', { name: 'echo' });
+
+  expect(result).toEqual({});
+  expect(run.asked).toEqual([
+    'initialize',
+    'initialize',
+    'notifications/initialized',
+    'tools/call',
+  ]);
+});
+
+test('offline cache: a silent server gets two seconds if it is cached, and eight if it is not', async () => {
+  const known = await seen();
+  known.server.script = silent;
+  const kept = known.start();
+  await known.clock.settled();
+  await known.clock.advance(2);
+  const unknown = machine();
+  unknown.server.script = silent;
+  let made: Said | undefined;
+  void unknown.start().then((answer) => (made = answer));
+  await unknown.clock.advance(2);
+  const early = made;
+  await unknown.clock.advance(6);
+
+  expect((await kept).result).toMatchObject({ serverInfo: { name: 'real' } });
+  expect(early).toBeUndefined();
+  expect(made?.result).toMatchObject({ serverInfo: { name: 'acme' } });
+});
+
+test('offline cache: a slow list is answered from the cache; its late version is announced if it differs', async () => {
+  const run = await seen();
+  await run.start();
+  for (const late of [tools, { tools: [] }]) {
+    const slow = Promise.withResolvers<unknown>();
+    run.server.script = () => slow.promise;
+    const list = run.request('tools/list');
+    await run.clock.asleep();
+    await run.clock.advance(2);
+    expect((await list).result).toEqual(tools);
+    slow.resolve(late);
+    await run.clock.settled();
+  }
+
+  expect(run.told()).toEqual(['notifications/tools/list_changed']);
+});
+
+test('offline cache: a list that fails during a session is answered from the cache until the server is back', async () => {
+  const run = await seen();
+  await run.start();
+  run.server.script = away;
+  const list = await run.request('tools/list');
+  const failed = run.request('tools/call');
+  await expect(failed).rejects.toBeInstanceOf(UpstreamError);
+  run.server.script = works;
+  run.asked.length = 0;
+  await run.clock.advance(1);
+
+  expect(list.result).toEqual(tools);
+  expect(run.asked).toEqual(['ping']);
+  expect(run.told()).toEqual(['notifications/tools/list_changed']);
+});
+
+test('offline cache: a server whose own upstream is down is answered for like an unreachable one', async () => {
+  const run = await seen();
+  run.server.script = () => new Map([['error', { code: -32000, message: 'agent offline' }]]);
+
+  const answer = await run.start();
+
+  expect(answer.result).toMatchObject({ serverInfo: { name: 'real' } });
+  await expect(run.request('tools/call')).rejects.toMatchObject({ message: 'agent offline' });
+});
+
+test('offline cache: an error of the server is passed on, whatever is cached', async () => {
+  const run = await seen();
+  run.server.script = () => new Map([['error', { code: -32602, message: 'no such version' }]]);
+
+  expect((await run.start()).error?.code).toBe(-32602);
+});
+
+test('offline cache: server/discover of an unknown server fails with the original error', async () => {
+  const run = machine();
+  run.server.script = away;
+
+  await expect(run.request('server/discover')).rejects.toBeInstanceOf(UpstreamError);
+});
+
+test('offline cache: lists that the server turns out not to support are empty', async () => {
+  const run = machine();
+  run.server.script = away;
+  await run.start();
+  run.server.script = works;
+  await run.clock.advance(1);
+  const resources = await run.request('resources/templates/list');
+  await run.request('prompts/list');
+
+  expect(resources.result).toEqual({ resourceTemplates: [] });
+  expect(run.asked).not.toContain('resources/templates/list');
+  expect(run.asked).toContain('prompts/list');
+});
+
+test('signed out: a sign_in tool is listed beside the cached tools until sign-in completes', async () => {
+  const { door, finish } = testDoor();
+  const run = await seen(door);
+  run.server.script = signedOut;
+  await run.start();
+  const before = await run.request('tools/list');
+  const alive = await run.request('ping');
+  await expect(run.request('prompts/get')).rejects.toMatchObject({ code: 'signed_out' });
+  const told = await run.request('tools/call', { name: 'sign_in' });
+  const waiting = run.request('prompts/get');
+  run.server.script = works;
+  run.asked.length = 0;
+  finish();
+  const waited = await waiting;
+  const after = await run.request('tools/list');
+
+  expect(waited.result).toEqual({});
+  expect(before.result?.['tools']).toMatchObject([{ name: 'sign_in' }, { name: 'echo' }]);
+  expect(alive.result).toEqual({});
+  expect(text(told)).toContain('http://127.0.0.1:49152/sign-in/1');
+  expect(text(told)).toContain('latchkey login acme');
+  expect(run.told()).toEqual(['notifications/tools/list_changed']);
+  expect(after.result).toEqual(tools);
+  expect(run.asked).toEqual([
+    'initialize',
+    'notifications/initialized',
+    'prompts/get',
+    'tools/list',
+  ]);
+});
+
+test('signed out: the server is not contacted until another process has signed in', async () => {
+  const { door, state } = testDoor();
+  const run = machine(memoryAnswers(), door);
+  run.server.script = signedOut;
+  const made = await run.start();
+  const before = await run.request('tools/list');
+  run.asked.length = 0;
+  await run.clock.advance(3_600);
+  const meanwhile = [...run.asked];
+  state.signedIn = true;
+  run.server.script = works;
+  await run.clock.advance(30);
+
+  expect(made.result).toMatchObject({ instructions: expect.stringContaining('sign_in') });
+  expect(before.result?.['tools']).toMatchObject([{ name: 'sign_in' }]);
+  expect(meanwhile).toEqual([]);
+  expect(run.asked).toEqual(['initialize', 'notifications/initialized']);
+  expect(run.told()).toEqual(['notifications/tools/list_changed']);
+});
+
+test('signed out: losing the sign-in during a session announces changed tools, with sign_in among them', async () => {
+  const { door } = testDoor();
+  const run = machine(memoryAnswers(), door);
+  await run.start();
+  await run.request('tools/list');
+  run.server.script = signedOut;
+
+  await expect(run.request('tools/call', { name: 'echo' })).rejects.toMatchObject({
+    code: 'signed_out',
+  });
+  const list = await run.request('tools/list');
+
+  expect(run.told()).toEqual(['notifications/tools/list_changed']);
+  expect(list.result?.['tools']).toMatchObject([{ name: 'sign_in' }, { name: 'echo' }]);
+});
+
+test('sign-in tool: it names the server to the assistant without the key in its URL', () => {
+  const url = 'https://mcp.example.com/mcp?key=hunter22';
+  const told = JSON.stringify([
+    signInTool.described(toldSubject({ name: 'acme', url })),
+    signInTool.described(toldSubject({ name: url, url })),
+  ]);
+
+  expect(told).toContain('https://mcp.example.com/mcp');
+  expect(told).not.toContain('hunter22');
+});
