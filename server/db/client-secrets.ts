@@ -1,5 +1,6 @@
+import { type Awaitable, whenReady } from '#awaitable';
 import type { EpochSeconds } from '#clock/clock';
-import { preparedQuery } from './prepared-query.ts';
+import { immediateQuery } from './prepared-query.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 /** A secret of an OAuth client without its value, which was displayed once, at creation. */
@@ -91,7 +92,7 @@ export async function insertSecret(
   return id;
 }
 
-const activeSecret = preparedQuery((db, hash: string, now: number) =>
+const activeSecret = immediateQuery((db, hash: string, now: number) =>
   db
     .selectFrom('client_secret as secret')
     .innerJoin('oauth_client as client', 'client.id', 'secret.client_id')
@@ -105,21 +106,26 @@ const activeSecret = preparedQuery((db, hash: string, now: number) =>
 );
 
 /** Whether the client has an active secret with this `hash`. Records its use, accurate to the minute. */
-export async function checkClientSecret(
+export function checkClientSecret(
   db: Db,
   clientId: string,
   hash: string,
   now: EpochSeconds,
-): Promise<boolean> {
-  const [row] = await activeSecret(db, hash, now);
-  if (row?.client_id !== clientId) return false;
-  if (row.last_used_at === null || now - row.last_used_at >= lastUsePrecisionSeconds) {
-    await db
-      .updateTable('client_secret')
-      .set({ last_used_at: now })
-      .where('hash', '=', hash)
-      .execute();
-  }
+): Awaitable<boolean> {
+  return whenReady(activeSecret(db, hash, now), ([row]) => {
+    if (row?.client_id !== clientId) return false;
+    const isRecorded =
+      row.last_used_at !== null && now - row.last_used_at < lastUsePrecisionSeconds;
+    return isRecorded || recordSecretUse(db, hash, now);
+  });
+}
+
+async function recordSecretUse(db: Db, hash: string, now: EpochSeconds): Promise<true> {
+  await db
+    .updateTable('client_secret')
+    .set({ last_used_at: now })
+    .where('hash', '=', hash)
+    .execute();
   return true;
 }
 

@@ -1,12 +1,13 @@
 import type { Selectable } from 'kysely';
 
+import { type Awaitable, whenReady } from '#awaitable';
 import type { EpochSeconds } from '#clock/clock';
 import { ordinaryScopes, type Scope } from '#oauth/scopes';
 import type { Page, PageQuery } from '#listing/page';
 import { insertSecret } from './client-secrets.ts';
 import { containsText, nullsSmallest, readScopes, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
-import { preparedQuery } from './prepared-query.ts';
+import { immediateQuery } from './prepared-query.ts';
 import { isServerOf } from './servers.ts';
 import { transaction, type Db } from './transaction.ts';
 
@@ -112,12 +113,11 @@ export async function insertClient(
 }
 
 /** Finds revoked clients too. */
-export async function findClient(db: Db, id: string): Promise<OAuthClient | undefined> {
-  const [row] = await clientById(db, id);
-  return row && readClient(row);
+export function findClient(db: Db, id: string): Awaitable<OAuthClient | undefined> {
+  return whenReady(clientById(db, id), ([row]) => row && readClient(row));
 }
 
-const clientById = preparedQuery((db, id: string) =>
+const clientById = immediateQuery((db, id: string) =>
   db
     .selectFrom('oauth_client')
     .leftJoin('mcp_server', 'mcp_server.id', 'oauth_client.server_id')

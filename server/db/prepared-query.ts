@@ -1,5 +1,7 @@
 import type { Compilable, CompiledQuery } from 'kysely';
 
+import type { Awaitable } from '#awaitable';
+import { ImmediateAdapter } from './sqlite/immediate-adapter.ts';
 import type { Db } from './transaction.ts';
 
 type Value = string | number;
@@ -16,16 +18,45 @@ class Placeholder {
 
 const maxCompiled = 100;
 
+type Values = readonly (Value | readonly Value[])[];
+type Build<Given extends Values, Row> = (db: Db, ...values: Given) => Compilable<Row>;
+
 /**
  * A query that is built once for each database, at its first use, and executed with new values each time: building the
  * queries of a page takes longer than executing them. A query with lists is built once for each combination of their
  * lengths. `build` receives a placeholder for each value and must use it only as a value of the query.
  */
-export function preparedQuery<Values extends readonly (Value | readonly Value[])[], Row>(
-  build: (db: Db, ...values: Values) => Compilable<Row>,
-): (db: Db, ...values: Values) => Promise<Row[]> {
+export function preparedQuery<Given extends Values, Row>(
+  build: Build<Given, Row>,
+): (db: Db, ...values: Given) => Promise<Row[]> {
+  const compiled = compiledOnce(build);
+  return async (db, ...values) => (await db.executeQuery(compiled(db, values))).rows;
+}
+
+/**
+ * Like `preparedQuery`, but on SQLite, outside of transactions, the rows are there immediately. They do not wait for writes that
+ * were begun before, so these must have been awaited.
+ */
+export function immediateQuery<Given extends Values, Row>(
+  build: Build<Given, Row>,
+): (db: Db, ...values: Given) => Awaitable<Row[]> {
+  const compiled = compiledOnce(build);
+  return (db, ...values) => {
+    const query = compiled(db, values);
+    const { adapter } = db.getExecutor();
+    const rows =
+      adapter instanceof ImmediateAdapter
+        ? adapter.readNow(query.sql, query.parameters)
+        : undefined;
+    // They come from the query whose type says so.
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    return (rows as Row[] | undefined) ?? db.executeQuery(query).then((result) => result.rows);
+  };
+}
+
+function compiledOnce<Given extends Values, Row>(build: Build<Given, Row>) {
   const ofDatabases = new WeakMap<object, Map<string, CompiledQuery<Row>>>();
-  return async (db, ...values) => {
+  return (db: Db, values: Given): CompiledQuery<Row> => {
     const { adapter } = db.getExecutor();
     const compiled = ofDatabases.get(adapter) ?? new Map<string, CompiledQuery<Row>>();
     ofDatabases.set(adapter, compiled);
@@ -40,23 +71,23 @@ export function preparedQuery<Values extends readonly (Value | readonly Value[])
       );
       // `build` must see the types of the values. The placeholders are replaced before the query is executed.
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-      query = build(db, ...(placeholders as unknown as Values)).compile();
+      query = build(db, ...(placeholders as unknown as Given)).compile();
       compiled.set(lengths, query);
     }
     const parameters = query.parameters.map((one) =>
       one instanceof Placeholder ? valueOf(one, values) : one,
     );
-    return (await db.executeQuery<Row>({ ...query, parameters })).rows;
+    return { ...query, parameters };
   };
 }
 
-function valueOf({ position, index }: Placeholder, values: readonly (Value | readonly Value[])[]) {
+function valueOf({ position, index }: Placeholder, values: Values) {
   const value = values[position];
   return isList(value) ? value[index ?? 0] : value;
 }
 
 /** The lengths of the lists among the values. The SQL text depends on nothing else. */
-function lengthsOf(values: readonly (Value | readonly Value[])[]): string {
+function lengthsOf(values: Values): string {
   let lengths = '';
   for (const value of values) if (isList(value)) lengths += `${value.length} `;
   return lengths;

@@ -3,7 +3,7 @@ import type { Clock, EpochSeconds } from '#clock/clock';
 import type { Scope } from '#oauth/scopes';
 import { hashSecret, isWellFormedSecret } from '#oauth/secrets';
 import type { AccessTokens, Verdict } from '#oauth/access-tokens';
-import { type Awaitable, whenReady } from './awaitable.ts';
+import { type Awaitable, whenReady } from '#awaitable';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { MeteredCall } from './metering.ts';
 

@@ -1,6 +1,6 @@
 import { scanMessage } from 'latchkey-mcp/message';
 import { type SseEvent, SseEventTooLarge, SseEvents } from 'latchkey-mcp/sse';
-import type { Awaitable } from './awaitable.ts';
+import type { Awaitable } from '#awaitable';
 import { answerBrokeOff, GatewayRefusal } from './gateway-refusal.ts';
 import {
   type Upstream,

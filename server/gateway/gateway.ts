@@ -2,7 +2,7 @@ import type { CredentialUse } from '#db/last-uses';
 import type { ServerRecord } from '#db/servers';
 import type { EpochSeconds } from '#clock/clock';
 import type { Admission, AdmitPorts } from './admission.ts';
-import type { Awaitable } from './awaitable.ts';
+import type { Awaitable } from '#awaitable';
 import type { EraAdapters } from './era-adapters.ts';
 import { errorAnswer } from './errors.ts';
 import type { Presentation } from './filters.ts';

@@ -5,7 +5,7 @@ import type { Envelope } from 'latchkey-mcp/message';
 import { upstreamLocation } from '#upstreams/drivers';
 import { emptyAnswer } from './adapter-messages.ts';
 import { discard, endUpstreamSession, send } from './answers.ts';
-import type { Awaitable } from './awaitable.ts';
+import type { Awaitable } from '#awaitable';
 import { saysItShowsUrls } from './connect-account.ts';
 import { noResponses, ownResponse } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';

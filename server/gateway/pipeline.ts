@@ -32,7 +32,7 @@ import type { ServerLimits } from '#organizations/server-limits';
 import { admit, ownerOf, presentedCredential, type Admission } from './admission.ts';
 import { sent } from './answers.ts';
 import { authorize } from './authorization.ts';
-import { type Awaitable, whenReady } from './awaitable.ts';
+import { type Awaitable, whenReady } from '#awaitable';
 import { askForAccount, withoutConnectResponse } from './connect-account.ts';
 import {
   allowedNotifications,

@@ -12,7 +12,7 @@ import {
   sent,
   wholeBody,
 } from './answers.ts';
-import type { Awaitable } from './awaitable.ts';
+import type { Awaitable } from '#awaitable';
 import { underId } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { parseAccept } from './read-message.ts';

@@ -9,7 +9,7 @@ import {
   wholeBody,
   type LongBody,
 } from './answers.ts';
-import type { Awaitable } from './awaitable.ts';
+import type { Awaitable } from '#awaitable';
 import {
   AnswerMessage,
   answeredAnother,

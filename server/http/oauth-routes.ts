@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { networkOf } from '#accounts/guess-limit';
 import type { CountedRefusals } from '#audit/counted-refusals';
+import type { Awaitable } from '#awaitable';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { findClient } from '#db/clients';
 import { claimedClient } from '#oauth/client-authentication';
@@ -107,7 +108,7 @@ const singleHeaders = ['authorization', 'content-type'];
 async function guarded<Answer>(
   request: FastifyRequest,
   failedAttempts: FailedAttempts,
-  act: (form: Form, authorization: string | undefined) => Promise<Answer>,
+  act: (form: Form, authorization: string | undefined) => Awaitable<Answer>,
 ): Promise<Answer> {
   const form = formOf(request);
   const { authorization } = request.headers;

@@ -1,6 +1,7 @@
 import { createLocalJWKSet, decodeJwt, jwtVerify } from 'jose';
 import { z } from 'zod';
 
+import { type Awaitable, whenReady } from '#awaitable';
 import type { Clock } from '#clock/clock';
 import { checkClientSecret, markAssertionUsed } from '#db/client-secrets';
 import { findClient, type OAuthClient } from '#db/clients';
@@ -31,25 +32,25 @@ export interface IdentifiedClient {
  *
  * @throws {OAuthError} `invalid_client`, `invalid_request`
  */
-export async function identifyClient(
+export function identifyClient(
   form: Form,
   authorization: string | undefined,
   ports: ClientContext,
-): Promise<IdentifiedClient> {
+): Awaitable<IdentifiedClient> {
+  const authenticated = (client: OAuthClient) => ({ client, authenticated: true });
   const hasSecret = authorization !== undefined || form.has('client_secret');
   if (form.has('client_assertion') || form.has('client_assertion_type')) {
     if (hasSecret) throw new OAuthError('invalid_request', 'one client authentication at a time');
-    return { client: await privateKeyJwt(form, ports), authenticated: true };
+    return privateKeyJwt(form, ports).then(authenticated);
   }
-  if (hasSecret) {
-    return { client: await authenticateClient(form, authorization, ports), authenticated: true };
-  }
+  if (hasSecret) return whenReady(authenticateClient(form, authorization, ports), authenticated);
   const clientId = form.get('client_id');
   if (clientId === undefined) throw new OAuthError('invalid_request', 'client_id is missing');
-  const client = await findClient(ports.db, clientId);
-  if (!client || client.revokedAt !== undefined) throw notAuthenticated();
-  if (client.authenticationRequired) throw notAuthenticated();
-  return { client, authenticated: false };
+  return whenReady(findClient(ports.db, clientId), (client) => {
+    if (!client || client.revokedAt !== undefined) throw notAuthenticated();
+    if (client.authenticationRequired) throw notAuthenticated();
+    return { client, authenticated: false };
+  });
 }
 
 /** Returns the client if it authenticated. @throws {OAuthError} `invalid_client` */
@@ -89,20 +90,23 @@ interface Presented {
  *
  * @throws {OAuthError} `invalid_client`, `invalid_request`
  */
-export async function authenticateClient(
+export function authenticateClient(
   form: Form,
   authorization: string | undefined,
   { db, clock }: Pick<ClientContext, 'db' | 'clock'>,
-): Promise<OAuthClient> {
+): Awaitable<OAuthClient> {
   const { clientId, secret, by } = presented(form, authorization);
-  const active =
+  const checked =
     isWellFormedSecret('secret_', secret) &&
-    (await checkClientSecret(db, clientId, hashSecret(secret), clock.now()));
-  const client = await findClient(db, clientId);
-  if (!client || !active || client.revokedAt !== undefined) throw secretRefused(by);
-  // Once a client has registered keys, an old secret must not impersonate it.
-  if (client.jwks !== undefined) throw secretRefused(by);
-  return client;
+    checkClientSecret(db, clientId, hashSecret(secret), clock.now());
+  return whenReady(checked, (active) =>
+    whenReady(findClient(db, clientId), (client) => {
+      if (!client || !active || client.revokedAt !== undefined) throw secretRefused(by);
+      // Once a client has registered keys, an old secret must not impersonate it.
+      if (client.jwks !== undefined) throw secretRefused(by);
+      return client;
+    }),
+  );
 }
 
 function presented(form: Form, authorization: string | undefined): Presented {

@@ -16,11 +16,11 @@ import type { GrantContext, TokenResponse } from './token-response.ts';
  *
  * @throws {OAuthError} `unauthorized_client`, `invalid_scope`, `invalid_target`
  */
-export async function clientCredentialsGrant(
+export function clientCredentialsGrant(
   { client }: IdentifiedClient,
   form: Form,
   { tokens, clock, endpointUrl }: GrantContext,
-): Promise<TokenResponse> {
+): TokenResponse {
   assert(client.serverPath !== undefined, 'only clients of a server may use this grant');
   const audience = endpointUrl(client.serverPath);
   const resource = form.get('resource');

@@ -1,3 +1,4 @@
+import { type Awaitable, whenFailed } from '#awaitable';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { OAuthError } from './oauth-error.ts';
 
@@ -31,19 +32,17 @@ export class FailedAttempts {
    *
    * @throws {OAuthError} `slow_down`, and what `act` throws
    */
-  async guard<Answer>({ address, clientId }: Attempt, act: () => Promise<Answer>): Promise<Answer> {
+  guard<Answer>({ address, clientId }: Attempt, act: () => Awaitable<Answer>): Awaitable<Answer> {
     const from = `address ${address}`;
     const at = clientId === undefined ? undefined : `client ${clientId.slice(0, 200)}`;
     this.#check(from);
-    try {
-      return await act();
-    } catch (error) {
+    return whenFailed(act, (error) => {
       if (!(error instanceof OAuthError) || error.code !== 'invalid_client') throw error;
       if (at !== undefined) this.#check(at, error);
       this.#note(from);
       if (at !== undefined) this.#note(at);
       throw error;
-    }
+    });
   }
 
   #check(subject: string, cause?: OAuthError): void {

@@ -1,3 +1,4 @@
+import { type Awaitable, whenReady } from '#awaitable';
 import type { CredentialUse } from '#db/last-uses';
 import type { EpochSeconds } from '#clock/clock';
 import { authorizationCodeGrant } from './authorization-code-grant.ts';
@@ -21,7 +22,7 @@ interface Grant {
     from: IdentifiedClient,
     form: Form,
     context: GrantContext,
-  ) => Promise<TokenResponse>;
+  ) => Awaitable<TokenResponse>;
 }
 
 /**
@@ -60,11 +61,11 @@ export interface TokenEndpointContext extends GrantContext {
  *
  * @throws {OAuthError} any of its codes
  */
-export async function tokenEndpoint(
+export function tokenEndpoint(
   form: Form,
   authorization: string | undefined,
   context: TokenEndpointContext,
-): Promise<TokenResponse> {
+): Awaitable<TokenResponse> {
   const grantType = form.get('grant_type');
   if (grantType === undefined) throw new OAuthError('invalid_request', 'grant_type is missing');
   if (!isGrantType(grantType)) {
@@ -72,14 +73,16 @@ export async function tokenEndpoint(
     throw new OAuthError('unsupported_grant_type', `grant_type must be one of ${known}`);
   }
   const grant: Grant = grants[grantType];
-  const from = await identifyClient(form, authorization, context);
-  if (grant.authenticated && !from.authenticated) throw notAuthenticated();
-  if (!grant.selfRegistered && from.client.serverId === undefined) {
-    throw new OAuthError('unauthorized_client', 'this client acts for people only');
-  }
-  const response = await grant.exchange(from, form, context);
-  context.used({ type: 'client', id: from.client.id }, context.clock.now());
-  return response;
+  return whenReady(identifyClient(form, authorization, context), (from) => {
+    if (grant.authenticated && !from.authenticated) throw notAuthenticated();
+    if (!grant.selfRegistered && from.client.serverId === undefined) {
+      throw new OAuthError('unauthorized_client', 'this client acts for people only');
+    }
+    return whenReady(grant.exchange(from, form, context), (response) => {
+      context.used({ type: 'client', id: from.client.id }, context.clock.now());
+      return response;
+    });
+  });
 }
 
 function isGrantType(text: string): text is GrantType {

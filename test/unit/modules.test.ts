@@ -150,6 +150,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     imports: ['clock', 'log', 'oauth', 'outbound', 'stores', 'upstreams/credentials', 'webhooks'],
   },
   'server/stores': { imports: ['db'] },
+  'server/awaitable': {},
   'server/clock': {},
   'server/download': { imports: ['clock'] },
   'server/log': { packages: ['pino'] },
@@ -197,11 +198,11 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   },
   'server/audit': { imports: ['clock', 'db', 'log'] },
   'server/oauth': {
-    imports: ['accounts', 'audit', 'clock', 'db', 'listing', 'organizations'],
+    imports: ['accounts', 'audit', 'awaitable', 'clock', 'db', 'listing', 'organizations'],
     packages: ['jose', 'zod'],
   },
   'server/gateway': {
-    imports: ['audit', 'clock', 'db', 'oauth', 'organizations', 'upstreams'],
+    imports: ['audit', 'awaitable', 'clock', 'db', 'oauth', 'organizations', 'upstreams'],
     packages: ['latchkey-mcp', 'zod'],
   },
   'server/console': { imports: ['gateway', 'tools'], packages: ['zod'] },
@@ -238,6 +239,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     imports: [
       'accounts',
       'audit',
+      'awaitable',
       'clock',
       'gateway',
       'listing',
@@ -258,6 +260,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'accounts',
       'admin',
       'audit',
+      'awaitable',
       'clock',
       'db',
       'download',

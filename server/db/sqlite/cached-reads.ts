@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import type { Awaitable } from '#gateway/awaitable';
+import type { Awaitable } from '#awaitable';
 
 const maxCached = 10_000;
 

@@ -1,17 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { chmodSync, closeSync, fsyncSync, linkSync, openSync, rmSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
-import {
-  Kysely,
-  SqliteAdapter,
-  type SqliteDatabase,
-  SqliteDialect,
-  type SqliteStatement,
-} from 'kysely';
+import { Kysely, type SqliteDatabase, SqliteDialect, type SqliteStatement } from 'kysely';
 import { databaseFault } from '#db/faults';
 import { tableNamesOnly } from '#db/migrate';
 import type { Schema } from '#db/schema';
 import { cachedRows } from './cached-reads.ts';
+import { ImmediateAdapter } from './immediate-adapter.ts';
 
 const busyTimeoutMs = 5000;
 
@@ -36,17 +31,12 @@ export function openSqlite(file: string): SqliteStore {
   });
   connection.exec('pragma journal_mode = wal');
   connection.exec('pragma synchronous = full');
-  const dialect = new SqliteDialect({ database: nodeSqlite(connection) });
-  dialect.createAdapter = () => new TransactionalAdapter();
+  const database = nodeSqlite(connection);
+  const dialect = new SqliteDialect({ database });
+  const adapter = new ImmediateAdapter(connection, database);
+  dialect.createAdapter = () => adapter;
   dialect.createIntrospector = tableNamesOnly;
   return { db: new Kysely<Schema>({ dialect }), connection };
-}
-
-/** Tells Kysely that SQLite rolls back changes of the schema too. */
-class TransactionalAdapter extends SqliteAdapter {
-  override get supportsTransactionalDdl(): boolean {
-    return true;
-  }
 }
 
 /**

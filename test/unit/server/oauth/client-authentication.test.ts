@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { ImmediateAdapter } from '#server/db/sqlite/immediate-adapter';
 import { hashSecret, mintSecret } from '#server/oauth/secrets';
 import { authenticateClient, claimedClient } from '#server/oauth/client-authentication';
 import { stillClock } from '#support/still-clock';
@@ -14,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => database[Symbol.asyncDispose]());
 
-function authenticate(form: Record<string, string>, authorization?: string) {
+async function authenticate(form: Record<string, string>, authorization?: string) {
   return authenticateClient(new Map(Object.entries(form)), authorization, {
     db: database.db,
     clock: stillClock(),
@@ -189,25 +190,50 @@ describe('a request that is ambiguous or incomplete is invalid_request', () => {
 
 test('a database that fails is no refusal of the client', async () => {
   database.connection.exec('alter table client_secret rename to unread');
-  const form = new Map([
-    ['client_id', client.id],
-    ['client_secret', secret],
-  ]);
 
-  await expect(
-    authenticateClient(form, undefined, { db: database.db, clock: stillClock() }),
-  ).rejects.toThrow('no such table');
+  await expect(authenticate({ client_id: client.id, client_secret: secret })).rejects.toThrow(
+    'no such table',
+  );
 });
 
 /** The statements by which a client that is refused was checked, in order, each with its first value. */
 async function statementsFor(tried: { client_id: string; client_secret: string }) {
   const executed = vi.spyOn(database.db.getExecutor(), 'executeQuery');
+  const read = vi.spyOn(ImmediateAdapter.prototype, 'readNow');
   try {
-    const ports = { db: database.db, clock: stillClock() };
-    const answer = authenticateClient(new Map(Object.entries(tried)), undefined, ports);
-    await expect(answer).rejects.toMatchObject({ code: 'invalid_client' });
-    return executed.mock.calls.map(([{ sql, parameters }]) => ({ sql, of: parameters[0] }));
+    await expect(authenticate(tried)).rejects.toMatchObject({ code: 'invalid_client' });
+    expect(executed).not.toHaveBeenCalled();
+    return read.mock.calls.map(([sql, [of]]) => ({ sql, of }));
   } finally {
     executed.mockRestore();
+    read.mockRestore();
   }
 }
+
+test('on SQLite a client is authenticated without waiting, except when the use of its secret is recorded', async () => {
+  const form = new Map([
+    ['client_id', client.id],
+    ['client_secret', secret],
+  ]);
+  const ports = { db: database.db, clock: stillClock() };
+
+  const recorded = authenticateClient(form, undefined, ports);
+  expect(recorded).toBeInstanceOf(Promise);
+  expect(await recorded).toEqual(client);
+  expect(authenticateClient(form, undefined, ports)).toEqual(client);
+});
+
+test('while a transaction is open, a client is not looked up on its connection without waiting', async () => {
+  const form = new Map([
+    ['client_id', client.id],
+    ['client_secret', secret],
+  ]);
+  const ports = { db: database.db, clock: stillClock() };
+  await authenticateClient(form, undefined, ports);
+  database.connection.exec('begin');
+
+  const authenticated = authenticateClient(form, undefined, ports);
+  expect(authenticated).toBeInstanceOf(Promise);
+  expect(await authenticated).toMatchObject({ id: client.id });
+  database.connection.exec('rollback');
+});

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { FailedAttempts } from '#server/oauth/failed-attempts';
+import { type Attempt, FailedAttempts } from '#server/oauth/failed-attempts';
 import { OAuthError } from '#server/oauth/oauth-error';
 import { fakeClock } from '#support/fake-clock';
 import { refusal } from '#support/authorization-server';
@@ -8,11 +8,16 @@ import { refusal } from '#support/authorization-server';
 const fail = () => Promise.reject(new OAuthError('invalid_client', 'no'));
 const succeed = () => Promise.resolve('yes');
 
+/** Rejects where `guard` throws. */
+async function guarded(attempts: FailedAttempts, attempt: Attempt, act: () => Promise<string>) {
+  return attempts.guard(attempt, act);
+}
+
 async function afterFailures(count: number, address = '192.0.2.1', clientId = 'client_a') {
   const clock = fakeClock();
   const attempts = new FailedAttempts(clock);
   for (let n = 0; n < count; n += 1) {
-    await attempts.guard({ address, clientId }, fail).catch(() => undefined);
+    await guarded(attempts, { address, clientId }, fail).catch(() => undefined);
   }
   return { clock, attempts };
 }
@@ -21,7 +26,7 @@ test('after twenty failures an address is not listened to, and is told when to c
   const { attempts } = await afterFailures(20);
 
   await expect(
-    attempts.guard({ address: '192.0.2.1', clientId: 'client_b' }, succeed),
+    guarded(attempts, { address: '192.0.2.1', clientId: 'client_b' }, succeed),
   ).rejects.toMatchObject({ ...refusal('slow_down'), retryAfterSeconds: 300 });
 });
 
@@ -36,7 +41,7 @@ test('a client that was guessed at is heard from elsewhere, and a wrong secret s
   const elsewhere = { address: '192.0.2.2', clientId: 'client_a' };
 
   expect(await attempts.guard(elsewhere, succeed)).toBe('yes');
-  await expect(attempts.guard(elsewhere, fail)).rejects.toMatchObject(refusal('slow_down'));
+  await expect(guarded(attempts, elsewhere, fail)).rejects.toMatchObject(refusal('slow_down'));
 });
 
 test('five minutes later all is forgotten', async () => {
@@ -44,4 +49,20 @@ test('five minutes later all is forgotten', async () => {
   await clock.advance(300);
 
   expect(await attempts.guard({ address: '192.0.2.1', clientId: 'client_a' }, succeed)).toBe('yes');
+});
+
+test('a failure that is thrown counts like one that is waited for, and an answer at hand needs no waiting', async () => {
+  const { attempts } = await afterFailures(19);
+  const from = { address: '192.0.2.1', clientId: 'client_a' };
+  const throws = () => {
+    throw new OAuthError('invalid_client', 'no');
+  };
+
+  expect(attempts.guard(from, () => 'yes')).toBe('yes');
+  expect(() => attempts.guard(from, throws)).toThrow(
+    expect.objectContaining(refusal('invalid_client')),
+  );
+  expect(() => attempts.guard(from, () => 'yes')).toThrow(
+    expect.objectContaining(refusal('slow_down')),
+  );
 });

@@ -24,7 +24,7 @@ beforeEach(async () => {
 afterEach(() => database[Symbol.asyncDispose]());
 
 /** Asks for a token with everything right but what `but` says; `undefined` leaves out. */
-function ask(but: Record<string, string | undefined> = {}) {
+async function ask(but: Record<string, string | undefined> = {}) {
   const right = {
     grant_type: 'client_credentials',
     client_id: client.id,

@@ -11,3 +11,16 @@ export function whenReady<Value, Next>(
 ): Awaitable<Next> {
   return value instanceof Promise ? value.then(step) : step(value);
 }
+
+/** Calls `act` and, if that throws or rejects, `recover`. Like `whenReady`, it waits for nothing that is there. */
+export function whenFailed<Value, Other = never>(
+  act: () => Awaitable<Value>,
+  recover: (error: unknown) => Awaitable<Other>,
+): Awaitable<Value | Other> {
+  try {
+    const value = act();
+    return value instanceof Promise ? value.catch(recover) : value;
+  } catch (error) {
+    return recover(error);
+  }
+}

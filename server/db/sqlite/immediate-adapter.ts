@@ -1,0 +1,28 @@
+import type { DatabaseSync } from 'node:sqlite';
+import { SqliteAdapter, type SqliteDatabase } from 'kysely';
+
+/** Tells Kysely what our SQLite can do, and reads without waiting for Kysely. */
+export class ImmediateAdapter extends SqliteAdapter {
+  readonly #connection: DatabaseSync;
+  readonly #database: SqliteDatabase;
+
+  constructor(connection: DatabaseSync, database: SqliteDatabase) {
+    super();
+    this.#connection = connection;
+    this.#database = database;
+  }
+
+  /** SQLite rolls back changes of the schema too. */
+  override get supportsTransactionalDdl(): boolean {
+    return true;
+  }
+
+  /**
+   * The rows of a query; `undefined` while a transaction is open on this connection, because they would show what it has not
+   * committed.
+   */
+  readNow(sql: string, parameters: readonly unknown[]): unknown[] | undefined {
+    if (this.#connection.isTransaction) return undefined;
+    return this.#database.prepare(sql).all(parameters);
+  }
+}
