@@ -20,7 +20,7 @@ import { peopleRoutes } from '#web/people-routes';
 import type { PeopleRoutesOptions } from '#web/sign-in-routes';
 import { adminApiRoutes, type AdminApiRoutesOptions } from './admin-api-routes.ts';
 import { agentRoute, type AgentRouteOptions, asksForWebSocket, Upgrades } from './agent-route.ts';
-import { CallFront, type CallFrontOptions } from './call-front.ts';
+import { Front, type FrontOptions } from './front.ts';
 import {
   framingGuard,
   namedHost,
@@ -46,7 +46,7 @@ interface AppOptions
     AdminApiRoutesOptions,
     AgentRouteOptions,
     DownloadRoutesOptions {
-  readonly gateway: McpRouteOptions['gateway'] & CallFrontOptions['gateway'];
+  readonly gateway: McpRouteOptions['gateway'] & FrontOptions['gateway'];
   readonly log: Log;
   readonly ports: OAuthRoutesOptions['ports'] &
     ConsentRoutesOptions['ports'] &
@@ -67,7 +67,6 @@ export function createApp(options: AppOptions): FastifyInstance {
   const isAmbiguous = framingGuard();
   const isOwnHost = ownHost(base);
   const upgrades = new Upgrades();
-  const front = new CallFront({ ...options, isAmbiguous, isOwnHost });
   const names = new WeakMap<IncomingMessage, RequestName>();
   const app: FastifyInstance = fastify({
     // Fastify's type asks for one member of Pino's logger that ours lacks and fastify never uses.
@@ -103,9 +102,8 @@ export function createApp(options: AppOptions): FastifyInstance {
     requestLine(request, response, { log, name: () => names.get(request) });
     app.routing(request, response);
   };
-  app.server.on('request', (request, response) => {
-    if (!front.takes(request, response)) route(request, response);
-  });
+  const front = new Front({ ...options, isAmbiguous, isOwnHost, framework: route });
+  app.server.on('request', (request, response) => front.receive(request, response));
   unreadable.watch(app.server);
   upgrades.listen(app.server, route);
   app.addHook('onRequest', async (request, reply) => {

@@ -20,7 +20,7 @@ export interface McpRouteOptions {
 
 /**
  * `{base}/mcp/{organization}/{server}`: hands the bare request to the gateway and sends what it answers.
- * `call-front.ts` does the same for calls with nothing unusual about them.
+ * `front.ts` does the same for calls with nothing unusual about them.
  */
 export function mcpRoute(
   app: FastifyInstance,

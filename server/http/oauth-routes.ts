@@ -1,14 +1,7 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import { networkOf } from '#accounts/guess-limit';
-import type { CountedRefusals } from '#audit/counted-refusals';
-import type { Awaitable } from '#awaitable';
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { findClient } from '#db/clients';
-import { claimedClient } from '#oauth/client-authentication';
 import { ownClientDocument } from '#oauth/client-documents';
-import type { FailedAttempts } from '#oauth/failed-attempts';
-import { type Form, parseForm } from '#oauth/forms';
-import { tokenEndpoint, type TokenEndpointContext } from '#oauth/grants';
 import {
   introspectionEndpoint,
   type IntrospectionEndpointPorts,
@@ -24,16 +17,22 @@ import { isSlug } from '#organizations/slug';
 import { upstreamClientDocument } from '#upstreams/credentials/authorization-client';
 import { visitOf } from '#web/page-session';
 import { oauthErrorAnswer } from './error-answers.ts';
+import {
+  guarded,
+  maxFormBytes,
+  tokenAnswer,
+  type TokenAnswerOptions,
+  tokenPath,
+} from './token-answer.ts';
 
-export interface OAuthRoutesOptions {
+export interface OAuthRoutesOptions extends TokenAnswerOptions {
   readonly base: string;
   readonly keys: SigningKeys;
   readonly dynamicRegistration?: boolean;
-  readonly failedAttempts: FailedAttempts;
-  readonly ports: Omit<TokenEndpointContext, 'source'> &
+  readonly ports: TokenAnswerOptions['ports'] &
     Omit<RevocationEndpointPorts, 'source'> &
     IntrospectionEndpointPorts &
-    UserinfoEndpointPorts & { readonly refusals: Pick<CountedRefusals, 'noteLater'> };
+    UserinfoEndpointPorts;
 }
 
 /** The OAuth endpoints and the documents that describe them to clients. */
@@ -41,16 +40,9 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
   const { base, keys, ports, failedAttempts, dynamicRegistration = false } = options;
   oauthBodies(app);
 
-  app.post('/api/oauth/token', async (request, reply) => {
-    void reply.headers({ 'Cache-Control': 'no-store', Pragma: 'no-cache' });
-    try {
-      return await guarded(request, failedAttempts, (form, proof) =>
-        tokenEndpoint(form, proof, { ...ports, source: visitOf(request) }),
-      );
-    } catch (refusal) {
-      if (refusal instanceof OAuthError) await noteDenied(request, refusal, ports);
-      throw refusal;
-    }
+  app.post(tokenPath, async (request, reply) => {
+    const { status, headers, body } = await tokenAnswer(request, options);
+    return reply.code(status).headers(headers).send(body);
   });
 
   app.post('/api/oauth/introspect', async (request, reply) => {
@@ -99,57 +91,6 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
         ? protectedResourceMetadata(base, `${organization}/${server}`)
         : undefined,
   );
-}
-
-/** If one of these were sent twice, a reverse proxy might use the other one. */
-const singleHeaders = ['authorization', 'content-type'];
-
-/** Refuses a client or address that failed to authenticate too often. */
-async function guarded<Answer>(
-  request: FastifyRequest,
-  failedAttempts: FailedAttempts,
-  act: (form: Form, authorization: string | undefined) => Awaitable<Answer>,
-): Promise<Answer> {
-  const form = formOf(request);
-  const { authorization } = request.headers;
-  const attempt = { address: networkOf(request.ip), clientId: claimedClient(form, authorization) };
-  return failedAttempts.guard(attempt, () => act(form, authorization));
-}
-
-/** A refused token is recorded for the organization of the client, or of the client that the request claimed. */
-async function noteDenied(
-  request: FastifyRequest,
-  { code }: OAuthError,
-  { db, refusals }: OAuthRoutesOptions['ports'],
-): Promise<void> {
-  const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
-  const named = new URLSearchParams(body.toString('utf8'));
-  const claimed = claimedClient(new Map(named), request.headers.authorization);
-  const client = claimed === undefined ? undefined : await findClient(db, claimed);
-  // Not before the answer: it would take longer for a client that exists.
-  refusals.noteLater({
-    actor: 'anonymous',
-    organization: client?.serverPath?.split('/')[0],
-    action: `token.${code.replaceAll('_', '-')}`,
-    target: client && `client:${client.id}`,
-    address: request.ip,
-    requestId: request.id,
-  });
-}
-
-function formOf(request: FastifyRequest): Form {
-  // Secrets in URLs end up in histories and logs, so the query is not accepted. RFC 6749 §2.3.1
-  if (/[?#]/.test(request.raw.url ?? '')) {
-    throw new OAuthError('invalid_request', 'parameters belong in the body, not in the URL');
-  }
-  const repeated = singleHeaders.find(
-    (name) => (request.raw.headersDistinct[name]?.length ?? 0) > 1,
-  );
-  if (repeated !== undefined) {
-    throw new OAuthError('invalid_request', `the header ${repeated} is repeated`);
-  }
-  const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
-  return parseForm(request.headers['content-type'], body);
 }
 
 /** A document that any web page may read, because it is the same for everyone and not private. */
@@ -218,14 +159,12 @@ function parseJson(body: unknown): unknown {
   }
 }
 
-const maxBodyBytes = 16 * 1024;
-
 /** Settings of all OAuth endpoints: a small body, read as bytes, and errors in the form of RFC 6749 §5.2. */
 function oauthBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
     '*',
-    { parseAs: 'buffer', bodyLimit: maxBodyBytes },
+    { parseAs: 'buffer', bodyLimit: maxFormBytes },
     (_request, body, done) => done(null, body),
   );
   app.setErrorHandler((error, request, reply) => {

@@ -1,41 +1,64 @@
 import { connect } from 'node:net';
 
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest';
 
+import type { CountedRefusals } from '#server/audit/counted-refusals';
 import type { GatewayAnswer, GatewayRequest } from '#server/gateway/request';
-import { CallFront, type CallFrontOptions } from '#server/http/call-front';
+import { Front, type FrontOptions } from '#server/http/front';
 import { jsonLog } from '#server/log/log';
+import { accessTokens } from '#server/oauth/access-tokens';
+import { FailedAttempts } from '#server/oauth/failed-attempts';
+import { openStoresAt } from '#server/stores';
 import { type CountedServer, bodyOf, countedServer } from '#support/counted-server';
+import { freshSigningKeys } from '#support/fresh-signing-keys';
 import { rawHttp } from '#support/raw-http';
+import { stillClock } from '#support/still-clock';
 import { patient } from '#support/patient';
 
 const logged: string[] = [];
-const options: CallFrontOptions = {
+const stores = await openStoresAt(':memory:');
+const noteLater = vi.fn<CountedRefusals['noteLater']>();
+const options: FrontOptions = {
   gateway: { answer: (request) => handle(request), together: (answerAll) => answerAll() },
   maxBodyBytes: 16,
   trustedProxies: [],
   log: jsonLog('info', { write: (line) => logged.push(line) }),
   isAmbiguous: ({ headers }) => headers['x-smuggled'] !== undefined,
   isOwnHost: (host) => host === 'own.example',
+  failedAttempts: new FailedAttempts(stillClock()),
+  ports: {
+    ...stores,
+    base: 'https://own.example',
+    clock: stillClock(),
+    tokens: accessTokens('https://own.example', {
+      keys: await freshSigningKeys(stillClock()),
+      clock: stillClock(),
+    }),
+    endpointUrl: (serverPath) => `https://own.example/mcp/${serverPath}`,
+    used: () => {},
+    refusals: { noteLater },
+  },
+  framework: (request, response) => {
+    void bodyOf(request).then((text) => response.writeHead(418).end(`the framework read ${text}`));
+  },
 };
 const handle = vi.fn<(request: GatewayRequest) => Promise<GatewayAnswer>>();
-let front: CallFront;
+let front: Front;
 let server: CountedServer;
 
 beforeEach(async () => {
   logged.splice(0);
+  noteLater.mockClear();
   handle.mockReset().mockImplementation(async (request) => {
     const body = await request.readBody();
     return { status: 200, headers: { 'Content-Type': 'text/plain' }, body };
   });
-  front = new CallFront(options);
-  server = await countedServer(async (request, response) => {
-    if (front.takes(request, response)) return;
-    response.writeHead(418).end(`the framework read ${await bodyOf(request)}`);
-  });
+  front = new Front(options);
+  server = await countedServer((request, response) => front.receive(request, response));
 });
 
 afterEach(() => server[Symbol.asyncDispose]());
+afterAll(() => stores.close());
 
 /** A POST of `hello` to `acme/sales`; `but` changes its first line and adds headers. */
 async function send({ line = 'POST /mcp/acme/sales', host = 'own.example', more = '' } = {}) {
@@ -94,7 +117,7 @@ test('behind a proxy that is trusted a call comes from where that says, and else
     ['127.0.0.1', '192.0.2.1'],
     ['10.0.0.0/8', '127.0.0.1'],
   ] as const) {
-    front = new CallFront({ ...options, trustedProxies: [trusted] });
+    front = new Front({ ...options, trustedProxies: [trusted] });
     handle.mockClear();
     const { statuses } = await send({ more: 'X-Forwarded-For: 203.0.113.9, 192.0.2.1\r\n' });
 
@@ -157,4 +180,47 @@ test('a caller who leaves before the head of the answer is logged once, as cut a
     expect.objectContaining({ id: asked()?.id, cut: true, msg: 'request' }),
   ]);
   expect(logged[0]).not.toContain('"status"');
+});
+
+const formType = 'Content-Type: application/x-www-form-urlencoded';
+const tokenLine = 'POST /api/oauth/token';
+
+test('a token request that is refused is answered under its id, logged, and noted for the audit log', async () => {
+  const { text, statuses } = await send({ line: tokenLine, more: `${formType}\r\n` });
+  const id = /^X-Request-Id: (\S+)/m.exec(text)?.[1];
+
+  expect(statuses).toEqual([400]);
+  await vi.waitFor(() => expect(logged).toHaveLength(2), patient);
+  expect(logged.map((line) => JSON.parse(line))).toMatchObject([
+    { reqId: id, code: 'invalid_request', reason: 'grant_type is missing', msg: 'request refused' },
+    { id, method: 'POST', route: '/api/oauth/token', status: 400, msg: 'request' },
+  ]);
+  expect(noteLater).toHaveBeenCalledExactlyOnceWith(
+    expect.objectContaining({ action: 'token.invalid-request', requestId: id }),
+  );
+});
+
+test.each([
+  ['a page that sends it', { line: tokenLine, more: `${formType}\r\nOrigin: https://x\r\n` }],
+  ['a query', { line: `${tokenLine}?a=b`, more: `${formType}\r\n` }],
+  ['another media type', { line: tokenLine, more: 'Content-Type: application/json\r\n' }],
+  ['another charset', { line: tokenLine, more: `${formType}; charset=utf-16\r\n` }],
+])('a token request with %s goes through the framework, untouched', async (_, but) => {
+  const { statuses, text } = await send(but);
+
+  expect(statuses).toEqual([418]);
+  expect(text).toContain('the framework read hello');
+});
+
+test.each([
+  ['comes after the head', 'Content-Length: 5\r\n\r\n', ['he', 'llo']],
+  ['comes in late chunks', 'Transfer-Encoding: chunked\r\n\r\n', ['5\r\nhello\r\n', '0\r\n\r\n']],
+  ['is awaited with Expect', 'Expect: 100-continue\r\nContent-Length: 5\r\n\r\n', ['hello']],
+  ['is too long', `Content-Length: ${2 ** 14 + 1}\r\n\r\n${'x'.repeat(2 ** 14 + 1)}`, []],
+])('a token request whose body %s goes through the framework', async (_, rest, later) => {
+  const head = `${tokenLine} HTTP/1.1\r\nHost: own.example\r\nConnection: close\r\n${formType}\r\n`;
+  const port = Number(new URL(server.origin).port);
+  const { text } = await rawHttp(port, [head + rest, ...later]);
+
+  expect(text).toMatch(/the framework read (?:hello|x{16385})\r\n/);
 });

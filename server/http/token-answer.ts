@@ -1,0 +1,155 @@
+import type { IncomingMessage } from 'node:http';
+
+import { networkOf } from '#accounts/guess-limit';
+import type { CountedRefusals } from '#audit/counted-refusals';
+import { type Awaitable, whenFailed, whenReady } from '#awaitable';
+import { findClient } from '#db/clients';
+import type { Logger } from '#log/log';
+import { claimedClient } from '#oauth/client-authentication';
+import type { FailedAttempts } from '#oauth/failed-attempts';
+import { type Form, parseForm } from '#oauth/forms';
+import { tokenEndpoint, type TokenEndpointContext } from '#oauth/grants';
+import { OAuthError } from '#oauth/oauth-error';
+import type { TokenResponse } from '#oauth/token-response';
+import { oauthErrorAnswer } from './error-answers.ts';
+
+/** The path of the token endpoint, also in the log. */
+export const tokenPath = '/api/oauth/token';
+
+/** The longest body of a request to an OAuth endpoint. */
+export const maxFormBytes = 16 * 1024;
+
+/** What the OAuth endpoints need of a request whose body has arrived. Fastify's requests are of this shape. */
+export interface FormRequest {
+  readonly id: string;
+  /** The caller's address. */
+  readonly ip: string;
+  readonly raw: Pick<IncomingMessage, 'url' | 'headers' | 'rawHeaders'>;
+  /** The bytes of the body; anything else is an empty body. */
+  readonly body: unknown;
+}
+
+export interface TokenAnswerOptions {
+  readonly failedAttempts: FailedAttempts;
+  readonly ports: Omit<TokenEndpointContext, 'source'> & {
+    readonly refusals: Pick<CountedRefusals, 'noteLater'>;
+  };
+  readonly log: Pick<Logger, 'info' | 'error'>;
+}
+
+/** An answer of JSON. */
+interface TokenAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/**
+ * Answers `POST {base}/api/oauth/token`, refusals included, which it also logs and notes for the audit log. Returns a value
+ * if nothing had to be waited for, such as for client credentials on SQLite.
+ */
+export function tokenAnswer(
+  request: FormRequest,
+  { failedAttempts, ports, log }: TokenAnswerOptions,
+): Awaitable<TokenAnswer> {
+  const source = { address: request.ip, requestId: request.id };
+  const exchange = () =>
+    guarded(request, failedAttempts, (form, proof) =>
+      tokenEndpoint(form, proof, { ...ports, source }),
+    );
+  const noted = (error: unknown) => {
+    if (!(error instanceof OAuthError)) throw error;
+    return whenReady(noteDenied(request, error, ports), (): never => {
+      throw error;
+    });
+  };
+  return whenFailed(
+    () => whenReady(whenFailed(exchange, noted), issued),
+    (error) => refused(error, request, log),
+  );
+}
+
+const uncached = {
+  'Cache-Control': 'no-store',
+  Pragma: 'no-cache',
+  'Content-Type': 'application/json; charset=utf-8',
+};
+
+function issued(response: TokenResponse): TokenAnswer {
+  return { status: 200, headers: uncached, body: JSON.stringify(response) };
+}
+
+function refused(
+  error: unknown,
+  { id: reqId }: FormRequest,
+  log: TokenAnswerOptions['log'],
+): TokenAnswer {
+  const { status, headers, body } = oauthErrorAnswer(error);
+  if (status >= 500) log.error({ reqId, err: error }, 'request failed');
+  else log.info({ reqId, code: body.error, reason: body.error_description }, 'request refused');
+  return { status, headers: { ...uncached, ...headers }, body: JSON.stringify(body) };
+}
+
+/** Refuses a client or address that failed to authenticate too often. */
+export function guarded<Answer>(
+  request: FormRequest,
+  failedAttempts: FailedAttempts,
+  act: (form: Form, authorization: string | undefined) => Awaitable<Answer>,
+): Awaitable<Answer> {
+  const form = formOf(request);
+  const { authorization } = request.raw.headers;
+  const attempt = { address: networkOf(request.ip), clientId: claimedClient(form, authorization) };
+  return failedAttempts.guard(attempt, () => act(form, authorization));
+}
+
+/** A refused token is recorded for the organization of the client, or of the client that the request claimed. */
+function noteDenied(
+  request: FormRequest,
+  { code }: OAuthError,
+  { db, refusals }: TokenAnswerOptions['ports'],
+): Awaitable<void> {
+  const named = new URLSearchParams(bytesOf(request).toString('utf8'));
+  const claimed = claimedClient(new Map(named), request.raw.headers.authorization);
+  const found = claimed === undefined ? undefined : findClient(db, claimed);
+  return whenReady(found, (client) =>
+    // Not before the answer: it would take longer for a client that exists.
+    refusals.noteLater({
+      actor: 'anonymous',
+      organization: client?.serverPath?.split('/')[0],
+      action: `token.${code.replaceAll('_', '-')}`,
+      target: client && `client:${client.id}`,
+      address: request.ip,
+      requestId: request.id,
+    }),
+  );
+}
+
+/** If one of these were sent twice, a reverse proxy might use the other one. */
+const singleHeaders = ['authorization', 'content-type'];
+
+function formOf(request: FormRequest): Form {
+  const { url = '', headers, rawHeaders } = request.raw;
+  // Secrets in URLs end up in histories and logs, so the query is not accepted. RFC 6749 §2.3.1
+  if (/[?#]/.test(url)) {
+    throw new OAuthError('invalid_request', 'parameters belong in the body, not in the URL');
+  }
+  const repeated = singleHeaders.find((name) => countOf(name, rawHeaders) > 1);
+  if (repeated !== undefined) {
+    throw new OAuthError('invalid_request', `the header ${repeated} is repeated`);
+  }
+  return parseForm(headers['content-type'], bytesOf(request));
+}
+
+/** How often a header was sent. `rawHeaders` holds names and values in turn. */
+function countOf(name: string, rawHeaders: readonly string[]): number {
+  let count = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const sent = rawHeaders[index];
+    if (sent?.length === name.length && sent.toLowerCase() === name) count += 1;
+  }
+  return count;
+}
+
+function bytesOf({ body }: FormRequest): Buffer {
+  return Buffer.isBuffer(body) ? body : Buffer.alloc(0);
+}
