@@ -54,6 +54,16 @@ export function immediateQuery<Given extends Values, Row>(
   };
 }
 
+/**
+ * Calls `act`, whose immediate queries check only once, at the first of them, whether any process has written. `act` must not
+ * write before it returns.
+ */
+export function readTogether(db: Db, act: () => void): void {
+  const { adapter } = db.getExecutor();
+  if (adapter instanceof ImmediateAdapter) adapter.together(act);
+  else act();
+}
+
 function compiledOnce<Given extends Values, Row>(build: Build<Given, Row>) {
   const ofDatabases = new WeakMap<object, Map<string, CompiledQuery<Row>>>();
   return (db: Db, values: Given): CompiledQuery<Row> => {

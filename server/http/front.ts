@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import proxyAddress from '@fastify/proxy-addr';
 
 import type { Awaitable } from '#awaitable';
+import { readTogether } from '#db/prepared-query';
 import type { Gateway } from '#gateway/gateway';
 import type { GatewayAnswer } from '#gateway/request';
 import type { Log } from '#log/log';
@@ -102,7 +103,11 @@ export class Front {
     const tokenRequests = this.#tokenRequests;
     this.#calls = [];
     this.#tokenRequests = [];
-    for (const waiting of tokenRequests) this.#answerTokenRequest(waiting);
+    if (tokenRequests.length > 0) {
+      readTogether(this.#options.ports.db, () => {
+        for (const waiting of tokenRequests) this.#answerTokenRequest(waiting);
+      });
+    }
     if (calls.length === 0) return;
     this.#options.gateway.together(() => {
       for (const call of calls) this.#answerCall(call);

@@ -56,9 +56,13 @@ const rowSize = 100;
  * Caches the rows of queries until any process writes to the database. That is checked before each use, which costs a
  * fraction of reading the rows, so results are never outdated. Inside a transaction of this connection nothing is
  * cached, because it may be rolled back. The rows are frozen, because callers share them.
+ *
+ * @param readChangeToken default: reads it from the database at each call
  */
-export function cachedRows(connection: DatabaseSync) {
-  const readChangeToken = changeTokenReader(connection);
+export function cachedRows(
+  connection: DatabaseSync,
+  readChangeToken = changeTokenReader(connection),
+) {
   const cache = new Map<string, Map<string, unknown[]>>();
   let asOf = '';
   let size = 0;
@@ -121,6 +125,31 @@ function oncePerTurn<Answer>(read: () => Answer): () => Promise<Answer> {
       });
     });
     return next;
+  };
+}
+
+/** The change token, read once for everything that `together` calls, at its first use. */
+export function sharedChangeToken(connection: DatabaseSync) {
+  const read = changeTokenReader(connection);
+  let isShared = false;
+  let shared: string | undefined;
+  return {
+    changeToken(): string {
+      if (!isShared) return read();
+      shared ??= read();
+      return shared;
+    },
+
+    /** Calls `act`, which must not write: its reads would miss that. */
+    together(act: () => void): void {
+      isShared = true;
+      try {
+        act();
+      } finally {
+        isShared = false;
+        shared = undefined;
+      }
+    },
   };
 }
 

@@ -1,12 +1,20 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { SqliteAdapter, type SqliteDatabase } from 'kysely';
 
-/** Tells Kysely what our SQLite can do, and reads without waiting for Kysely. */
-export class ImmediateAdapter extends SqliteAdapter {
-  readonly #connection: DatabaseSync;
-  readonly #database: SqliteDatabase;
+export interface ReadsTogether {
+  /**
+   * Calls `act`, during which it is checked only once, at the first read, whether any process has written. `act` must not write
+   * before it returns.
+   */
+  together(act: () => void): void;
+}
 
-  constructor(connection: DatabaseSync, database: SqliteDatabase) {
+/** Tells Kysely what our SQLite can do, and reads without waiting for Kysely. */
+export class ImmediateAdapter extends SqliteAdapter implements ReadsTogether {
+  readonly #connection: DatabaseSync;
+  readonly #database: SqliteDatabase & ReadsTogether;
+
+  constructor(connection: DatabaseSync, database: SqliteDatabase & ReadsTogether) {
     super();
     this.#connection = connection;
     this.#database = database;
@@ -24,5 +32,9 @@ export class ImmediateAdapter extends SqliteAdapter {
   readNow(sql: string, parameters: readonly unknown[]): unknown[] | undefined {
     if (this.#connection.isTransaction) return undefined;
     return this.#database.prepare(sql).all(parameters);
+  }
+
+  together(act: () => void): void {
+    this.#database.together(act);
   }
 }

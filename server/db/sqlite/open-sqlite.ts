@@ -5,8 +5,8 @@ import { Kysely, type SqliteDatabase, SqliteDialect, type SqliteStatement } from
 import { databaseFault } from '#db/faults';
 import { tableNamesOnly } from '#db/migrate';
 import type { Schema } from '#db/schema';
-import { cachedRows } from './cached-reads.ts';
-import { ImmediateAdapter } from './immediate-adapter.ts';
+import { cachedRows, sharedChangeToken } from './cached-reads.ts';
+import { ImmediateAdapter, type ReadsTogether } from './immediate-adapter.ts';
 
 const busyTimeoutMs = 5000;
 
@@ -46,9 +46,10 @@ export function openSqlite(file: string): SqliteStore {
  * A transaction takes the write lock when it begins: a deferred transaction fails immediately, without waiting for the busy
  * timeout, when another process writes between its first read and its first write.
  */
-export function nodeSqlite(database: DatabaseSync): SqliteDatabase {
+export function nodeSqlite(database: DatabaseSync): SqliteDatabase & ReadsTogether {
   const prepared = new Map<string, SqliteStatement>();
-  const cached = cachedRows(database);
+  const changes = sharedChangeToken(database);
+  const cached = cachedRows(database, () => changes.changeToken());
 
   const prepare = (sql: string): SqliteStatement => {
     const known = prepared.get(sql);
@@ -63,7 +64,11 @@ export function nodeSqlite(database: DatabaseSync): SqliteDatabase {
     return statement;
   };
 
-  return { prepare, close: () => database.close() };
+  return {
+    prepare,
+    together: (act) => changes.together(act),
+    close: () => database.close(),
+  };
 }
 
 /**

@@ -114,3 +114,35 @@ test('what writes and answers with rows is done each time', async () => {
   expect([copy.all([]), copy.all([])].map(({ length }) => length)).toEqual([1, 2]);
   expect(other.prepare('select count(*) as rows from kept').get()).toEqual({ rows: 4 });
 });
+
+test('reads that are made together ask once, at the first of them, whether anybody wrote', async () => {
+  const { connection, other } = await kept();
+  const database = nodeSqlite(connection);
+  const read = () => database.prepare('select word from kept where id = ?').all([1]);
+  read();
+  other.exec("update kept set word = 'two'");
+  const seen: unknown[] = [];
+
+  database.together(() => {
+    seen.push(read());
+    other.exec("update kept set word = 'three'");
+    seen.push(read());
+  });
+
+  expect(seen).toEqual([rows('two'), rows('two')]);
+  expect(read()).toEqual(rows('three'));
+});
+
+test('reads ask each time again after those that were made together failed', async () => {
+  const { connection, other } = await kept();
+  const database = nodeSqlite(connection);
+  const read = () => database.prepare('select word from kept where id = ?').all([1]);
+  const fail = () => {
+    read();
+    throw new Error('failed');
+  };
+
+  expect(() => database.together(fail)).toThrow('failed');
+  other.exec("update kept set word = 'two'");
+  expect(read()).toEqual(rows('two'));
+});
