@@ -16,7 +16,7 @@ import { shownUrl } from '#status/shown-url';
 import type { TokenRecord } from '#auth/token-record';
 import type { Upstream } from '#transport/upstream';
 
-export type PresencePorts = Pick<Host, keyof UserHost | 'pid' | 'parentPid' | 'clock'>;
+export type PresencePorts = Pick<Host, keyof UserHost | 'pid' | 'clock'>;
 
 /** What a proxy can tell and do besides carrying messages. */
 export type PresenceOf = {
@@ -49,7 +49,7 @@ export function openPresence(
   ports: PresencePorts,
   log: Log,
 ): OpenedPresence {
-  const { clock, env, platform, pid, parentPid } = ports;
+  const { clock, platform, pid } = ports;
   const { url, account } = connection;
   const name = connection.name === url ? shownUrl(url) : connection.name;
   const beginning = { pid, name, url: shownUrl(url), ...(account !== undefined && { account }) };
@@ -94,29 +94,26 @@ export function openPresence(
   }
 
   async function announce(): Promise<void> {
-    const [{ announcePresence }, { presenceDirectory }, { processName }, { userInfo }, manifest] =
-      await Promise.all([
+    const [{ announcePresence }, { presenceDirectory }, { userInfo }, manifest] = await Promise.all(
+      [
         import('#status/announce-presence'),
         import('#status/presence-directory'),
-        import('#status/process-name'),
         import('node:os'),
         import('./package.json', { with: { type: 'json' } }),
-      ]);
+      ],
+    );
     const { version } = manifest.default;
     const stateDirectory = options.stateDir ?? defaultStateDirectory(ports);
     const userId = userInfo().uid;
-    let parent: Promise<string | undefined> | undefined;
 
     const tell = async (): Promise<RunningProxy> => {
-      parent ??= processName(parentPid, platform, env);
-      const [parentName, record] = await Promise.all([parent, token?.().catch(() => undefined)]);
+      const record = await token?.().catch(() => undefined);
       const page = door?.page();
       const reason = 'somebody is about to sign in with the browser';
       return {
         ...story.told(),
         version,
         ...(page && { state: 'needs_sign_in' as const, reason }),
-        ...(parentName !== undefined && { parent: parentName }),
         ...(record?.scope !== undefined && { scopes: record.scope.split(' ').filter(Boolean) }),
         ...(record?.expiresAt !== undefined && { expiresAt: record.expiresAt }),
       };

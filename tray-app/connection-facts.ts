@@ -49,8 +49,8 @@ function lastCall({ proxies }: Connection): ConnectionView['lastCall'] {
 }
 
 /** What a person recognises of whoever started a proxy. */
-function assistantOf({ assistant, parent, pid }: Connection['proxies'][number]): string {
-  return assistant?.name ?? parent ?? `process ${pid}`;
+function assistantOf({ assistant, pid }: Connection['proxies'][number]): string {
+  return assistant?.name ?? `process ${pid}`;
 }
 
 /** The dashboard of a server of ours, told by the shape of its endpoints. */

@@ -17,7 +17,7 @@ export interface ProxyStory extends Presence {
   answered(request: Message, answer: Message, durationMs: number): void;
   failed(request: Message, fault: Fault, durationMs: number): void;
   /** The story so far. */
-  told(): Omit<RunningProxy, 'version' | 'parent' | 'scopes' | 'expiresAt'>;
+  told(): Omit<RunningProxy, 'version' | 'scopes' | 'expiresAt'>;
 }
 
 const clientKey = 'io.modelcontextprotocol/clientInfo';

@@ -32,8 +32,6 @@ export type RunningProxy = {
   account?: string;
   /** What the assistant calls itself in its handshake. */
   assistant?: { name: string; version?: string };
-  /** The name of the process that started it. */
-  parent?: string;
   state: ProxyState;
   /** Since when that state lasts. */
   sinceAt: EpochSeconds;
