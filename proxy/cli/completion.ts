@@ -8,7 +8,7 @@ import { allCommands } from './commands.ts';
 /** `latchkey completion SHELL`. */
 export const completionCommand: Command = {
   name: 'completion',
-  operands: 'bash|zsh|fish|powershell',
+  operands: 'bash|zsh',
   arity: [1, 1],
   summary: 'what makes a shell complete these commands',
   about: `Prints a script that completes commands, their options, assistants and the names of connections.`,
@@ -17,12 +17,10 @@ export const completionCommand: Command = {
   examples: [
     'latchkey completion bash >~/.local/share/bash-completion/completions/latchkey',
     'latchkey completion zsh >~/.zfunc/_latchkey      with fpath+=~/.zfunc in .zshrc',
-    'latchkey completion fish >~/.config/fish/completions/latchkey.fish',
-    'latchkey completion powershell >>$PROFILE',
   ],
   async run({ operands: [shell = ''] }, host) {
     if (!isShell(shell))
-      throw new UsageError('which shell?', 'there are bash, zsh, fish and powershell');
+      throw new UsageError('which shell?', 'latchkey completion knows bash and zsh');
     const script = completionScript(shell, await allCommands());
     for (const line of script.trimEnd().split('\n')) host.say(line);
     return 0;
@@ -48,7 +46,7 @@ export const namesCommand: Command = {
   },
 };
 
-const shells = ['bash', 'zsh', 'fish', 'powershell'] as const;
+const shells = ['bash', 'zsh'] as const;
 type Shell = (typeof shells)[number];
 
 function isShell(word: string): word is Shell {
@@ -60,27 +58,27 @@ type Offer = { name: string; summary: string; words: string[]; names: boolean };
 
 /** A script that makes `shell` complete `latchkey`; names of connections are asked for when needed. */
 export function completionScript(shell: Shell, commands: readonly Command[]): string {
-  const offers = commands.filter(({ hidden }) => !hidden).map(offerOf);
+  const offers = commands.filter(({ name, hidden }) => !hidden && !name.includes(' ')).map(offerOf);
   switch (shell) {
     case 'bash':
       return bash(offers);
     case 'zsh':
       return zsh(offers);
-    case 'fish':
-      return fish(offers);
-    case 'powershell':
-      return powershell(offers);
   }
 }
 
-function offerOf({ name, summary, operands, flags, options }: Command): Offer {
-  const dashed = [...Object.keys(flags), ...options].map((word) => `--${word}`);
+function offerOf({ name, summary, operands, flags, options, subcommands = [] }: Command): Offer {
+  const second = subcommands.map((command) => command.name.slice(name.length + 1));
+  const words = [{ flags, options }, ...subcommands].flatMap((one) =>
+    Object.keys(one.flags).concat(one.options),
+  );
+  const dashed = [...new Set(words)].map((word) => `--${word}`);
   const assistant = operands.includes('ASSISTANT') ? Object.keys(assistants) : [];
   const own = name === 'completion' ? [...shells] : assistant;
   return {
     name,
     summary,
-    words: [...own, ...dashed],
+    words: [...second, ...own, ...dashed],
     names: /\bNAME\b/.test(operands) && name !== 'add',
   };
 }
@@ -126,42 +124,5 @@ ${cases(offers, ({ name, words, names }) => `    ${name}) compadd -- ${words.joi
   _files
 }
 compdef _latchkey latchkey
-`;
-}
-
-function fish(offers: readonly Offer[]): string {
-  const none = `not __fish_seen_subcommand_from ${offers.map(({ name }) => name).join(' ')}`;
-  return `${cases(
-    offers,
-    ({ name, summary, words, names }) =>
-      `complete -c latchkey -n '${none}' -a ${name} -d '${summary.replaceAll("'", '’')}'
-complete -c latchkey -n '__fish_seen_subcommand_from ${name}' -a '${words.join(' ')}'${
-        names
-          ? `\ncomplete -c latchkey -n '__fish_seen_subcommand_from ${name}' -a '(latchkey __names 2>/dev/null)'`
-          : ''
-      }`,
-  )}
-complete -c latchkey -n '${none}' -a '(latchkey __names 2>/dev/null)'
-`;
-}
-
-function powershell(offers: readonly Offer[]): string {
-  const quoted = (words: readonly string[]) => words.map((word) => `'${word}'`).join(', ');
-  return `Register-ArgumentCompleter -Native -CommandName latchkey -ScriptBlock {
-  param($word, $ast, $position)
-  $typed = @($ast.CommandElements | ForEach-Object { $_.ToString() })
-  $words = @(${quoted(offers.map(({ name }) => name))})
-  $names = $true
-  if ($typed.Count -gt 2 -or ($typed.Count -eq 2 -and $word -eq '')) {
-    $names = $false
-    switch ($typed[1]) {
-${cases(offers, ({ name, words, names }) => `      '${name}' { $words = @(${quoted(words)}); $names = $${String(names)} }`)}
-    }
-  }
-  if ($names) { $words += @(latchkey __names 2>$null) }
-  $words | Where-Object { $_ -like "$word*" } | ForEach-Object {
-    [System.Management.Automation.CompletionResult]::new($_, $_, 'ParameterValue', $_)
-  }
-}
 `;
 }

@@ -9,7 +9,7 @@ export async function help(about?: Command): Promise<string> {
 
 function own({ name, operands, about, flags, options, examples }: Command): string {
   const more = Object.entries(flags).map(([flag, declaration]) => ownFlag(flag, declaration));
-  return `usage: latchkey ${name} ${operands} [options]
+  return `usage: latchkey ${[name, operands].filter(Boolean).join(' ')} [options]
 
 ${about}
 

@@ -35,19 +35,18 @@ test('shell completion: commands, assistants, options and connection names are c
   expect(await completed('install', 'c')).toEqual(['claude-desktop', 'claude-code', 'cursor']);
   expect(await completed('install', 'cursor', 's')).toEqual(['sales']);
   expect(await completed('status', '--j')).toEqual(['--json']);
+  expect(await completed('agent', 'in')).toEqual(['install']);
+  expect(await completed('agent', '--dr')).toEqual(['--dry-run']);
   expect(await home.read('x')).toBeUndefined();
 });
 
-test.each(['bash', 'zsh', 'fish', 'powershell'])(
-  'shell completion: the script for %s covers them all',
-  async (shell) => {
-    await using home = await latchkeyHome({});
+test.each(['bash', 'zsh'])('shell completion: the script for %s covers them all', async (shell) => {
+  await using home = await latchkeyHome({});
 
-    const { stdout, code } = await home.run(['completion', shell]);
+  const { stdout, code } = await home.run(['completion', shell]);
 
-    expect(code).toBe(0);
-    for (const word of ['install', 'import', 'claude-desktop', '--json', '__names'])
-      expect(stdout).toContain(word);
-    expect(stdout).not.toContain('undefined');
-  },
-);
+  expect(code).toBe(0);
+  for (const word of ['install', 'import', 'claude-desktop', '--json', '__names'])
+    expect(stdout).toContain(word);
+  expect(stdout).not.toContain('undefined');
+});

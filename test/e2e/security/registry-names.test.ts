@@ -83,7 +83,7 @@ describe('no package name of a public registry is run or installed', () => {
     const texts = new Map([
       ['latchkey --help', await proxyHelp()],
       ...proxyHelps,
-      ...(['bash', 'zsh', 'fish'] as const).map(
+      ...(['bash', 'zsh'] as const).map(
         (shell) => [`completion ${shell}`, completionScript(shell, proxyCommands)] as const,
       ),
       ['latchkey-server --help', helpText('0.0.0')],
