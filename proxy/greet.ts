@@ -1,6 +1,6 @@
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
-import { ok, warn, type Check } from '#status/finding';
+import { ok, warn, type Check } from '#status/checks';
 import { words } from '#errors';
 import { metServer } from '#pipeline/detect-server';
 import { readMessage, stringAt, type Message } from '#jsonrpc/message';

@@ -3,7 +3,7 @@ import { AccountsError } from '#auth/accounts-error';
 import { systemClock } from '#clock/clock';
 import { wakeWatch } from '#clock/wake-watch';
 import { readOptions } from '#config/options';
-import type { Finding } from '#status/finding';
+import type { Finding } from '#status/checks';
 import { words } from '#errors';
 import { httpClient } from '#transport/http-client';
 import { redact } from '#log/redact';
@@ -12,7 +12,7 @@ import { openConnections } from './open-connections.ts';
 import { openHost } from './open-host.ts';
 
 export type * from '#auth/accounts-door';
-export type * from '#status/finding';
+export type * from '#status/checks';
 export type * from '#status/running-proxy';
 export { AccountsError } from '#auth/accounts-error';
 export type { Launcher } from '#config/launch-entry';

@@ -11,7 +11,6 @@ import { userFiles } from '#config/user-files';
 import { words } from '#errors';
 import { SecretStoreError } from '#keychain/secret-store';
 import { redact } from '#log/redact';
-import { openWatch } from './open-watch.ts';
 
 export type ConnectionPorts = {
   host: AccountsHost;
@@ -43,8 +42,11 @@ export function openConnections({ host, options }: ConnectionPorts): ConnectionP
   const viewPorts = { host, options, startedBy, excuse };
 
   async function list(): Promise<ConnectionView[]> {
-    const { connectionViews } = await import('#auth/connection-views');
-    const watch = await openWatch(state, platform);
+    const [{ connectionViews }, { watchOwnProxies }] = await Promise.all([
+      import('#auth/connection-views'),
+      import('#status/watch-proxies'),
+    ]);
+    const watch = await watchOwnProxies(state, platform);
     try {
       await watch.ready();
       return await connectionViews(watch.proxies(), viewPorts);
@@ -54,16 +56,17 @@ export function openConnections({ host, options }: ConnectionPorts): ConnectionP
   }
 
   async function* watchAll(signal: AbortSignal): AsyncGenerator<ConnectionView[], void> {
-    const [{ connectionViews }, { connectionChanges }] = await Promise.all([
+    const [{ connectionViews }, { connectionChanges }, { watchOwnProxies }] = await Promise.all([
       import('#auth/connection-views'),
       import('#auth/connection-changes'),
+      import('#status/watch-proxies'),
     ]);
     const { sweepSecrets } = await import('#auth/sweep-secrets');
     await sweepSecrets(ownOptions, host).catch((error: unknown) => {
       // The views say so of each connection; what is loose stays so until the next time.
       if (excuse(error) === undefined) throw error;
     });
-    const watch = await openWatch(state, platform);
+    const watch = await watchOwnProxies(state, platform);
     try {
       await watch.ready();
       const places = [...userFiles(host), join(state, 'sign-ins'), join(state, 'keys')];

@@ -9,14 +9,15 @@ import type { Options } from '#config/options';
 import { readConnection } from '#config/read-connection';
 import { userFiles } from '#config/user-files';
 import { accountChecks } from '#status/account-checks';
-import { assistantCheck } from '#status/assistant-check';
-import { examine } from '#status/examine';
-import { fail, ok, warn, type Check, type Finding } from '#status/finding';
-import { keychainCheck, stateDirectoryCheck, versionCheck } from '#status/machine-checks';
-import { networkChecks } from '#status/network-checks';
-import { redactedBundle } from '#status/redacted-bundle';
-import { serverCheck } from '#status/server-check';
-import { secretsOf, shownConnection } from '#status/shown-connection';
+import {
+  assistantCheck,
+  keychainCheck,
+  stateDirectoryCheck,
+  versionCheck,
+} from '#status/host-checks';
+import { examine, fail, ok, warn, type Check, type Finding } from '#status/checks';
+import { networkChecks, serverCheck } from '#status/server-checks';
+import { redactedBundle, secretsOf, redactedConnection } from '#status/doctor-bundle';
 import { words } from '#errors';
 import type { NetworkSettings } from '#transport/http-client';
 import { redact } from '#log/redact';
@@ -108,7 +109,7 @@ export async function openDoctor(
           configuration: {
             options: { ...shown, ...(proxy !== undefined && { proxy: withoutPassword(proxy) }) },
             environment: Object.keys(ports.env).filter((name) => /^LATCHKEY_|_proxy$/i.test(name)),
-            ...(connection && { connection: shownConnection(connection) }),
+            ...(connection && { connection: redactedConnection(connection) }),
           },
           checks: findings.map(clean),
         },

@@ -38,9 +38,11 @@ export function openHost(host: Host, stop: () => AbortSignal): AccountsHost {
       return checkConnection(connection, options, { ...host, stop: until });
     },
     async askProxies(request, connection, options) {
-      const { openWatch } = await import('./open-watch.ts');
-      const { isProxyOf } = await import('#status/is-proxy-of');
-      const watch = await openWatch(stateOf(options), platform);
+      const [{ watchOwnProxies }, { isProxyOf }] = await Promise.all([
+        import('#status/watch-proxies'),
+        import('#status/running-proxy'),
+      ]);
+      const watch = await watchOwnProxies(stateOf(options), platform);
       try {
         return await watch.ask(request, (proxy) => isProxyOf(proxy, connection));
       } finally {

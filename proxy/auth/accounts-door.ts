@@ -1,7 +1,7 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { Host } from '#host';
 import type { OptionTexts } from '#config/options';
-import type { Finding } from '#status/finding';
+import type { Finding } from '#status/checks';
 import type { RunningProxy } from '#status/running-proxy';
 
 /** A connection with everything that a person wants to see of it. Never a secret. */

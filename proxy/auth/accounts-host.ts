@@ -3,7 +3,7 @@ import type { Options } from '#config/options';
 import type { GivenEntry } from '#config/read-connection';
 import type { Host } from '#host';
 import type { SecretStore } from '#keychain/secret-store';
-import type { ProxyRequest } from '#status/presence-words';
+import type { ProxyRequest } from '#status/status-protocol';
 import type { TokenRecord } from './token-record.ts';
 import type { Account, OAuthConnection } from './account.ts';
 

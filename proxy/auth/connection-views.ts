@@ -6,9 +6,7 @@ import type { Options } from '#config/options';
 import { registryFile } from '#config/registry-file';
 import { checkDocument } from '#config/find-entry';
 import { userFiles } from '#config/user-files';
-import { isProxyOf } from '#status/is-proxy-of';
-import type { RunningProxy } from '#status/running-proxy';
-import { shownUrl } from '#status/shown-url';
+import { isProxyOf, type RunningProxy, displayUrl } from '#status/running-proxy';
 import type { AccountStatus } from './account-status.ts';
 import type { ConnectionView } from './accounts-door.ts';
 import { connectionStatuses } from './connection-statuses.ts';
@@ -75,7 +73,7 @@ export async function connectionViews(
 /** A proxy of a bare URL, or of an older entry, has another name for the same account. */
 function isFor(proxy: RunningProxy, connection: Connection): boolean {
   return proxy.name === connection.name
-    ? proxy.url === shownUrl(connection.url)
+    ? proxy.url === displayUrl(connection.url)
     : isProxyOf(proxy, connection);
 }
 

@@ -1,8 +1,7 @@
 import type { AccountsHost } from '#auth/accounts-host';
 import type { Connection } from '#config/connection';
 import type { Options, OptionTexts } from '#config/options';
-import type { ExaminePorts } from '#status/examine';
-import type { Finding } from '#status/finding';
+import type { ExaminePorts, Finding } from '#status/checks';
 import type { AcceptedToolStore } from '#pipeline/accepted-tools';
 
 /** What an agent serves, and to whom. */

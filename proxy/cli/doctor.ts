@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { UsageError } from '#config/usage-error';
-import type { Finding } from '#status/finding';
+import type { Finding } from '#status/checks';
 import { connectionOptions, type Command } from './command.ts';
 
 /** `latchkey doctor NAME`. */

@@ -1,7 +1,7 @@
 import type { Account } from '#auth/account';
 import { accountStatus } from '#auth/account-status';
 import { discover } from '#auth/discover';
-import { fail, ok, warn, type Check, type Finding } from './finding.ts';
+import { fail, ok, warn, type Check, type Finding } from './checks.ts';
 
 /** Who guards the server, and how the tokens for it stand. */
 export function accountChecks(account: Account, login: string): Check[] {

@@ -1,23 +1,25 @@
 import type { Deliver, Upstream } from '#transport/upstream';
-import type { Fault, ProxyStory } from './proxy-story.ts';
+import type { Fault, ProxyStatus } from './proxy-status.ts';
 
-/** The same upstream, whose requests are noted: when, which method, how they ended. */
+/** The same upstream, whose requests and answers are reported to `status`. */
 export function observedUpstream(
   upstream: Upstream,
-  story: ProxyStory,
+  status: ProxyStatus,
   faultOf: (error: unknown) => Fault,
 ): Upstream {
   return {
     send(message, deliver, signal) {
       if (message.kind !== 'request') return upstream.send(message, deliver, signal);
-      story.asked(message);
+      status.requestSent(message);
       const beganMs = performance.now();
-      const take: Deliver = (said) => {
-        if (said.kind === 'response') story.answered(message, said, performance.now() - beganMs);
-        return deliver(said);
+      const take: Deliver = (answer) => {
+        if (answer.kind === 'response')
+          status.answerReceived(message, answer, performance.now() - beganMs);
+        return deliver(answer);
       };
       return upstream.send(message, take, signal).catch((error: unknown) => {
-        if (!signal.aborted) story.failed(message, faultOf(error), performance.now() - beganMs);
+        if (!signal.aborted)
+          status.requestFailed(message, faultOf(error), performance.now() - beganMs);
         throw error;
       });
     },

@@ -18,29 +18,43 @@ export type LastCall = {
   durationMs: number;
 };
 
-/** What one running proxy tells of itself. Nothing of it is secret. */
+/** The status of one running proxy, without any secret. */
 export type RunningProxy = {
   pid: number;
   startedAt: EpochSeconds;
   /** Of this program. */
   version: string;
-  /** What the person calls the connection; the URL where it has no name. */
+  /** The name of the connection; the URL where it has none. */
   name: string;
-  /** Without a query, as that may hold a key. */
+  /** Without a query, which may contain a key. */
   url: string;
-  /** Whose sign-in it is, where one URL has several. */
+  /** Tells sign-ins apart where one URL has several. */
   account?: string;
-  /** What the assistant calls itself in its handshake. */
+  /** `clientInfo` of the assistant. */
   assistant?: { name: string; version?: string };
   state: ProxyState;
-  /** Since when that state lasts. */
+  /** When that state began. */
   sinceAt: EpochSeconds;
-  /** Why, in words, where it is neither `ready` nor `connecting`. */
+  /** Where the state is neither `ready` nor `connecting`. */
   reason?: string;
   scopes?: readonly string[];
-  /** When the access token ends. */
+  /** When the access token expires. */
   expiresAt?: EpochSeconds;
   lastCall?: LastCall;
   /** Which protocol the assistant speaks. */
   era?: 'legacy' | 'modern';
 };
+
+/** A server's URL without its query, which may contain a key. */
+export function displayUrl(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return origin + (pathname === '/' ? '' : pathname);
+}
+
+/** Whether a proxy uses that server and account, so that a sign-in there is a sign-in for it. */
+export function isProxyOf(
+  proxy: RunningProxy,
+  { url, account }: { url: string; account?: string },
+): boolean {
+  return proxy.url === displayUrl(url) && proxy.account === account;
+}

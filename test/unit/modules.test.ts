@@ -31,7 +31,9 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     imports: ['agent', 'cli', 'clock', 'config', 'host', 'keychain', 'log', 'transport'],
   },
   'proxy/open-assistants': { imports: ['auth', 'config'] },
-  'proxy/open-connections': { imports: ['auth', 'config', 'errors', 'keychain', 'log'] },
+  'proxy/open-connections': {
+    imports: ['auth', 'config', 'errors', 'keychain', 'log', 'status'],
+  },
   'proxy/open-credential': {
     imports: ['auth', 'clock', 'config', 'errors', 'host', 'log', 'pipeline', 'transport'],
   },
@@ -41,22 +43,9 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'proxy/open-embedded-keyring': { imports: ['clock', 'host', 'keychain'] },
   'proxy/open-kept': { imports: ['config', 'host', 'pipeline'] },
   'proxy/open-host': { imports: ['auth', 'config', 'host', 'status'] },
-  'proxy/open-presence': {
-    imports: [
-      'auth',
-      'clock',
-      'config',
-      'errors',
-      'host',
-      'log',
-      'pipeline',
-      'status',
-      'transport',
-    ],
-  },
+  'proxy/open-presence': { imports: ['config', 'errors', 'host', 'log', 'status'] },
   'proxy/open-tool-filter': { imports: ['config', 'host', 'log', 'pipeline', 'transport'] },
   'proxy/open-upstream': { imports: ['config', 'host', 'jsonrpc', 'log', 'pipeline', 'transport'] },
-  'proxy/open-watch': { imports: ['status'] },
   'proxy/agent': {
     imports: ['clock', 'config', 'jsonrpc', 'keychain', 'log', 'pipeline', 'transport'],
     packages: ['ws'],

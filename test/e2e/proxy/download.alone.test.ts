@@ -52,7 +52,7 @@ async function emptyPlace() {
 }
 
 /** The URL that the page shows. */
-async function shownUrl(base: string): Promise<string> {
+async function displayUrl(base: string): Promise<string> {
   const page = await (await fetch(`${base}/download/`)).text();
   const [, url = ''] = /npx -y &quot;([^&]+)&quot;/.exec(page) ?? [];
   return url;
@@ -89,7 +89,7 @@ await suite('registry', 'proxy download', () => {
           await server.command('key', 'create', 'demo/library', '--name', 'k'),
         );
 
-        const url = await shownUrl(server.base);
+        const url = await displayUrl(server.base);
         const file = await fetch(url);
         const bytes = Buffer.from(await file.arrayBuffer());
         const sum = await (await fetch(`${url.split('?')[0]}.sha256`)).text();
@@ -120,7 +120,7 @@ await suite('registry', 'proxy download', () => {
       async () => {
         await using place = await emptyPlace();
         await using server = await runningServer({ launcher: serverSources });
-        const url = await shownUrl(server.base);
+        const url = await displayUrl(server.base);
 
         await done('npm', ['install', '--no-audit', '--no-fund', url], place);
         const version = await done(

@@ -211,7 +211,7 @@ await suite(
       });
       const answered = proxy.handshake().then(async () => proxy.request('tools/call', count));
       const page = await desktop.window('connections');
-      await page.getByText('somebody is about to sign in with the browser').waitFor();
+      await page.getByText('waiting for a person to sign in with the browser').waitFor();
       await desktop.click('sales', 'Sign in');
       await decide('Allow');
       const { result, error } = await answered;

@@ -4,20 +4,18 @@ import { modernVersion } from '#jsonrpc/modern-version';
 import type { Presence, Standing } from '#pipeline/contact';
 import type { ProxyState, RunningProxy } from './running-proxy.ts';
 
-/** What a proxy knows of itself at its start. */
-export type Beginning = Pick<RunningProxy, 'pid' | 'name' | 'url' | 'account'>;
+/** What is known when a proxy starts. */
+export type ProxyIdentity = Pick<RunningProxy, 'pid' | 'name' | 'url' | 'account'>;
 
-/** What an error of a request says about the connection as a whole. */
+/** What the error of a request means for the connection as a whole. */
 export type Fault = { state: 'needs_sign_in' | 'offline' | 'trouble'; reason: string };
 
-/** What has become of a running proxy, noted in passing: nothing is read that nobody asks for. */
-export interface ProxyStory extends Presence {
-  /** The assistant's request, as it leaves. */
-  asked(request: Message): void;
-  answered(request: Message, answer: Message, durationMs: number): void;
-  failed(request: Message, fault: Fault, durationMs: number): void;
-  /** The story so far. */
-  told(): Omit<RunningProxy, 'version' | 'scopes' | 'expiresAt'>;
+/** The status of a running proxy, which its messages and its offline cache report. */
+export interface ProxyStatus extends Presence {
+  requestSent(request: Message): void;
+  answerReceived(request: Message, answer: Message, durationMs: number): void;
+  requestFailed(request: Message, fault: Fault, durationMs: number): void;
+  snapshot(): Omit<RunningProxy, 'version' | 'scopes' | 'expiresAt'>;
 }
 
 const clientKey = 'io.modelcontextprotocol/clientInfo';
@@ -26,14 +24,18 @@ const longestReadBytes = 16 * 1024;
 
 type Call = { at: EpochSeconds; method: string; durationMs: number; answer: Message | undefined };
 
-/** `changed` hears that there is something to tell. */
-export function proxyStory(beginning: Beginning, clock: Clock, changed: () => void): ProxyStory {
+/** `changed` is called after each event that changes the snapshot. */
+export function proxyStatus(
+  identity: ProxyIdentity,
+  clock: Clock,
+  changed: () => void,
+): ProxyStatus {
   const startedAt = clock.now();
   let standing: Standing = { state: 'online' };
   let fault: (Fault & { sinceAt: EpochSeconds }) | undefined;
   let readyAt: EpochSeconds | undefined;
   let call: Call | undefined;
-  let greeting: Message | undefined;
+  let handshake: Message | undefined;
   let era: RunningProxy['era'];
 
   function stateNow(): { state: ProxyState; sinceAt: EpochSeconds; reason?: string } {
@@ -59,12 +61,12 @@ export function proxyStory(beginning: Beginning, clock: Clock, changed: () => vo
       readyAt = now.state === 'online' ? clock.now() : undefined;
       changed();
     },
-    asked(request) {
+    requestSent(request) {
       if (era !== undefined && request.method !== 'initialize') return;
       era = modernVersion(request) === undefined ? 'legacy' : 'modern';
-      greeting = request;
+      handshake = request;
     },
-    answered(request, answer, durationMs) {
+    answerReceived(request, answer, durationMs) {
       // While the server is away, it was not the server that answered.
       if (standing.state === 'online') {
         if (fault || readyAt === undefined) readyAt = clock.now();
@@ -72,15 +74,14 @@ export function proxyStory(beginning: Beginning, clock: Clock, changed: () => vo
       }
       note(request, answer, durationMs);
     },
-    failed(request, met, durationMs) {
-      const sinceAt = fault?.state === met.state ? fault.sinceAt : clock.now();
-      fault = { ...met, sinceAt };
+    requestFailed(request, { state, reason }, durationMs) {
+      fault = { state, reason, sinceAt: fault?.state === state ? fault.sinceAt : clock.now() };
       note(request, undefined, durationMs);
     },
-    told() {
-      const assistant = greeting && assistantOf(greeting);
+    snapshot() {
+      const assistant = handshake && assistantOf(handshake);
       return {
-        ...beginning,
+        ...identity,
         startedAt,
         ...stateNow(),
         ...(assistant && { assistant }),
@@ -104,11 +105,11 @@ function outcomeOf(answer: Message | undefined): 'ok' | 'tool_error' | 'failed' 
   return textAt(answer, 'result', 'isError') === 'true' ? 'tool_error' : 'ok';
 }
 
-function assistantOf(greeting: Message): RunningProxy['assistant'] {
+function assistantOf(handshake: Message): RunningProxy['assistant'] {
   const path =
-    greeting.method === 'initialize' ? ['params', 'clientInfo'] : ['params', '_meta', clientKey];
-  const name = stringAt(greeting, ...path, 'name');
-  const version = stringAt(greeting, ...path, 'version');
+    handshake.method === 'initialize' ? ['params', 'clientInfo'] : ['params', '_meta', clientKey];
+  const name = stringAt(handshake, ...path, 'name');
+  const version = stringAt(handshake, ...path, 'version');
   if (name === undefined) return undefined;
   return {
     name: name.slice(0, 100),

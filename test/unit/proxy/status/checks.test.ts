@@ -1,7 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { examine } from '#proxy/status/examine';
-import { ok, type Check, type Finding } from '#proxy/status/finding';
+import { examine, ok, type Check, type Finding } from '#proxy/status/checks';
 import { fakeClock } from '#support/fake-clock';
 
 const good: Check = { name: 'good', run: () => [ok('good', 'fine')] };

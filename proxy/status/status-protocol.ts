@@ -1,28 +1,29 @@
+import type { Socket } from 'node:net';
 import type { RunningProxy } from './running-proxy.ts';
 
 /**
- * What is said over the socket, a JSON object a line. Whoever watches says so first:
+ * The protocol of the status socket: a JSON object a line. A watcher sends requests:
  *
  *     {"ask":"watch"}          answered by {"proxy":{…}} now and after each change
- *     {"ask":"sign_in_done"}   somebody signed in elsewhere: read the keychain again
+ *     {"ask":"sign_in_done"}   a person signed in with another process: read the keychain again
  *     {"ask":"reconnect"}      try the server now
  *
- * The last two are answered by `{"heard":"…"}` once that was done.
+ * The proxy acknowledges the last two with `{"heard":"…"}` once they are done.
  */
 export const proxyRequests = ['sign_in_done', 'reconnect'] as const;
 export type ProxyRequest = (typeof proxyRequests)[number];
 
-export type Asked = ProxyRequest | 'watch';
-export type Said = { proxy: RunningProxy } | { heard: ProxyRequest };
+export type StatusRequest = ProxyRequest | 'watch';
+export type StatusEvent = { proxy: RunningProxy } | { heard: ProxyRequest };
 
-/** What a watcher's line asks for; `undefined` when it is none of ours. */
-export function readAsked(line: string): Asked | undefined {
+/** The request in a watcher's line; `undefined` for anything else. */
+export function parseRequest(line: string): StatusRequest | undefined {
   const ask = objectOf(line)['ask'];
   return ask === 'watch' ? ask : proxyRequests.find((request) => request === ask);
 }
 
-/** What a proxy's line says; `undefined` when it is none of ours. */
-export function readSaid(line: string): Said | undefined {
+/** The event in a proxy's line; `undefined` for anything else. */
+export function parseEvent(line: string): StatusEvent | undefined {
   const { proxy, heard } = objectOf(line);
   const request = proxyRequests.find((one) => one === heard);
   if (request) return { heard: request };
@@ -38,7 +39,7 @@ function objectOf(line: string): Record<string, unknown> {
   }
 }
 
-/** What has no proper shape is not shown; only this user can have written it. */
+/** Only this user can have written it, so checking the shape is enough. */
 function isRunningProxy(value: unknown): value is RunningProxy {
   if (!isObject(value)) return false;
   const { pid, startedAt, sinceAt, name, url, state, version } = value;
@@ -59,4 +60,16 @@ function isText(value: unknown): value is string {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Calls `take` with each line that arrives; a line over the limit closes the connection. */
+export function eachLine(socket: Socket, longestBytes: number, take: (line: string) => void): void {
+  let rest = '';
+  socket.setEncoding('utf8');
+  socket.on('data', (text: string) => {
+    const lines = (rest + text).split('\n');
+    rest = lines.pop() ?? '';
+    if (rest.length > longestBytes) return void socket.destroy();
+    lines.forEach(take);
+  });
 }

@@ -2,11 +2,11 @@ import { chmod, mkdir, readdir, stat, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { announcePresence } from '#proxy/status/announce-presence';
-import { presenceDirectory } from '#proxy/status/presence-directory';
-import type { ProxyRequest } from '#proxy/status/presence-words';
+import { publishStatus } from '#proxy/status/publish-status';
+import { statusDirectory } from '#proxy/status/status-directory';
+import type { ProxyRequest } from '#proxy/status/status-protocol';
 import type { RunningProxy } from '#proxy/status/running-proxy';
-import { watchPresence } from '#proxy/status/watch-presence';
+import { watchProxies } from '#proxy/status/watch-proxies';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const platform = process.platform;
@@ -17,16 +17,16 @@ function running(pid: number, more: Partial<RunningProxy> = {}): RunningProxy {
   return { pid, ...times, ...names, state: 'ready', ...more };
 }
 
-/** A proxy that says of itself what `told` holds. */
-async function announced(directory: string, told: RunningProxy) {
-  const state = { told, heard: [] as ProxyRequest[] };
-  const presence = await announcePresence({
+/** A proxy that publishes `snapshot`. */
+async function announced(directory: string, snapshot: RunningProxy) {
+  const state = { snapshot, requests: [] as ProxyRequest[] };
+  const presence = await publishStatus({
     directory,
     platform,
-    pid: told.pid,
-    tell: () => Promise.resolve(state.told),
-    hear(request) {
-      state.heard.push(request);
+    pid: snapshot.pid,
+    snapshot: () => Promise.resolve(state.snapshot),
+    onRequest(request) {
+      state.requests.push(request);
       return Promise.resolve();
     },
   });
@@ -39,7 +39,7 @@ async function place() {
 }
 
 function watched(directory: string) {
-  const watch = watchPresence({ directory, platform });
+  const watch = watchProxies({ directory, platform });
   const life = new AbortController();
   const changes = watch.changes(life.signal);
   /** The next state of all proxies that looks as wanted. */
@@ -68,7 +68,7 @@ test('presence: a watcher sees running proxies, new ones, changes and exits', as
   const before = await watch.until((all) => all.length === 1);
   const second = await announced(at.directory, running(2));
   const both = await watch.until((all) => all.length === 2);
-  first.state.told = running(1, { state: 'needs_sign_in', reason: 'nobody is signed in' });
+  first.state.snapshot = running(1, { state: 'needs_sign_in', reason: 'nobody is signed in' });
   first.changed();
   const [changed] = await watch.until(([one]) => one?.state === 'needs_sign_in');
   await second.close();
@@ -104,8 +104,8 @@ test('presence: a request reaches the proxies it is for, and no others', async (
   await watch.ask('reconnect', () => true);
 
   expect(heard).toBe(1);
-  expect(first.state.heard).toEqual(['sign_in_done', 'reconnect']);
-  expect(second.state.heard).toEqual(['reconnect']);
+  expect(first.state.requests).toEqual(['sign_in_done', 'reconnect']);
+  expect(second.state.requests).toEqual(['reconnect']);
 });
 
 test('presence: a socket is for its own user only, and sends nothing unrequested', async () => {
@@ -154,13 +154,13 @@ test('presence: a folder that others can enter is refused', async () => {
   await using at = await place();
   const userId = process.getuid?.() ?? -1;
   const given = { stateDirectory: at.directory, platform, userId };
-  const directory = await presenceDirectory(given);
+  const directory = await statusDirectory(given);
   const mode = (await stat(directory)).mode & 0o777;
   await chmod(directory, 0o755);
 
   expect(mode).toBe(0o700);
-  await expect(presenceDirectory(given)).rejects.toThrow('not a folder of this user alone');
-  await expect(presenceDirectory({ ...given, userId: userId + 1 })).rejects.toThrow('of this user');
+  await expect(statusDirectory(given)).rejects.toThrow('not a folder of this user alone');
+  await expect(statusDirectory({ ...given, userId: userId + 1 })).rejects.toThrow('of this user');
 });
 
 test('presence: a state directory with a long name has its sockets elsewhere', async () => {
@@ -168,7 +168,7 @@ test('presence: a state directory with a long name has its sockets elsewhere', a
   const stateDirectory = join(at.directory, 'x'.repeat(100));
   await mkdir(stateDirectory);
   const userId = process.getuid?.() ?? -1;
-  const directory = await presenceDirectory({ stateDirectory, platform, userId });
+  const directory = await statusDirectory({ stateDirectory, platform, userId });
   await using _proxy = await announced(directory, running(1));
   using watch = watched(directory);
 

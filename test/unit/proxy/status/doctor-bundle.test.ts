@@ -1,6 +1,6 @@
 import { strFromU8, unzipSync } from 'fflate';
 import { expect, test } from 'vitest';
-import { redactedBundle } from '#proxy/status/redacted-bundle';
+import { redactedBundle } from '#proxy/status/doctor-bundle';
 
 test('doctor bundle: it contains no known secret and nothing that looks like one, in any spelling', () => {
   const secret = 'p"a ss/w\u00f6rd';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { readMessage } from '#proxy/jsonrpc/message';
 import { observedUpstream } from '#proxy/status/observed-upstream';
-import { proxyStory } from '#proxy/status/proxy-story';
-import { shownUrl } from '#proxy/status/shown-url';
+import { proxyStatus } from '#proxy/status/proxy-status';
+import { displayUrl } from '#proxy/status/running-proxy';
 import { fakeClock } from '#support/fake-clock';
 
 const message = (value: object) => readMessage(Buffer.from(JSON.stringify(value)));
@@ -12,11 +12,11 @@ const initialize = {
   params: { protocolVersion: '2025-11-25', clientInfo: { name: 'Claude', version: '9' } },
 };
 
-/** A story, with an upstream that answers what it is told to. */
+/** A status, with an upstream that answers what it is told to. */
 function observed() {
   const clock = fakeClock();
-  const beginning = { pid: 7, name: 'acme', url: 'https://acme.example/mcp' };
-  const story = proxyStory(beginning, clock, () => undefined);
+  const identity = { pid: 7, name: 'acme', url: 'https://acme.example/mcp' };
+  const status = proxyStatus(identity, clock, () => undefined);
   let answer: object | Error = { result: {} };
   const upstream = observedUpstream(
     {
@@ -27,7 +27,7 @@ function observed() {
       listen: () => Promise.resolve(),
       close: () => Promise.resolve(),
     },
-    story,
+    status,
     (error) => ({ state: 'trouble', reason: String(error) }),
   );
   const ask = async (
@@ -38,17 +38,17 @@ function observed() {
     answer = answered;
     await upstream.send(message(value), () => Promise.resolve(), signal).catch(() => undefined);
   };
-  return { clock, story, ask };
+  return { clock, status, ask };
 }
 
 test('proxy status: connecting until the server has answered', async () => {
-  const { story, ask, clock } = observed();
-  const before = story.told();
+  const { status, ask, clock } = observed();
+  const before = status.snapshot();
   await clock.advance(5);
   await ask(initialize, { result: {} });
 
   expect(before).toMatchObject({ state: 'connecting', startedAt: before.sinceAt });
-  expect(story.told()).toMatchObject({
+  expect(status.snapshot()).toMatchObject({
     state: 'ready',
     sinceAt: before.startedAt + 5,
     assistant: { name: 'Claude', version: '9' },
@@ -58,52 +58,52 @@ test('proxy status: connecting until the server has answered', async () => {
 });
 
 test('proxy status: a failed tool, a refusal and a broken connection are distinguished', async () => {
-  const { story, ask } = observed();
+  const { status, ask } = observed();
   const call = { id: 1, method: 'tools/call', params: { name: 'x' } };
   await ask(call, { result: { isError: true, content: [] } });
-  const tool = story.told();
+  const tool = status.snapshot();
   await ask(call, { error: { code: -32602, message: 'no' } });
-  const refused = story.told();
+  const refused = status.snapshot();
   await ask(call, new Error('403'));
-  const broken = story.told();
+  const broken = status.snapshot();
   await ask(call, { result: { content: [] } });
 
   expect(tool).toMatchObject({ state: 'ready', lastCall: { outcome: 'tool_error' } });
   expect(refused).toMatchObject({ state: 'ready', lastCall: { outcome: 'failed' } });
   expect(broken).toMatchObject({ state: 'trouble', reason: 'Error: 403' });
-  expect(story.told()).toMatchObject({ state: 'ready', lastCall: { outcome: 'ok' } });
+  expect(status.snapshot()).toMatchObject({ state: 'ready', lastCall: { outcome: 'ok' } });
 });
 
 test('proxy status: a call that the assistant cancelled is not an error', async () => {
-  const { story, ask } = observed();
+  const { status, ask } = observed();
   await ask({ id: 1, method: 'tools/list' }, new Error('aborted'), AbortSignal.abort());
 
-  expect(story.told()).toMatchObject({ state: 'connecting' });
+  expect(status.snapshot()).toMatchObject({ state: 'connecting' });
 });
 
 test('proxy status: an answer from the offline cache does not make it ready', async () => {
-  const { story, ask } = observed();
-  story.changed({ state: 'offline', sinceAt: 1_700_000_000, reason: 'nobody there' });
+  const { status, ask } = observed();
+  status.changed({ state: 'offline', sinceAt: 1_700_000_000, reason: 'nobody there' });
   await ask(initialize, { result: {} });
-  const away = story.told();
-  story.changed({ state: 'online' });
+  const away = status.snapshot();
+  status.changed({ state: 'online' });
 
   expect(away).toMatchObject({ state: 'offline', sinceAt: 1_700_000_000, reason: 'nobody there' });
-  expect(story.told()).toMatchObject({ state: 'ready' });
+  expect(status.snapshot()).toMatchObject({ state: 'ready' });
 });
 
 test('proxy status: a modern assistant is known by the name in its requests', async () => {
-  const { story, ask } = observed();
+  const { status, ask } = observed();
   const meta = {
     'io.modelcontextprotocol/protocolVersion': '2026-07-28',
     'io.modelcontextprotocol/clientInfo': { name: 'Cursor', version: '3' },
   };
   await ask({ id: 1, method: 'tools/list', params: { _meta: meta } }, { result: {} });
 
-  expect(story.told()).toMatchObject({ era: 'modern', assistant: { name: 'Cursor' } });
+  expect(status.snapshot()).toMatchObject({ era: 'modern', assistant: { name: 'Cursor' } });
 });
 
 test('proxy status: query and fragment of the URL are not shown', () => {
-  expect(shownUrl('https://acme.example/mcp/a?key=mcp_x#y')).toBe('https://acme.example/mcp/a');
-  expect(shownUrl('https://acme.example/')).toBe('https://acme.example');
+  expect(displayUrl('https://acme.example/mcp/a?key=mcp_x#y')).toBe('https://acme.example/mcp/a');
+  expect(displayUrl('https://acme.example/')).toBe('https://acme.example');
 });

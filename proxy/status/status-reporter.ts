@@ -1,0 +1,161 @@
+import type { Clock } from '#clock/clock';
+import type { Connection } from '#config/connection';
+import type { SignInDoor } from '#pipeline/sign-in-page';
+import type { Presence } from '#pipeline/contact';
+import type { Log } from '#log/log';
+import { redact } from '#log/redact';
+import type { TokenRecord } from '#auth/token-record';
+import type { Upstream } from '#transport/upstream';
+import { observedUpstream } from './observed-upstream.ts';
+import { proxyStatus, type Fault } from './proxy-status.ts';
+import type { PublishedStatus } from './publish-status.ts';
+import { displayUrl, type RunningProxy } from './running-proxy.ts';
+import type { ProxyRequest } from './status-protocol.ts';
+
+export type StatusReporterOptions = {
+  connection: Connection;
+  /** Of this program. */
+  version: () => Promise<string>;
+  /** Where this program keeps its state. */
+  stateDirectory: string;
+  platform: NodeJS.Platform;
+  pid: number;
+  clock: Clock;
+  log: Log;
+  door?: SignInDoor | undefined;
+  /** The access token there is; only its scopes and expiry are published. */
+  token?: (() => Promise<TokenRecord | undefined>) | undefined;
+  /** Called once, after the answer of the first request that succeeds. */
+  worked?: () => Promise<void>;
+  /** What the error of a request means for the connection; the reason may contain its URL. */
+  faultOf: (error: unknown) => Fault;
+};
+
+export type StatusReporter = Presence & {
+  /** The same upstream, observed; `onRequest` carries out what other programs ask of this proxy. */
+  observed(upstream: Upstream, onRequest: (request: ProxyRequest) => Promise<void>): Upstream;
+  close(): Promise<void>;
+};
+
+/** After the first answer, so that nothing slows it down. */
+const afterFirstMs = 200;
+/** A server that does not answer is published, too. A sign-in page that waits is published sooner. */
+const silentServerMs = 3_000;
+
+/**
+ * Lets other programs of this user watch the proxy, once it has answered for the first time. A proxy that
+ * cannot be watched works all the same.
+ */
+export function statusReporter(options: StatusReporterOptions): StatusReporter {
+  const { connection, stateDirectory, clock, platform, pid, log } = options;
+  const { door, token, worked, faultOf } = options;
+  const { url, account } = connection;
+  const name = connection.name === url ? displayUrl(url) : connection.name;
+  const identity = { pid, name, url: displayUrl(url), ...(account !== undefined && { account }) };
+  const status = proxyStatus(identity, clock, changed);
+  const life = new AbortController();
+  let timer = setTimeout(open, silentServerMs).unref();
+  let answered = false;
+  let hasWorked = false;
+  let published: PublishedStatus | undefined;
+  let opening: Promise<void> | undefined;
+  let onRequest: (request: ProxyRequest) => Promise<void> = () => Promise.resolve();
+
+  void door?.shown(life.signal).then(soon);
+
+  function changed(): void {
+    published?.changed();
+    if (!hasWorked && status.snapshot().state === 'ready') {
+      hasWorked = true;
+      if (worked) setTimeout(() => void callWorked(worked), afterFirstMs).unref();
+    }
+    soon();
+  }
+
+  function soon(): void {
+    if (answered || life.signal.aborted) return;
+    answered = true;
+    clearTimeout(timer);
+    timer = setTimeout(open, afterFirstMs).unref();
+  }
+
+  async function callWorked(work: () => Promise<void>): Promise<void> {
+    await work().catch((error: unknown) => {
+      log.debug('not settled yet', { reason: error instanceof Error ? error.message : '' });
+    });
+  }
+
+  function open(): void {
+    opening ??= publish().catch((error: unknown) => {
+      const reason = error instanceof Error ? error.message : '';
+      log.debug('this proxy cannot be watched', { reason });
+    });
+  }
+
+  async function publish(): Promise<void> {
+    const [{ publishStatus }, { statusDirectory }, { userInfo }, version] = await Promise.all([
+      import('./publish-status.ts'),
+      import('./status-directory.ts'),
+      import('node:os'),
+      options.version(),
+    ]);
+    const userId = userInfo().uid;
+
+    const snapshot = async (): Promise<RunningProxy> => {
+      const record = await token?.().catch(() => undefined);
+      const page = door?.page();
+      const reason = 'waiting for a person to sign in with the browser';
+      return {
+        ...status.snapshot(),
+        version,
+        ...(page && { state: 'needs_sign_in' as const, reason }),
+        ...(record?.scope !== undefined && { scopes: record.scope.split(' ').filter(Boolean) }),
+        ...(record?.expiresAt !== undefined && { expiresAt: record.expiresAt }),
+      };
+    };
+    published = await publishStatus({
+      directory: await statusDirectory({ stateDirectory, platform, userId }),
+      platform,
+      pid,
+      snapshot,
+      onRequest: async (request) => onRequest(request),
+    });
+    if (life.signal.aborted) await published.close();
+    else void watchPages(published);
+  }
+
+  /** A sign-in page that opens or closes changes the status. */
+  async function watchPages(current: PublishedStatus): Promise<void> {
+    if (!door) return;
+    for (;;) {
+      await door.shown(life.signal);
+      if (life.signal.aborted) return;
+      current.changed();
+      await door.page()?.done;
+      current.changed();
+    }
+  }
+
+  /** A message may quote the whole URL. */
+  const publicReason = (reason: string) => redact(reason.replaceAll(url, displayUrl(url)));
+
+  return {
+    changed(standing) {
+      const isOnline = standing.state === 'online';
+      status.changed(isOnline ? standing : { ...standing, reason: publicReason(standing.reason) });
+    },
+    observed(upstream, handler) {
+      onRequest = handler;
+      return observedUpstream(upstream, status, (error) => {
+        const { state, reason } = faultOf(error);
+        return { state, reason: publicReason(reason) };
+      });
+    },
+    async close() {
+      life.abort();
+      clearTimeout(timer);
+      await opening;
+      await published?.close();
+    },
+  };
+}
