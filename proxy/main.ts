@@ -14,6 +14,8 @@ import { words } from '#errors';
 import type { Host } from '#host';
 import { httpClient, type NetworkSettings } from '#transport/http-client';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
+import { jsonLinesLog } from '#log/log';
+import { openLogFile } from '#log/log-file';
 import { printable } from '#log/printable';
 import { redact } from '#log/redact';
 import { openHost } from './open-host.ts';
@@ -25,6 +27,9 @@ const guardWord = '__guard';
 let subject: Connection | undefined;
 /** Known once the command line is read; nothing is sent before. */
 let network: NetworkSettings = { env: process.env };
+
+/** Appends to the file of `--log-file`. */
+let appendLog: ((line: string) => void) | undefined;
 
 const watch = wakeWatch(
   () => Date.now(),
@@ -51,7 +56,10 @@ const base: Host = {
     const browser = await import('#auth/open-browser');
     return browser.openBrowser(url, base);
   },
-  writeLog: (line) => process.stderr.write(line),
+  writeLog(line) {
+    process.stderr.write(line);
+    appendLog?.(line);
+  },
 };
 
 const host: CommandHost = {
@@ -72,6 +80,7 @@ const host: CommandHost = {
     const options = readOptions(given, process.env);
     const clientKeyPassphraseSecret = process.env['LATCHKEY_CLIENT_KEY_PASSPHRASE'] ?? '';
     network = { ...options, env: process.env, clientKeyPassphraseSecret };
+    if (options.logFile !== undefined) appendLog ??= logFile(options.logFile);
     return options;
   },
   async connection(target, options) {
@@ -108,8 +117,11 @@ const host: CommandHost = {
       form: json ? 'json' : process.stdout.isTTY ? 'live' : 'plain',
       write: (text) =>
         process.stdout.destroyed ? writeAgain(1, text) : process.stdout.write(text),
-      writeLog: (line) =>
-        process.stderr.destroyed ? writeAgain(2, line) : process.stderr.write(line),
+      writeLog(line) {
+        if (process.stderr.destroyed) writeAgain(2, line);
+        else process.stderr.write(line);
+        appendLog?.(line);
+      },
       store: async () => host.store(options),
       stop: ending.signal,
       onReload: (reload) => process.on('SIGHUP', reload),
@@ -131,6 +143,16 @@ function stop(): AbortSignal {
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
     process.on(signal, () => stopping.abort());
   return stopping.signal;
+}
+
+/** @throws {UsageError} when it cannot be opened */
+function logFile(path: string): (line: string) => void {
+  try {
+    return openLogFile(path);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
+    throw new UsageError(`--log-file ${path} cannot be opened (${code})`, 'name another file');
+  }
 }
 
 /** Where a stream has given up after an error, as on a disk that was full. */
@@ -180,6 +202,7 @@ function report(error: unknown): number {
   const { message, hint } = words(error, subject);
   for (const line of message.split('\n')) host.tell(`latchkey: ${redact(line)}`);
   if (hint) host.tell(`hint: ${hint}`);
+  if (appendLog) jsonLinesLog('error', appendLog).error(message, hint ? { hint } : {});
   return error instanceof UsageError ? 2 : 1;
 }
 

@@ -102,7 +102,7 @@ The key is the one that the dashboard showed once: login stores it in the keycha
 the machine (systemctl restart latchkey-agent). At SIGHUP it reads the keychain and its configuration again. Ctrl-C
 and SIGTERM let calls finish. Each of login, install and uninstall has its own --help.`,
   flags: { ...flags, json: { doc: 'what happens, one JSON object a line' } },
-  options: ['secret-store', 'log-level', 'proxy', 'ca-file'],
+  options: ['secret-store', 'log-level', 'log-file', 'proxy', 'ca-file'],
   examples: [
     'latchkey agent login --server-url https://cloud.example.com',
     'latchkey agent --server-url https://cloud.example.com --config ./agent.json',

@@ -44,6 +44,11 @@ export const declarations = {
     fallback: 'warn',
     doc: 'what is written to stderr, as JSON lines',
   },
+  'log-file': {
+    env: 'LATCHKEY_LOG_FILE',
+    value: 'FILE',
+    doc: 'append the same lines to this file, which only its owner can read',
+  },
   'sign-in': {
     env: 'LATCHKEY_SIGN_IN',
     value: signInModes.join('|'),
@@ -111,6 +116,7 @@ export type Options = {
   stateDir?: string;
   signIn: SignInMode;
   logLevel: LogLevel;
+  logFile?: string;
   maxMessageBytes: number;
   /** 0: none. */
   idleTimeoutSeconds: number;
@@ -155,6 +161,7 @@ export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options
   const config = text('config');
   const stateDir = text('state-dir');
   const secretStoreKeyFile = text('secret-store-key-file');
+  const logFile = text('log-file');
   const secretStore = choice('secret-store', ['os', 'file', 'memory']);
   if (secretStore === 'file' && secretStoreKeyFile === undefined)
     throw new UsageError(
@@ -165,6 +172,7 @@ export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options
     ...(config !== undefined && { config }),
     ...(stateDir !== undefined && { stateDir }),
     ...(secretStoreKeyFile !== undefined && { secretStoreKeyFile }),
+    ...(logFile !== undefined && { logFile }),
     secretStore,
     signIn: choice('sign-in', signInModes),
     logLevel: choice('log-level', logLevels),

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { countedServer } from '#support/counted-server';
@@ -5,6 +6,7 @@ import { faultMcp } from '#support/fault-mcp';
 import { startProgram } from '#support/processes';
 import { launcher, proxyProcess } from '#support/proxy-process';
 import { patient } from '#support/patient';
+import { temporaryFolder } from '#support/temporary-folder';
 
 const hanging = async () => countedServer(() => undefined);
 
@@ -52,6 +54,25 @@ test('command line: help and version are printed; a usage error is one line with
   expect(await wrong.ended).toBe(2);
   expect(wrong.stderr()).toMatch(/^latchkey: there is no option --confg\nhint: .*\n$/);
   expect(await nothing.ended).toBe(2);
+});
+
+test('log file: the proxy appends what it writes to stderr, and does not start where it cannot', async () => {
+  await using folder = await temporaryFolder('log');
+  const file = join(folder.path, 'latchkey.log');
+  const url = 'http://127.0.0.1:9/mcp';
+  await using wrong = proxyProcess({ args: [url, '--log-file', folder.path] });
+  await using proxy = proxyProcess({ args: [url, '--log-file', file, '--log-level', 'debug'] });
+  await using failing = proxyProcess({ args: ['nowhere', '--log-file', join(folder.path, 'b')] });
+  proxy.send({ jsonrpc: '2.0', id: 1, method: 'ping' });
+  proxy.hangUp();
+
+  expect(await wrong.ended).toBe(2);
+  expect(wrong.stderr()).toContain('cannot be opened (EISDIR)');
+  expect(await proxy.ended).toBe(0);
+  expect(readFileSync(file, 'utf8')).toBe(proxy.stderr());
+  expect(proxy.stderr()).toContain('"level":');
+  expect(await failing.ended).toBe(1);
+  expect(JSON.parse(readFileSync(join(folder.path, 'b'), 'utf8')).event).toContain('nowhere');
 });
 
 test('proxy exit: it ends with 0 when the assistant stops reading', async () => {

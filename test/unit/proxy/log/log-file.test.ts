@@ -1,0 +1,47 @@
+import { chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { jsonLinesLog } from '#proxy/log/log';
+import { openLogFile } from '#proxy/log/log-file';
+import { temporaryFolder } from '#support/temporary-folder';
+
+test('log file: lines are appended without secrets, in a file and folder of the owner alone', async () => {
+  await using folder = await temporaryFolder('log');
+  const path = join(folder.path, 'new', 'latchkey.log');
+  jsonLinesLog('warn', openLogFile(path)).warn('no answer', {
+    authorization: 'Bearer abcdefgh12345',
+  });
+  jsonLinesLog('warn', openLogFile(path)).warn('again');
+
+  const lines = readFileSync(path, 'utf8').trimEnd().split('\n');
+  expect(lines.map((line) => JSON.parse(line).event)).toEqual(['no answer', 'again']);
+  expect(lines.join()).not.toContain('abcdefgh12345');
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+  expect(statSync(join(folder.path, 'new')).mode & 0o777).toBe(0o700);
+});
+
+test('log file: one that others could read becomes private, and its content stays', async () => {
+  await using folder = await temporaryFolder('log');
+  const path = join(folder.path, 'latchkey.log');
+  writeFileSync(path, 'before\n');
+  chmodSync(path, 0o644);
+  openLogFile(path)('after\n');
+
+  expect(readFileSync(path, 'utf8')).toBe('before\nafter\n');
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+});
+
+test('log file: a full disk loses the line and nothing else', async () => {
+  await using folder = await temporaryFolder('log');
+  const path = join(folder.path, 'full');
+  symlinkSync('/dev/full', path);
+  const append = openLogFile(path);
+
+  expect(() => append('lost\n')).not.toThrow();
+});
+
+test('log file: a folder cannot be opened', async () => {
+  await using folder = await temporaryFolder('log');
+
+  expect(() => openLogFile(folder.path)).toThrow('EISDIR');
+});
