@@ -1,4 +1,4 @@
-import { type Span, blankEnd, stringEnd, wordEnd } from './json.ts';
+import { type Span, blankEnd, jsonMembers, stringEnd, wordEnd } from './json.ts';
 
 const [quote, comma, colon, openBrace, closeBrace, openBracket, closeBracket] = [
   0x22, 0x2c, 0x3a, 0x7b, 0x7d, 0x5b, 0x5d,
@@ -13,7 +13,7 @@ export function membersIn(body: Buffer, span: Span): Map<string, Span> {
   if (body[span.start] !== openBrace) return members;
   let at = blankEnd(body, span.start + 1);
   while (body[at] === quote) {
-    const nameEnd = stringEnd(body, at);
+    const nameEnd = stringEnd(body, at, false);
     const name = String(JSON.parse(body.toString('utf8', at, nameEnd)));
     const start = blankEnd(body, blankEnd(body, nameEnd) + 1);
     const end = valueEnd(body, start);
@@ -24,10 +24,10 @@ export function membersIn(body: Buffer, span: Span): Map<string, Span> {
   return members;
 }
 
-/** The spans of an array's elements. A value that is not an array has none. `span` as in `membersIn`. */
-export function elementsIn(body: Buffer, span: Span): Span[] {
+/** The spans of an array's elements; `undefined` if the value is not an array. `span` as in `membersIn`. */
+export function elementsIn(body: Buffer, span: Span): Span[] | undefined {
+  if (body[span.start] !== openBracket) return undefined;
   const elements: Span[] = [];
-  if (body[span.start] !== openBracket) return elements;
   let start = blankEnd(body, span.start + 1);
   while (body[start] !== closeBracket) {
     const end = valueEnd(body, start);
@@ -55,7 +55,7 @@ function valueEnd(body: Buffer, start: number): number {
       depth--;
       at++;
     } else if (first === comma || first === colon) at++;
-    else at = first === quote ? stringEnd(body, at) : wordEnd(body, at);
+    else at = first === quote ? stringEnd(body, at, false) : wordEnd(body, at);
     if (depth === 0) return at;
   }
 }
@@ -92,24 +92,35 @@ export function memberEdits(
 }
 
 /** JSON text by member name; `undefined` removes the member. */
-export type MemberChanges = Readonly<Record<string, string | undefined>>;
+export type MemberChanges = Readonly<Record<string, string | Buffer | undefined>>;
 
-/** The object at `span`, or an empty one, with `changes` applied. The values of other members keep their bytes. */
+/**
+ * The object at `span`, or an empty one if there is none, with `changes` applied. The values of other members keep
+ * their bytes.
+ *
+ * @throws {JsonError} if the object names a member twice
+ */
+export function withMembers(body: Buffer, span: Span | undefined, changes: MemberChanges): Buffer {
+  const there = (span && jsonMembers(body, span)) ?? new Map<string, Span>();
+  const parts: Buffer[] = [];
+  const add = (name: string, value: string | Buffer) => {
+    const separator = parts.length === 0 ? '{' : ',';
+    parts.push(Buffer.from(`${separator}${JSON.stringify(name)}:`));
+    parts.push(typeof value === 'string' ? Buffer.from(value) : value);
+  };
+  for (const [name, { start, end }] of there)
+    if (!Object.hasOwn(changes, name)) add(name, body.subarray(start, end));
+  for (const [name, value] of Object.entries(changes)) if (value !== undefined) add(name, value);
+  return Buffer.concat([...parts, Buffer.from(parts.length === 0 ? '{}' : '}')]);
+}
+
+/** The text of `withMembers`. */
 export function changedObject(
   body: Buffer,
   span: Span | undefined,
   changes: MemberChanges,
 ): string {
-  const there = span ? membersIn(body, span) : new Map<string, Span>();
-  const kept = [...there]
-    .filter(([name]) => !Object.hasOwn(changes, name))
-    .map(
-      ([name, { start, end }]) => `${JSON.stringify(name)}:${body.toString('utf8', start, end)}`,
-    );
-  const made = Object.entries(changes).flatMap(([name, json]) =>
-    json === undefined ? [] : [`${JSON.stringify(name)}:${json}`],
-  );
-  return `{${[...kept, ...made].join(',')}}`;
+  return withMembers(body, span, changes).toString();
 }
 
 /** The body with each span replaced by its text. The spans must not overlap and can be in any order. */

@@ -34,8 +34,15 @@ export function wanted<Place extends string>(
 
 export type StrictJson<Place extends string> =
   /** `text` is the body with one character per byte. */
-  | { outcome: 'json'; text: string; root: Span; found: Partial<Record<Place, Span>> }
-  | { outcome: 'refused'; why: 'not JSON' | 'not allowed'; reason: string };
+  { outcome: 'json'; text: string; root: Span; found: Partial<Record<Place, Span>> } | Refused;
+
+/** `at` is the first byte that is not JSON; what is JSON but not allowed has none. */
+type Refused = {
+  outcome: 'refused';
+  why: 'not JSON' | 'not allowed';
+  reason: string;
+  at?: number;
+};
 
 interface Frame<Place extends string> {
   start: number;
@@ -67,6 +74,13 @@ export const strictRules: JsonRules = {
   strictness: 'every-level',
 };
 
+/** For messages that are forwarded as they are, to one reader: `jsonMembers` applies them. */
+export const relayRules: JsonRules = {
+  maxDepth: 512,
+  maxBytes: Infinity,
+  strictness: 'top-level',
+};
+
 const fewNames = 8;
 const [quote, comma, colon, openBrace, closeBrace, openBracket, closeBracket] = [
   0x22, 0x2c, 0x3a, 0x7b, 0x7d, 0x5b, 0x5d,
@@ -82,18 +96,71 @@ const [quote, comma, colon, openBrace, closeBrace, openBracket, closeBracket] = 
 export function strictJson<Place extends string>(
   body: Uint8Array,
   shape: Wanted<Place>,
-  { maxDepth, maxBytes, strictness }: JsonRules = strictRules,
+  rules: JsonRules = strictRules,
 ): StrictJson<Place> {
+  const { maxBytes } = rules;
   if (body.length > maxBytes) return refused('not allowed', `larger than ${maxBytes} bytes`);
-  if (!isUtf8(body)) return refused('not JSON', 'invalid UTF-8');
-  const isStrict = strictness === 'every-level';
+  if (!isUtf8(body)) return refused('not JSON', 'invalid UTF-8', 0);
   // Slicing a string is cheaper than slicing a buffer, and offsets are the same in both.
-  const text = latin1(body);
+  const text = buffer(body).toString('latin1');
+  const scan = scanJson(body, { start: 0, end: body.length }, rules, { text, shape });
+  return scan.outcome === 'refused' ? scan : { ...scan, text };
+}
+
+/** The bytes are not JSON, or the object names a member twice. */
+export class JsonError extends Error {
+  override readonly name = 'JsonError';
+  /** The offending byte. */
+  readonly at: number;
+
+  constructor(at: number) {
+    super(`not JSON at byte ${at}`);
+    this.at = at;
+  }
+}
+
+/**
+ * Locates all members of the object in `bytes`, or at a span of them, by decoded name, and checks all of it as
+ * `relayRules` say. No values are built: numbers keep their digits and strings their escapes.
+ *
+ * @returns `undefined` if the value is not an object
+ * @throws {JsonError}
+ */
+export function jsonMembers(bytes: Uint8Array, span?: Span): Map<string, Span> | undefined {
+  // A part of a text is read after the whole of it.
+  if (!span && !isUtf8(bytes)) throw new JsonError(0);
+  const members = new Map<string, Span>();
+  const whole = span ?? { start: 0, end: bytes.length };
+  const scan = scanJson(bytes, whole, relayRules, { members });
+  if (scan.outcome === 'refused') throw new JsonError(scan.at ?? 0);
+  return bytes[scan.root.start] === openBrace ? members : undefined;
+}
+
+/** What a scan locates: the members of a shape, or all members of the outermost object. */
+interface Located<Place extends string> {
+  /** The body with one character per byte; needed for a shape or with `every-level`. */
+  readonly text?: string;
+  readonly shape?: Wanted<Place>;
+  readonly members?: Map<string, Span>;
+}
+
+type Scan<Place extends string> =
+  | { outcome: 'json'; root: Span; found: Partial<Record<Place, Span>> }
+  | Refused;
+
+function scanJson<Place extends string>(
+  body: Uint8Array,
+  span: Span,
+  { maxDepth, strictness }: JsonRules,
+  { text = '', shape, members }: Located<Place>,
+): Scan<Place> {
+  const isStrict = strictness === 'every-level';
   const frames: Frame<Place>[] = [];
   const found: Partial<Record<Place, Span>> = {};
   let frame: Frame<Place> | undefined;
   let depth = 0;
-  let i = 0;
+  let i = span.start;
+  let outerName = '';
   // Reported at the end, because invalid JSON takes precedence.
   let problem: string | undefined;
 
@@ -104,20 +171,22 @@ export function strictJson<Place extends string>(
     const opens = first === openBrace || first === openBracket;
     if (opens) {
       if (depth === maxDepth)
-        return refused('not allowed', `nested deeper than ${maxDepth} levels`);
+        return refused('not allowed', `nested deeper than ${maxDepth} levels`, i);
       const inside = frame ? frame.member?.inside : shape;
       frame = frames[depth++] ??= newFrame();
       enter(frame, start, first === openBrace ? closeBrace : closeBracket, inside);
       i = blankEnd(body, i + 1);
     } else {
       i = first === quote ? stringEnd(body, i, isStrict) : wordEnd(body, i);
-      if (i === loneSurrogate) return refused('not JSON', 'a lone surrogate is escaped');
-      if (i < 0) return refused('not JSON', `not JSON at byte ${start}`);
+      if (i < 0) return notJson(start, i);
     }
 
     for (let fresh = opens; ; fresh = false) {
-      if (!fresh && frame?.member) found[frame.member.place] = { start, end: i };
       if (!frame) break value;
+      if (!fresh) {
+        if (frame.member) found[frame.member.place] = { start, end: i };
+        else if (members && depth === 1) members.set(outerName, { start, end: i });
+      }
       i = blankEnd(body, i);
       const next = body[i];
       if (next === frame.close) {
@@ -127,40 +196,48 @@ export function strictJson<Place extends string>(
         continue;
       }
       if (!fresh) {
-        if (next !== comma) return refused('not JSON', `not JSON at byte ${i}`);
+        if (next !== comma) return notJson(i);
         i = blankEnd(body, i + 1);
       }
       if (frame.close === closeBracket) continue value;
 
-      const end = body[i] === quote ? stringEnd(body, i, isStrict) : -1;
-      if (end === loneSurrogate) return refused('not JSON', 'a lone surrogate is escaped');
-      if (end < 0) return refused('not JSON', `not JSON at byte ${i}`);
+      const end = body[i] === quote ? stringEnd(body, i, isStrict) : ~i;
+      if (end < 0) return notJson(i, end);
       if (isStrict || frame.inside) {
         const name = nameOf(text, i, end);
         problem ??= admit(frame, name, { isStrict, isUnique: isStrict || depth === 1 });
+      } else if (members && depth === 1) {
+        outerName = memberName(body, i, end);
+        if (members.has(outerName)) return refused('not allowed', 'a member is there twice', i);
       }
       i = blankEnd(body, end);
-      if (body[i] !== colon) return refused('not JSON', `not JSON at byte ${i}`);
+      if (body[i] !== colon) return notJson(i);
       i++;
       continue value;
     }
   }
 
   const end = i;
-  if (blankEnd(body, end) !== body.length) return refused('not JSON', 'data after the JSON text');
+  // Whitespace after a part of a text is outside of it.
+  if (end !== span.end && blankEnd(body, end) !== span.end)
+    return refused('not JSON', 'data after the JSON text', end);
   if (problem) return refused('not allowed', problem);
-  return { outcome: 'json', text, root: { start: blankEnd(body, 0), end }, found };
+  return { outcome: 'json', root: { start: blankEnd(body, span.start), end }, found };
 }
 
-function refused(
-  why: 'not JSON' | 'not allowed',
-  reason: string,
-): { outcome: 'refused'; why: 'not JSON' | 'not allowed'; reason: string } {
-  return { outcome: 'refused', why, reason };
+function refused(why: Refused['why'], reason: string, at?: number): Refused {
+  return { outcome: 'refused', why, reason, ...(at !== undefined && { at }) };
 }
 
-function latin1(body: Uint8Array): string {
-  return Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('latin1');
+/** `end` is what `stringEnd` or `wordEnd` returned for the token at `start`. */
+function notJson(start: number, end = ~start): Refused {
+  return end === loneSurrogate
+    ? refused('not JSON', 'a lone surrogate is escaped', start)
+    : refused('not JSON', `not JSON at byte ${start}`, ~end);
+}
+
+function buffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 function newFrame<Place extends string>(): Frame<Place> {
@@ -198,6 +275,14 @@ function nameOf(text: string, start: number, end: number): string {
   if (!name.includes('\\')) return name;
   const decoded: unknown = JSON.parse(`${Buffer.from(name, 'latin1').toString()}"`);
   return `"${Buffer.from(String(decoded)).toString('latin1')}`;
+}
+
+/** The decoded name between the quotes at `start` and before `end`. */
+function memberName(bytes: Uint8Array, start: number, end: number): string {
+  const name = buffer(bytes).toString('latin1', start + 1, end - 1);
+  // oxlint-disable-next-line no-control-regex
+  if (!/[\\\x80-\xff]/.test(name)) return name;
+  return String(JSON.parse(buffer(bytes).toString('utf8', start, end)));
 }
 
 function admit<Place extends string>(
@@ -242,11 +327,10 @@ const shortEscapes = Buffer.from('"\\/bfnrt');
 
 // Past the last byte these functions read NUL, which occurs in no JSON text.
 
-/** Returned instead of an end offset if the text is not JSON. */
-export const notJson = -1;
+// Where the text is not JSON they return `~at`, a negative number, of the offending byte.
 
 /** Returned by `stringEnd` for an escaped surrogate without its other half. */
-export const loneSurrogate = -2;
+const loneSurrogate = -0x4000_0000;
 
 /** The end of the whitespace that begins at `at`. RFC 8259 §2 */
 export function blankEnd(bytes: Uint8Array, at: number): number {
@@ -264,7 +348,7 @@ export function stringEnd(bytes: Uint8Array, at: number, pairs = true): number {
   for (let i = at + 1; ;) {
     const code = bytes[i] ?? 0;
     if (code === quote) return i + 1;
-    if (code < 0x20) return notJson;
+    if (code < 0x20) return ~i;
     if (code !== backslash) i++;
     else if ((i = escapeEnd(bytes, i, pairs)) < 0) return i;
   }
@@ -272,13 +356,13 @@ export function stringEnd(bytes: Uint8Array, at: number, pairs = true): number {
 
 function escapeEnd(bytes: Uint8Array, at: number, pairs: boolean): number {
   const letter = bytes[at + 1] ?? 0;
-  if (letter !== 0x75) return shortEscapes.includes(letter) ? at + 2 : notJson;
+  if (letter !== 0x75) return shortEscapes.includes(letter) ? at + 2 : ~(at + 1);
   const unit = codeUnit(bytes, at + 2);
-  if (unit < 0) return notJson;
+  if (unit < 0) return ~(at + 1);
   if (!pairs || unit < 0xd800 || unit > 0xdfff) return at + 6;
   if (unit > 0xdbff || bytes[at + 6] !== backslash || bytes[at + 7] !== 0x75) return loneSurrogate;
   const low = codeUnit(bytes, at + 8);
-  if (low < 0) return notJson;
+  if (low < 0) return ~(at + 7);
   return low >= 0xdc00 && low <= 0xdfff ? at + 12 : loneSurrogate;
 }
 
@@ -289,7 +373,7 @@ function codeUnit(bytes: Uint8Array, at: number): number {
     const letter = code | 0x20;
     if (isDigit(code)) unit = unit * 16 + code - 0x30;
     else if (letter >= 0x61 && letter <= 0x66) unit = unit * 16 + letter - 0x57;
-    else return notJson;
+    else return -1;
   }
   return unit;
 }
@@ -310,7 +394,7 @@ export function wordEnd(bytes: Uint8Array, at: number): number {
 
 function spells(bytes: Uint8Array, at: number, word: string): number {
   for (let i = 1; i < word.length; i++) {
-    if (bytes[at + i] !== word.charCodeAt(i)) return notJson;
+    if (bytes[at + i] !== word.charCodeAt(i)) return ~at;
   }
   return at + word.length;
 }
@@ -318,18 +402,18 @@ function spells(bytes: Uint8Array, at: number, word: string): number {
 function numberEnd(bytes: Uint8Array, at: number): number {
   let i = (bytes[at] ?? 0) === 0x2d ? at + 1 : at;
   const whole = (bytes[i] ?? 0) === 0x30 ? i + 1 : digitsEnd(bytes, i);
-  if (whole === i) return notJson;
+  if (whole === i) return ~i;
   i = whole;
   if ((bytes[i] ?? 0) === 0x2e) {
     const fraction = digitsEnd(bytes, i + 1);
-    if (fraction === i + 1) return notJson;
+    if (fraction === i + 1) return ~fraction;
     i = fraction;
   }
   if (((bytes[i] ?? 0) | 0x20) !== 0x65) return i;
   const sign = bytes[i + 1] ?? 0;
   const from = sign === 0x2b || sign === 0x2d ? i + 2 : i + 1;
   const exponent = digitsEnd(bytes, from);
-  return exponent === from ? notJson : exponent;
+  return exponent === from ? ~from : exponent;
 }
 
 function digitsEnd(bytes: Uint8Array, at: number): number {

@@ -154,7 +154,7 @@ function legacyOf(body: Buffer, result: Span, method: string): string {
   if (content && body[content.start] !== openBrace) changes['structuredContent'] = undefined;
   const tools = method === 'tools/list' ? members.get('tools') : undefined;
   if (tools)
-    changes['tools'] = `[${elementsIn(body, tools)
+    changes['tools'] = `[${(elementsIn(body, tools) ?? [])
       .map((tool) => plainTool(body, tool))
       .join(',')}]`;
   return changedObject(body, result, changes);

@@ -2,7 +2,7 @@ import type { Checked } from '#auth/accounts-host';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import type { Host } from '#host';
-import { readMessage } from '#jsonrpc/message';
+import { readMessage } from 'latchkey-mcp/raw-message';
 import { jsonLinesLog } from '#log/log';
 import { discover } from '#auth/discover';
 import { UpstreamError } from '#transport/upstream';

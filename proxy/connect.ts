@@ -4,7 +4,7 @@ import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import type { Host } from '#host';
 import { explain, troubleOf } from '#errors';
-import type { Message } from '#jsonrpc/message';
+import type { Message } from 'latchkey-mcp/raw-message';
 import { fileAnswers, question } from '#pipeline/cached-answers';
 import { keptUpstream, toldSubject } from '#pipeline/offline-cache';
 import { jsonLinesLog } from '#log/log';

@@ -4,7 +4,7 @@ import type { Connection } from '#config/connection';
 import type { SignInMode } from '#config/options';
 import { UsageError } from '#config/usage-error';
 import { HttpError, platformCode } from '#transport/http-client';
-import type { Failure } from '#jsonrpc/answer';
+import type { Failure } from 'latchkey-mcp/raw-message';
 import { KeptError } from '#pipeline/contact';
 import { SecretStoreError } from '#keychain/secret-store';
 import { printable } from '#log/printable';

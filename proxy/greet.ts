@@ -3,7 +3,7 @@ import type { Options } from '#config/options';
 import { ok, warn, type Check } from '#status/checks';
 import { words } from '#errors';
 import { metServer } from '#pipeline/detect-server';
-import { readMessage, stringAt, type Message } from '#jsonrpc/message';
+import { readMessage, stringAt, type Message } from 'latchkey-mcp/raw-message';
 import { jsonLinesLog } from '#log/log';
 import { streamableHttp } from '#transport/streamable-http';
 import type { Upstream } from '#transport/upstream';

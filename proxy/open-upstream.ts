@@ -1,7 +1,7 @@
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { metServer, rememberedServer } from '#pipeline/detect-server';
-import type { Message } from '#jsonrpc/message';
+import type { Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import type { Credential } from '#transport/credential';
 import { knownTools } from '#transport/known-tools';

@@ -1,4 +1,4 @@
-import type { Message } from '#jsonrpc/message';
+import type { Message } from 'latchkey-mcp/raw-message';
 
 /** What a server says to one listener, as the events of a `text/event-stream`. */
 export interface AnswerStream {

@@ -1,9 +1,16 @@
 import { identify, type LongLine } from '#pipeline/lines';
-import { answerTo, errorAnswer } from '#jsonrpc/answer';
-import { idKey, readMessage, textAt, type Message } from '#jsonrpc/message';
+import {
+  answerTo,
+  errorAnswer,
+  idKey,
+  readMessage,
+  spanAt,
+  textAt,
+  type Message,
+} from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import type { Child } from './child.ts';
-import { spanAt, spliced } from './spliced.ts';
+import { spliced } from './spliced.ts';
 
 /** One request that a child has not answered yet. */
 export type OpenRequest = {

@@ -1,7 +1,5 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { errorAnswer } from '#jsonrpc/answer';
-import { idKey, type Message } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import { errorAnswer, idKey, modernVersion, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import { answerStream, type AnswerStream } from './answer-stream.ts';
 import type { Child } from './child.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { type HttpClient, HttpError } from '#transport/http-client';
-import { errorAnswer } from '#jsonrpc/answer';
+import { errorAnswer } from 'latchkey-mcp/raw-message';
 import {
   LocalServerError,
   type LocalAnswer,

@@ -1,5 +1,10 @@
-import { errorAnswer } from '#jsonrpc/answer';
-import { MessageError, readMessage, stringAt, type Message } from '#jsonrpc/message';
+import {
+  errorAnswer,
+  MessageError,
+  readMessage,
+  stringAt,
+  type Message,
+} from 'latchkey-mcp/raw-message';
 import { listedTools, withoutTools, admittedTools, type ToolRules } from '#pipeline/tool-filter';
 import { eventStream, EventTooLargeError } from '#transport/event-stream';
 import { chunksOf, LocalServerError, type LocalAnswer, type LocalServer } from './local-server.ts';

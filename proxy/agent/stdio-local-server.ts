@@ -1,7 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { errorAnswer } from '#jsonrpc/answer';
-import { MessageError, readMessage, type Message } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import {
+  errorAnswer,
+  MessageError,
+  modernVersion,
+  readMessage,
+  type Message,
+} from 'latchkey-mcp/raw-message';
 import type { ChildSession } from './child-session.ts';
 import {
   chunksOf,

@@ -1,8 +1,16 @@
 import type { Writable } from 'node:stream';
 import type { Clock } from '#clock/clock';
-import { answerTo, errorAnswer, type Failure } from '#jsonrpc/answer';
-import { MessageError, readMessage, textAt, type Message, idKey } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import {
+  answerTo,
+  errorAnswer,
+  idKey,
+  MessageError,
+  modernVersion,
+  readMessage,
+  textAt,
+  type Failure,
+  type Message,
+} from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import { UpstreamError, type Upstream } from '#transport/upstream';
 import { lineCutter, type LongLine, identify, lineWriter } from './lines.ts';

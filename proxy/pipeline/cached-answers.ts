@@ -1,8 +1,14 @@
 import { join } from 'node:path';
-import { answerTo } from '#jsonrpc/answer';
-import { jsonMembers } from '#jsonrpc/json-members';
-import { MessageError, readMessage, type Message, stringAt, textAt } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import {
+  answerTo,
+  MessageError,
+  modernVersion,
+  readMessage,
+  stringAt,
+  textAt,
+  type Message,
+} from 'latchkey-mcp/raw-message';
+import { jsonMembers } from 'latchkey-mcp/json';
 
 /** Keeps what one MCP server last answered to one account, for the next time it cannot be asked. */
 export interface KeptAnswers {

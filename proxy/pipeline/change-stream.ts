@@ -1,6 +1,6 @@
 import type { Clock } from '#clock/clock';
 import { type Envelope, modernRequest } from './translated-messages.ts';
-import { readMessage, textAt, type Message } from '#jsonrpc/message';
+import { readMessage, textAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import { UpstreamError, type Deliver, type Upstream } from '#transport/upstream';
 

@@ -1,5 +1,5 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { readMessage, stringAt, type Message } from '#jsonrpc/message';
+import { readMessage, stringAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
 import type { SignInDoor, SignInPage } from './sign-in-page.ts';

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { stringAt, type Message } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import { modernVersion, stringAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import type { HttpSse } from '#transport/http-sse';
 import { UpstreamError, type Deliver, type Upstream } from '#transport/upstream';

@@ -1,5 +1,5 @@
-import { jsonMembers, type Span } from '#jsonrpc/json-members';
-import { readMessage, type Message } from '#jsonrpc/message';
+import { jsonMembers, type Span } from 'latchkey-mcp/json';
+import { readMessage, type Message } from 'latchkey-mcp/raw-message';
 
 /** A message of our own; `value` is it but for `jsonrpc`. */
 export function madeMessage(value: object): Message {

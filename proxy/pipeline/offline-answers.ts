@@ -1,5 +1,10 @@
-import { readMessage, stringAt, textAt, type Message } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import {
+  modernVersion,
+  readMessage,
+  stringAt,
+  textAt,
+  type Message,
+} from 'latchkey-mcp/raw-message';
 import { madeMessage, withMember } from './messages.ts';
 import { listKinds, type ListMethod } from './offline-lists.ts';
 import { signInTool, type ToolSubject } from './sign-in-tool.ts';

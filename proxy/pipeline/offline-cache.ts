@@ -1,6 +1,5 @@
 import type { Clock } from '#clock/clock';
-import type { Message } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import { modernVersion, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
 import { type KeptAnswers, question, rememberedAnswers } from './cached-answers.ts';

@@ -1,6 +1,5 @@
 import type { Clock } from '#clock/clock';
-import { answerTo } from '#jsonrpc/answer';
-import { textAt, type Message } from '#jsonrpc/message';
+import { answerTo, textAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import type { Deliver } from '#transport/upstream';
 import { question, type RememberedAnswers } from './cached-answers.ts';

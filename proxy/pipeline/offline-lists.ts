@@ -1,7 +1,5 @@
 import type { Clock } from '#clock/clock';
-import { answerTo } from '#jsonrpc/answer';
-import { textAt, type Message } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import { answerTo, modernVersion, textAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Deliver, Upstream } from '#transport/upstream';
 import { question, type RememberedAnswers } from './cached-answers.ts';
 import { RefusedError, type Contact, type Trouble } from './contact.ts';

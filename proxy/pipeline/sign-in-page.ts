@@ -1,4 +1,4 @@
-import { stringAt, type Message } from '#jsonrpc/message';
+import { stringAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Deliver } from '#transport/upstream';
 import { madeMessage } from './messages.ts';
 import type { Elicited } from './sign-in-tool.ts';

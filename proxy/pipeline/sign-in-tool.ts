@@ -1,7 +1,5 @@
 import type { Clock } from '#clock/clock';
-import { answerTo } from '#jsonrpc/answer';
-import { stringAt, textAt, type Message } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import { answerTo, modernVersion, stringAt, textAt, type Message } from 'latchkey-mcp/raw-message';
 import { madeMessage } from './messages.ts';
 import type { SignInDoor, SignInPage } from './sign-in-page.ts';
 

@@ -1,9 +1,14 @@
 import type { Clock } from '#clock/clock';
-import { errorAnswer } from '#jsonrpc/answer';
-import { jsonElements } from '#jsonrpc/json-elements';
-import { jsonMembers, type Span } from '#jsonrpc/json-members';
-import { idKey, readMessage, stringAt, type Message } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import {
+  errorAnswer,
+  idKey,
+  modernVersion,
+  readMessage,
+  stringAt,
+  type Message,
+} from 'latchkey-mcp/raw-message';
+import { elementsIn } from 'latchkey-mcp/json-edit';
+import { jsonMembers, type Span } from 'latchkey-mcp/json';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
 import { type AcceptedToolStore, toolWatch } from './accepted-tools.ts';
@@ -129,7 +134,7 @@ export type ListedTool = { name: string; tool: Readonly<Record<string, unknown>>
 /** The tools in the answer to `tools/list`; `undefined` when it holds none, as an error does not. */
 export function listedTools(answer: Message): ListedTool[] | undefined {
   const span = toolsSpan(answer);
-  const elements = span && jsonElements(answer.bytes, span);
+  const elements = span && elementsIn(answer.bytes, span);
   return elements?.map((element) => {
     const tool: unknown = JSON.parse(answer.bytes.toString('utf8', element.start, element.end));
     const members = typeof tool === 'object' && tool !== null ? { ...tool } : {};

@@ -1,7 +1,6 @@
-import { jsonElements } from '#jsonrpc/json-elements';
-import { jsonMembers, type Span } from '#jsonrpc/json-members';
-import { textAt, type Message, readMessage, stringAt } from '#jsonrpc/message';
-import { withMembers, type MemberChanges } from '#jsonrpc/with-members';
+import { elementsIn, withMembers, type MemberChanges } from 'latchkey-mcp/json-edit';
+import { jsonMembers, type Span } from 'latchkey-mcp/json';
+import { readMessage, stringAt, textAt, type Message } from 'latchkey-mcp/raw-message';
 import { UpstreamError, type Upstream } from '#transport/upstream';
 
 /** The revision that is spoken to servers without a handshake. */
@@ -196,7 +195,7 @@ export function legacyAnswer(answer: Message, method: string | undefined): Messa
 }
 
 function plainTools(bytes: Buffer, span: Span): Buffer {
-  const tools = jsonElements(bytes, span);
+  const tools = elementsIn(bytes, span);
   if (!tools) return bytes.subarray(span.start, span.end);
   const texts = tools.map((tool) => {
     const schema = jsonMembers(bytes, tool)?.get('outputSchema');

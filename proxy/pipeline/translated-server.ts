@@ -1,10 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '#clock/clock';
-import { errorAnswer, answerTo } from '#jsonrpc/answer';
-import { jsonMembers, type Span } from '#jsonrpc/json-members';
-import { readMessage, stringAt, textAt, type Message, idKey } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
-import { withMembers } from '#jsonrpc/with-members';
+import {
+  answerTo,
+  errorAnswer,
+  idKey,
+  modernVersion,
+  readMessage,
+  stringAt,
+  textAt,
+  type Message,
+} from 'latchkey-mcp/raw-message';
+import { jsonMembers, type Span } from 'latchkey-mcp/json';
+import { withMembers } from 'latchkey-mcp/json-edit';
 import type { Log } from '#log/log';
 import { type Upstream, type Deliver, UpstreamError } from '#transport/upstream';
 import { changeStream, type ChangeStream } from './change-stream.ts';

@@ -1,6 +1,5 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { stringAt, textAt, type Message } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import { modernVersion, stringAt, textAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Presence, Standing } from '#pipeline/contact';
 import type { ProxyState, RunningProxy } from './running-proxy.ts';
 

@@ -1,8 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '#clock/clock';
-import { answerTo } from '#jsonrpc/answer';
-import { idKey, readMessage, type Message } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import {
+  answerTo,
+  idKey,
+  modernVersion,
+  readMessage,
+  type Message,
+} from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import { eventStream, EventTooLargeError } from './event-stream.ts';
 import { retryMs } from './retry.ts';

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { answerTo } from '#jsonrpc/answer';
-import { readMessage, type Message, idKey } from '#jsonrpc/message';
+import { answerTo, idKey, readMessage, type Message } from 'latchkey-mcp/raw-message';
 import { authorizedRequest } from './credential.ts';
 import { eventStream, EventTooLargeError } from './event-stream.ts';
 import { mayHaveRun, onceMore, repeatableRequests, retryMs } from './retry.ts';

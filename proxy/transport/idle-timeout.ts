@@ -1,6 +1,5 @@
 import type { Clock } from '#clock/clock';
-import { readMessage, type Message } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import { modernVersion, readMessage, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import { UpstreamError, type Upstream } from './upstream.ts';
 

@@ -1,10 +1,14 @@
 import { mirroredParameters, paramHeaders, type MirroredParameter } from './param-headers.ts';
 import type { Deliver, Upstream } from './upstream.ts';
-import { jsonElements } from '#jsonrpc/json-elements';
-import { jsonMembers, type Span } from '#jsonrpc/json-members';
-import { readMessage, stringAt, textAt, type Message } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
-import { withMembers } from '#jsonrpc/with-members';
+import { elementsIn, withMembers } from 'latchkey-mcp/json-edit';
+import { jsonMembers, type Span } from 'latchkey-mcp/json';
+import {
+  modernVersion,
+  readMessage,
+  stringAt,
+  textAt,
+  type Message,
+} from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 
 /** What the lists of tools of one connection said that later calls need. */
@@ -33,7 +37,7 @@ export function knownTools(log: Log): KnownTools {
   function learned(answer: Message): Message {
     const result = answer.members.get('result');
     const list = result && jsonMembers(answer.bytes, result)?.get('tools');
-    const elements = list && jsonElements(answer.bytes, list);
+    const elements = list && elementsIn(answer.bytes, list);
     if (!result || !elements) return answer;
     const kept = elements.filter((element) => learn(answer.bytes, element));
     if (kept.length === elements.length) return answer;

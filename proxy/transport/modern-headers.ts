@@ -1,6 +1,5 @@
 import { fieldValue } from './field-value.ts';
-import { stringAt, type Message } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import { modernVersion, stringAt, type Message } from 'latchkey-mcp/raw-message';
 
 /** Which parameter of a method `Mcp-Name` repeats. */
 const named = new Map([

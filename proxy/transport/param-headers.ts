@@ -1,5 +1,5 @@
 import { fieldValue } from './field-value.ts';
-import { textAt, type Message } from '#jsonrpc/message';
+import { textAt, type Message } from 'latchkey-mcp/raw-message';
 
 /** An argument of a tool, by its path, that a header repeats. */
 export type MirroredParameter = { path: string[]; header: string };

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { stringAt, textAt, type Message } from '#jsonrpc/message';
+import { stringAt, textAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import { HttpError, platformCode } from './http-client.ts';
 import { UpstreamError } from './upstream.ts';

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { stringAt, type Message, readMessage } from '#jsonrpc/message';
+import { readMessage, stringAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 
 /** What the era before 2026-07-28 remembers between requests. */

@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { stringAt, type Message } from '#jsonrpc/message';
-import { modernVersion } from '#jsonrpc/modern-version';
+import { modernVersion, stringAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import { readAnswer, isEventStream, streamedAnswer } from './answers.ts';
 import { authorizedRequest, type Credential } from './credential.ts';

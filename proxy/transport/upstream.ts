@@ -1,4 +1,4 @@
-import type { Message } from '#jsonrpc/message';
+import type { Message } from 'latchkey-mcp/raw-message';
 
 /** Takes one message on; resolves when there is room for the next. */
 export type Deliver = (message: Message) => Promise<void>;

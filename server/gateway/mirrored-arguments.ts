@@ -100,7 +100,7 @@ function learn(bytes: Buffer, tools: Tools): { invalid: string[]; cursor: string
   const result = list && membersIn(bytes, list.root).get('result');
   const members = result && membersIn(bytes, result);
   const listed = members?.get('tools');
-  for (const { start, end } of listed ? elementsIn(bytes, listed) : []) {
+  for (const { start, end } of (listed && elementsIn(bytes, listed)) ?? []) {
     const name = stringAt(bytes, membersIn(bytes, { start, end }).get('name'));
     if (name === undefined) continue;
     tools.delete(name);

@@ -45,7 +45,7 @@ export function toolsIn(message: Buffer): ToolList | undefined {
   const span = membersOf(message, result, resultMembers).get('tools');
   if (!span || message[span.start] !== 0x5b) throw unreadableTools('tools is no array');
   const names = new Set<string>();
-  const tools = elementsIn(message, span).map((tool) => {
+  const tools = (elementsIn(message, span) ?? []).map((tool) => {
     const name = stringAt(message, membersOf(message, tool, toolMembers).get('name'));
     if (name === undefined) throw unreadableTools('a tool has no name');
     if (names.has(name)) throw unreadableTools('two tools have one name');

@@ -1,4 +1,4 @@
-import { readMessage, type Message } from '#proxy/jsonrpc/message';
+import { readMessage, type Message } from '#mcp/raw-message';
 import type { Deliver, Upstream } from '#proxy/transport/upstream';
 
 export type Said = {

@@ -10,13 +10,21 @@ const root = join(import.meta.dirname, '../..');
  * `main` wires them and may itself be imported by any module of its program.
  */
 const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
-  'proxy/check-connection': { imports: ['auth', 'config', 'host', 'jsonrpc', 'log', 'transport'] },
-  'proxy/connect': { imports: ['auth', 'config', 'errors', 'host', 'jsonrpc', 'log', 'pipeline'] },
+  'proxy/check-connection': {
+    imports: ['auth', 'config', 'host', 'log', 'transport'],
+    packages: ['latchkey-mcp'],
+  },
+  'proxy/connect': {
+    imports: ['auth', 'config', 'errors', 'host', 'log', 'pipeline'],
+    packages: ['latchkey-mcp'],
+  },
   'proxy/errors': {
-    imports: ['agent', 'auth', 'config', 'jsonrpc', 'keychain', 'log', 'pipeline', 'transport'],
+    imports: ['agent', 'auth', 'config', 'keychain', 'log', 'pipeline', 'transport'],
+    packages: ['latchkey-mcp'],
   },
   'proxy/greet': {
-    imports: ['auth', 'config', 'errors', 'jsonrpc', 'log', 'pipeline', 'status', 'transport'],
+    imports: ['auth', 'config', 'errors', 'log', 'pipeline', 'status', 'transport'],
+    packages: ['latchkey-mcp'],
   },
   'proxy/host': { imports: ['clock', 'config', 'keychain', 'transport'] },
   'proxy/main': {
@@ -45,10 +53,13 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'proxy/open-host': { imports: ['auth', 'config', 'host', 'status'] },
   'proxy/open-presence': { imports: ['config', 'errors', 'host', 'log', 'status'] },
   'proxy/open-tool-filter': { imports: ['config', 'host', 'log', 'pipeline', 'transport'] },
-  'proxy/open-upstream': { imports: ['config', 'host', 'jsonrpc', 'log', 'pipeline', 'transport'] },
+  'proxy/open-upstream': {
+    imports: ['config', 'host', 'log', 'pipeline', 'transport'],
+    packages: ['latchkey-mcp'],
+  },
   'proxy/agent': {
-    imports: ['clock', 'config', 'jsonrpc', 'keychain', 'log', 'pipeline', 'transport'],
-    packages: ['ws'],
+    imports: ['clock', 'config', 'keychain', 'log', 'pipeline', 'transport'],
+    packages: ['latchkey-mcp', 'ws'],
   },
   'proxy/auth': { imports: ['clock', 'config', 'host', 'keychain', 'log', 'status', 'transport'] },
   'proxy/cli': {
@@ -59,30 +70,20 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     imports: ['auth', 'clock', 'host', 'log', 'transport'],
     packages: ['jsonc-parser'],
   },
-  'proxy/jsonrpc': {},
   'proxy/keychain': { imports: ['host'], packages: ['@napi-rs/keyring'] },
   'proxy/log': {},
-  'proxy/pipeline': { imports: ['clock', 'jsonrpc', 'log', 'transport'] },
+  'proxy/pipeline': { imports: ['clock', 'log', 'transport'], packages: ['latchkey-mcp'] },
   'proxy/status': {
-    imports: [
-      'auth',
-      'clock',
-      'config',
-      'host',
-      'jsonrpc',
-      'keychain',
-      'log',
-      'pipeline',
-      'transport',
-    ],
-    packages: ['fflate'],
+    imports: ['auth', 'clock', 'config', 'host', 'keychain', 'log', 'pipeline', 'transport'],
+    packages: ['fflate', 'latchkey-mcp'],
   },
-  'proxy/transport': { imports: ['auth', 'clock', 'jsonrpc', 'log'] },
+  'proxy/transport': { imports: ['auth', 'clock', 'log'], packages: ['latchkey-mcp'] },
 
   'mcp/headers': {},
   'mcp/json': {},
   'mcp/json-edit': {},
   'mcp/message': {},
+  'mcp/raw-message': {},
   'mcp/sse': {},
   'mcp/subscriptions': {},
   'mcp/top-level-members': {},

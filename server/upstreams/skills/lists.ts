@@ -157,7 +157,7 @@ function mergeList(
   if (!result) return message;
   const list = membersIn(message, result).get(kind.member);
   if (!list || message[list.start] !== 0x5b) throw unreadable();
-  const entries = elementsIn(message, list).flatMap((entry) => {
+  const entries = (elementsIn(message, list) ?? []).flatMap((entry) => {
     const key = stringAt(message, membersIn(message, entry).get(kind.key));
     return key !== undefined && isOurs(key)
       ? []
@@ -178,7 +178,7 @@ function entriesOf(
   const list = result && membersIn(message, result).get(member);
   if (!list) return new Map();
   return new Map(
-    elementsIn(message, list).map((entry) => [
+    (elementsIn(message, list) ?? []).map((entry) => [
       stringAt(message, membersIn(message, entry).get(key)) ?? '',
       message.toString('utf8', entry.start, entry.end),
     ]),

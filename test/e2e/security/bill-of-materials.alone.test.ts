@@ -139,7 +139,7 @@ describe.each([
     }
     // What is not of the registry is ours, and has no name there.
     expect(components.filter(({ purl }) => purl === undefined).map(named)).toEqual(
-      program === 'server' ? ['latchkey-mcp@0.1.0', 'latchkey@0.1.0'] : [],
+      program === 'server' ? ['latchkey-mcp@0.1.0', 'latchkey@0.1.0'] : ['latchkey-mcp@0.1.0'],
     );
   });
 });

@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
 import { bridge } from '#proxy/pipeline/bridge';
 import { jsonLinesLog } from '#proxy/log/log';
-import { readMessage, type Message } from '#proxy/jsonrpc/message';
+import { readMessage, type Message } from '#mcp/raw-message';
 import type { Deliver, Upstream } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';
 

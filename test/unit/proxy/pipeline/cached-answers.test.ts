@@ -1,7 +1,7 @@
 import { readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { readMessage } from '#proxy/jsonrpc/message';
+import { readMessage } from '#mcp/raw-message';
 import { fileAnswers, question } from '#proxy/pipeline/cached-answers';
 import { temporaryFolder } from '#support/temporary-folder';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readMessage, type Message } from '#proxy/jsonrpc/message';
+import { readMessage, type Message } from '#mcp/raw-message';
 import { jsonLinesLog } from '#proxy/log/log';
 import { type AcceptedToolStore, memoryAcceptedTools } from '#proxy/pipeline/accepted-tools';
 import { toolFilter, type ToolFilterOptions } from '#proxy/pipeline/tool-filter';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readMessage } from '#proxy/jsonrpc/message';
+import { readMessage } from '#mcp/raw-message';
 import { observedUpstream } from '#proxy/status/observed-upstream';
 import { proxyStatus } from '#proxy/status/proxy-status';
 import { displayUrl } from '#proxy/status/running-proxy';

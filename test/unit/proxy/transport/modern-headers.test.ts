@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readMessage } from '#proxy/jsonrpc/message';
+import { readMessage } from '#mcp/raw-message';
 import { modernHeaders } from '#proxy/transport/modern-headers';
 
 const _meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' };

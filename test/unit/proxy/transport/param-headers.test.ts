@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readMessage } from '#proxy/jsonrpc/message';
+import { readMessage } from '#mcp/raw-message';
 import { mirroredParameters, paramHeaders } from '#proxy/transport/param-headers';
 
 const schema = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more });

@@ -1,7 +1,7 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { expect, test } from 'vitest';
-import { readMessage } from '#proxy/jsonrpc/message';
+import { readMessage } from '#mcp/raw-message';
 import { jsonLinesLog } from '#proxy/log/log';
 import { HttpError } from '#proxy/transport/http-client';
 import { patientRequest, repeatableRequests, retryAfterSeconds } from '#proxy/transport/retry';

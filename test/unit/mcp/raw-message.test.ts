@@ -1,7 +1,13 @@
 import { expect, test } from 'vitest';
-import { answerTo, errorAnswer } from '#proxy/jsonrpc/answer';
-import { idKey, readMessage, stringAt, textAt } from '#proxy/jsonrpc/message';
-import { modernVersion } from '#proxy/jsonrpc/modern-version';
+import {
+  answerTo,
+  errorAnswer,
+  idKey,
+  modernVersion,
+  readMessage,
+  stringAt,
+  textAt,
+} from '#mcp/raw-message';
 
 const read = (text: string) => readMessage(Buffer.from(text));
 
