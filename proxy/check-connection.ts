@@ -4,7 +4,7 @@ import type { Options } from '#config/options';
 import type { Host } from '#host';
 import { readMessage } from 'latchkey-mcp/raw-message';
 import { jsonLinesLog } from '#log/log';
-import { discover } from '#auth/discover';
+import { discover } from '#auth/discovery';
 import { UpstreamError } from '#transport/upstream';
 import { streamableHttp } from '#transport/streamable-http';
 import { staticCredential } from '#transport/credential';

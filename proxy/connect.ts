@@ -77,7 +77,7 @@ async function settled(
   options: Options,
   ports: ConnectPorts,
 ): Promise<void> {
-  const { settleRotation } = await import('#auth/settle-rotation');
+  const { settleRotation } = await import('#auth/secret-trial');
   const store = async () => openSecretStore(options, ports);
   await settleRotation(connection, performance.timeOrigin, options, ports, store);
 }

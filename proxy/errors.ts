@@ -9,9 +9,7 @@ import { KeptError } from '#pipeline/contact';
 import { SecretStoreError } from '#keychain/secret-store';
 import { printable } from '#log/printable';
 import { redact } from '#log/redact';
-import { LoopbackError } from '#auth/loopback-error';
-import { OAuthError } from '#auth/oauth-error';
-import { TokenError } from '#auth/token-source';
+import { LoopbackError, OAuthError, TokenError } from '#auth/errors';
 import { UpstreamError } from '#transport/upstream';
 
 type Words = { message: string; hint: string; data?: Record<string, unknown> };

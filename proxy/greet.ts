@@ -7,7 +7,7 @@ import { readMessage, stringAt, type Message } from 'latchkey-mcp/raw-message';
 import { jsonLinesLog } from '#log/log';
 import { streamableHttp } from '#transport/streamable-http';
 import type { Upstream } from '#transport/upstream';
-import { TokenError } from '#auth/token-source';
+import { TokenError } from '#auth/errors';
 import { openCredential, type CredentialPorts } from './open-credential.ts';
 
 const client = '{"name":"latchkey-doctor","version":"0"}';

@@ -2,17 +2,15 @@ import { existsSync, readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import type { Account, OAuthConnection } from '#auth/account';
-import { fileMarks } from '#auth/marks';
+import { fileMarks } from '#auth/sign-in-marks';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Options } from '#config/options';
 import type { Host, UserHost } from '#host';
 import { lazySecretStore } from '#keychain/lazy-secret-store';
 import type { SecretStore } from '#keychain/secret-store';
 import { sessionBusAddress } from '#keychain/session-bus';
-import { processRefreshLock } from '#auth/process-refresh-lock';
-import { sqliteRefreshLock } from '#auth/sqlite-refresh-lock';
-import { tokenAccount } from '#auth/token-account';
-import { tokenVault } from '#auth/token-vault';
+import { processRefreshLock, sqliteRefreshLock } from '#auth/refresh-lock';
+import { tokenAccount, tokenVault } from '#auth/token-vault';
 
 /** What accounts and their secrets are opened with. */
 export type AccountHost = Pick<Host, keyof UserHost | 'parentPid' | 'clock' | 'http' | 'keyring'>;
@@ -52,8 +50,8 @@ export async function openAccount(
       await forgetKept({ url, account: vault.account }, options, host);
     },
     async readPrivateKey(path) {
-      const { readPrivateKey } = await import('#auth/read-private-key');
-      return readPrivateKey(path, env['LATCHKEY_PRIVATE_KEY_PASSPHRASE']);
+      const { readPrivateKeyFile } = await import('#auth/client-authentication');
+      return readPrivateKeyFile(path, env['LATCHKEY_PRIVATE_KEY_PASSPHRASE']);
     },
     async listen(where) {
       const { redirectListener } = await import('#auth/redirect-listener');

@@ -1,5 +1,4 @@
-import type { AccountsDoor, AccountsFront } from '#auth/accounts-door';
-import { AccountsError } from '#auth/accounts-error';
+import { AccountsError, type AccountsDoor, type AccountsFront } from '#auth/accounts-service';
 import { systemClock } from '#clock/clock';
 import { wakeWatch } from '#clock/wake-watch';
 import { readOptions } from '#config/options';
@@ -11,10 +10,10 @@ import { openAssistants } from './open-assistants.ts';
 import { openConnections } from './open-connections.ts';
 import { openHost } from './open-host.ts';
 
-export type * from '#auth/accounts-door';
+export type * from '#auth/accounts-service';
 export type * from '#status/checks';
 export type * from '#status/running-proxy';
-export { AccountsError } from '#auth/accounts-error';
+export { AccountsError } from '#auth/accounts-service';
 export type { Launcher } from '#config/launch-entry';
 export { helperEnvironment } from '#config/helper-environment';
 export { packagedLauncher } from '#config/packaged-launcher';

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { AccountsDoor } from '#auth/accounts-door';
+import type { AccountsDoor } from '#auth/accounts-service';
 import type { AccountsHost } from '#auth/accounts-host';
 import type { Options, OptionTexts } from '#config/options';
 

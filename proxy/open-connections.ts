@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import type { AccountsDoor, ConnectionView, Until } from '#auth/accounts-door';
-import { fileMarks } from '#auth/marks';
+import type { AccountsDoor, ConnectionView, Until } from '#auth/accounts-service';
+import { fileMarks } from '#auth/sign-in-marks';
 import type { AccountsHost } from '#auth/accounts-host';
-import { signsIn } from '#auth/signs-in';
+import { signsIn } from '#auth/account';
 import type { Connection } from '#config/connection';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import type { Options } from '#config/options';
@@ -56,12 +56,11 @@ export function openConnections({ host, options }: ConnectionPorts): ConnectionP
   }
 
   async function* watchAll(signal: AbortSignal): AsyncGenerator<ConnectionView[], void> {
-    const [{ connectionViews }, { connectionChanges }, { watchOwnProxies }] = await Promise.all([
+    const [{ connectionViews, connectionChanges }, { watchOwnProxies }] = await Promise.all([
       import('#auth/connection-views'),
-      import('#auth/connection-changes'),
       import('#status/watch-proxies'),
     ]);
-    const { sweepSecrets } = await import('#auth/sweep-secrets');
+    const { sweepSecrets } = await import('#auth/orphaned-secrets');
     await sweepSecrets(ownOptions, host).catch((error: unknown) => {
       // The views say so of each connection; what is loose stays so until the next time.
       if (excuse(error) === undefined) throw error;
@@ -92,7 +91,7 @@ export function openConnections({ host, options }: ConnectionPorts): ConnectionP
       );
     const [{ rotateSecret }, { secretView }] = await Promise.all([
       import('#auth/rotate-secret'),
-      import('#auth/secret-view'),
+      import('#auth/rotate-secret'),
     ]);
     await rotateSecret(connection, secret, options, host, until?.signal);
     await tell(connection);
@@ -105,21 +104,21 @@ export function openConnections({ host, options }: ConnectionPorts): ConnectionP
     watch: watchAll,
     async probe(url, until) {
       const [{ probeServer }, { suggestedName }, { connectionNames }] = await Promise.all([
-        import('#auth/probe-server'),
-        import('#auth/suggested-name'),
+        import('#auth/new-connection'),
+        import('#auth/new-connection'),
         import('#config/connection-names'),
       ]);
       const taken = await connectionNames(userFiles(host), (path) => host.readText(path));
       return probeServer(url, suggestedName(url, taken), options, host, until?.signal);
     },
     async readPasted(text) {
-      const { readPasted } = await import('#auth/read-pasted');
+      const { readPasted } = await import('#auth/new-connection');
       return readPasted(text);
     },
     async add(input, until) {
       const [{ addConnection }, { describedConnection }] = await Promise.all([
-        import('#auth/add-connection'),
-        import('#auth/described-connection'),
+        import('#auth/registry'),
+        import('#auth/new-connection'),
       ]);
       const { connection, secrets } = describedConnection(input, host);
       const signal = until?.signal;
@@ -128,12 +127,12 @@ export function openConnections({ host, options }: ConnectionPorts): ConnectionP
       return { name: input.name, url: input.url, checked: checked?.as ?? 'nobody' };
     },
     async remove(name) {
-      const { removeConnection } = await import('#auth/remove-connection');
+      const { removeConnection } = await import('#auth/registry');
       const { wasSignedIn, notRevoked } = await removeConnection(name, ownOptions, host);
       return { wasSignedIn, ...(notRevoked && { notRevoked: redact(notRevoked.message) }) };
     },
     async signIn(name, { signal = never, progress = () => undefined }) {
-      const { signInConnection } = await import('#auth/sign-in-connection');
+      const { signInConnection } = await import('#auth/sign-in');
       const connection = await named(name);
       if (!signsIn(connection)) throw hasKey(name);
       const account = await host.account(connection, options);
@@ -142,7 +141,7 @@ export function openConnections({ host, options }: ConnectionPorts): ConnectionP
       return signedIn;
     },
     async signOut(name) {
-      const { signOutConnection } = await import('#auth/sign-out-connection');
+      const { signOutConnection } = await import('#auth/sign-out');
       const connection = await named(name);
       if (!signsIn(connection)) throw hasKey(name);
       const account = await host.account(connection, options);
@@ -153,14 +152,14 @@ export function openConnections({ host, options }: ConnectionPorts): ConnectionP
     rotateKey: async (name, secret, until) => rotate(name, secret, 'key', until),
     rotateSecret: async (name, secret, until) => rotate(name, secret, 'secret', until),
     async undoRotation(name) {
-      const { undoRotation } = await import('#auth/undo-rotation');
+      const { undoRotation } = await import('#auth/secret-trial');
       const connection = await named(name);
       const undone = await undoRotation(connection, options, host);
       if (undone) await tell(connection);
       return undone;
     },
     async reminders() {
-      const { remindersOf } = await import('#auth/reminders-of');
+      const { remindersOf } = await import('#auth/rotate-secret');
       return remindersOf(await list(), host.clock.now());
     },
     async claimNotice(name) {

@@ -1,6 +1,6 @@
-import { accountTokens } from '#auth/account-tokens';
-import { signInDesk } from '#auth/sign-in-desk';
-import { signsIn } from '#auth/signs-in';
+import { accountTokens } from '#auth/token-source';
+import { signInDesk } from '#auth/sign-in-service';
+import { signsIn } from '#auth/account';
 import { wakeWatch } from '#clock/wake-watch';
 import { inKeychain, type Connection } from '#config/connection';
 import type { Options, SignInMode } from '#config/options';
@@ -8,7 +8,7 @@ import { loginCommand } from '#errors';
 import type { SignInDoor } from '#pipeline/sign-in-page';
 import type { Host } from '#host';
 import type { Log } from '#log/log';
-import type { TokenRecord } from '#auth/token-record';
+import type { TokenRecord } from '#auth/token-vault';
 import {
   bearerCredential,
   rereadCredential,
@@ -65,7 +65,7 @@ async function filled(
   const { credentials, headers = {} } = connection;
   const key = credentials.kind === 'api_key' ? [credentials.apiKeySecret] : [];
   if (![...key, ...Object.values(headers)].includes(inKeychain)) return connection;
-  const { withKeptSecrets } = await import('#auth/kept-secrets');
+  const { withKeptSecrets } = await import('#auth/stored-secrets');
   return withKeptSecrets(connection, await openSecretStore(options, ports));
 }
 

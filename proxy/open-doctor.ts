@@ -1,4 +1,4 @@
-import { signsIn } from '#auth/signs-in';
+import { signsIn } from '#auth/account';
 import type { DoctorHears, Examined } from '#cli/command-host';
 import type { Connection } from '#config/connection';
 import { connectionNames } from '#config/connection-names';

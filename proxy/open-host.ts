@@ -29,7 +29,7 @@ export function openHost(host: Host, stop: () => AbortSignal): AccountsHost {
       await forgetKept({ url, account: '' }, options, host);
     },
     async exclusively(name, options, work) {
-      const { sqliteRefreshLock } = await import('#auth/sqlite-refresh-lock');
+      const { sqliteRefreshLock } = await import('#auth/refresh-lock');
       return sqliteRefreshLock(join(stateOf(options), 'locks'), host.clock).hold(name, work);
     },
     async check(connection, options, signal) {

@@ -1,12 +1,12 @@
 import type { Clock } from '#clock/clock';
 import type { ClientCredentials, Connection, PersonCredentials } from '#config/connection';
-import type { HttpClient } from '#transport/http-client';
 import type { SecretStore } from '#keychain/secret-store';
+import type { HttpClient } from '#transport/http-client';
+import type { ConfiguredClientPorts } from './client-authentication.ts';
 import type { RedirectListener, RedirectListenerOptions } from './redirect-listener.ts';
 import type { RefreshLock } from './refresh-lock.ts';
+import type { SignInMarks } from './sign-in-marks.ts';
 import type { TokenVault } from './token-vault.ts';
-import type { ConfiguredClientPorts } from './configured-client.ts';
-import type { SignInMarks } from './marks.ts';
 
 /** A connection that signs in by OAuth. */
 export type OAuthConnection = Connection & { credentials: ClientCredentials | PersonCredentials };
@@ -27,3 +27,8 @@ export type Account = {
   readPrivateKey: ConfiguredClientPorts['readPrivateKey'];
   listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;
 };
+
+/** Whether there is anything to sign in to. */
+export function signsIn(connection: Connection): connection is OAuthConnection {
+  return connection.credentials.kind !== 'api_key';
+}

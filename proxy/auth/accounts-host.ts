@@ -4,7 +4,7 @@ import type { GivenEntry } from '#config/read-connection';
 import type { Host } from '#host';
 import type { SecretStore } from '#keychain/secret-store';
 import type { ProxyRequest } from '#status/status-protocol';
-import type { TokenRecord } from './token-record.ts';
+import type { TokenRecord } from './token-vault.ts';
 import type { Account, OAuthConnection } from './account.ts';
 
 /** What a server said when it was asked. `nobody`: it wants no credential. */

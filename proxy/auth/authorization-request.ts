@@ -1,6 +1,6 @@
-import { createHash, randomBytes } from 'node:crypto';
-import type { Discovery } from './discover.ts';
-import { OAuthError } from './oauth-error.ts';
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Discovery } from './discovery.ts';
+import { LoopbackError, OAuthError } from './errors.ts';
 
 /** A request for a person's consent that is under way. The verifier never leaves this process. */
 export type AuthorizationRequest = {
@@ -50,4 +50,91 @@ export function authorizationRequest(
   };
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
   return { url, state, codeVerifier, redirectUri };
+}
+
+/**
+ * What to ask a person for: what the user configured, else what the challenge says, else what the
+ * resource offers, else `undefined` (the server decides); and `more` on top. `offline_access` only
+ * where the server knows it, as it is what brings a refresh token there.
+ *
+ * MCP 2026-07-28 authorization, scope selection
+ */
+export function wantedScopes(
+  configured: readonly string[] | undefined,
+  { challengedScopes, scopesSupported, serverScopesSupported }: Discovery,
+  more: readonly string[] = [],
+): string[] | undefined {
+  const base = configured ?? challengedScopes ?? scopesSupported;
+  const scopes = new Set([...(base ?? []), ...more]);
+  if (scopes.size === 0) return undefined;
+  if (serverScopesSupported?.includes('offline_access')) scopes.add('offline_access');
+  return [...scopes];
+}
+
+/**
+ * The code in the redirect that answers our request. It is ours only with our state and from the
+ * issuer we asked, compared as plain strings; else the code goes nowhere.
+ *
+ * RFC 6749 §4.1.2, RFC 9207 §2.4
+ *
+ * @throws {OAuthError} `redirect` when it is not the answer to our question, `denied` when it is a no
+ */
+export function readRedirect(
+  query: URLSearchParams,
+  state: string,
+  { issuer, sendsIssuer }: Pick<Discovery, 'issuer' | 'sendsIssuer'>,
+): string {
+  const refuse = (message: string) => new OAuthError('redirect', message, { endpoint: issuer });
+  for (const name of ['state', 'iss', 'code', 'error'])
+    if (query.getAll(name).length > 1) throw refuse(`the redirect has ${name} twice`);
+  if (!same(query.get('state') ?? '', state))
+    throw refuse('the redirect does not belong to this sign-in (state)');
+  const from = query.get('iss');
+  if (from === null && sendsIssuer) throw refuse('the redirect does not say who sent it (iss)');
+  if (from !== null && from !== issuer)
+    throw refuse(`the redirect comes from ${plain(from)}, not from ${issuer}`);
+  const error = query.get('error');
+  if (error !== null) {
+    const description = query.get('error_description');
+    const said = [error, description].filter((part) => part !== null).map(plain);
+    throw new OAuthError('denied', `${issuer} answered ${said.join(': ')}`, {
+      endpoint: issuer,
+      error: plain(error),
+    });
+  }
+  const code = query.get('code');
+  if (!code) throw refuse('the redirect brings no code');
+  return code;
+}
+
+function same(given: string, expected: string): boolean {
+  const [left, right] = [Buffer.from(given), Buffer.from(expected)];
+  return left.length === right.length && timingSafeEqual(left, right);
+}
+
+/** A stranger's words, for a page and a terminal. */
+function plain(text: string): string {
+  return text.replace(/[^\x20-\x7e]/g, ' ').slice(0, 200);
+}
+
+/**
+ * The query of the redirect that somebody copies out of the browser's address bar, where the browser
+ * runs on another machine and cannot reach our listener. Other lines get `complain`.
+ *
+ * @throws {LoopbackError} `pasted` when the input ends before
+ */
+export async function pastedRedirect(
+  lines: AsyncIterable<string>,
+  redirectUri: string,
+  isOurs: (query: URLSearchParams) => boolean,
+  complain: (message: string) => void,
+): Promise<URLSearchParams> {
+  for await (const line of lines) {
+    const text = line.trim();
+    if (text === '') continue;
+    const url = text.startsWith(`${redirectUri}?`) ? URL.parse(text) : null;
+    if (url && isOurs(url.searchParams)) return url.searchParams;
+    complain(`that is not the redirect of this sign-in; it begins with ${redirectUri}?`);
+  }
+  throw new LoopbackError('pasted', 'the input ended before the redirect was pasted');
 }

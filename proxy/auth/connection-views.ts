@@ -1,20 +1,22 @@
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { ConfigurationError } from '#config/configuration-error';
 import type { Connection } from '#config/connection';
 import { connectionNames } from '#config/connection-names';
 import { defaultStateDirectory } from '#config/default-state-directory';
+import { checkDocument } from '#config/find-entry';
 import type { Options } from '#config/options';
 import { registryFile } from '#config/registry-file';
-import { checkDocument } from '#config/find-entry';
 import { userFiles } from '#config/user-files';
 import { isProxyOf, type RunningProxy, displayUrl } from '#status/running-proxy';
-import type { AccountStatus } from './account-status.ts';
-import type { ConnectionView } from './accounts-door.ts';
-import { connectionStatuses } from './connection-statuses.ts';
-import { hasKeptSecrets } from './kept-secrets.ts';
+import { signsIn } from './account.ts';
 import type { AccountsHost } from './accounts-host.ts';
-import { secretView } from './secret-view.ts';
-import { signedInUrls } from './signed-in-urls.ts';
-import { signsIn } from './signs-in.ts';
+import type { ConnectionView } from './accounts-service.ts';
+import { secretView } from './rotate-secret.ts';
+import { signedInUrls } from './sign-in-marks.ts';
+import { hasKeptSecrets } from './stored-secrets.ts';
+import { isExpired, type TokenVault } from './token-vault.ts';
 
 export type ViewPorts = {
   host: AccountsHost;
@@ -119,3 +121,173 @@ function unreadable(name: string, problem: string): ConnectionView {
     startedBy: [],
   };
 }
+
+export type StatusPorts = {
+  read: (name: string) => Promise<Connection>;
+  vaultOf: (connection: Connection) => Promise<TokenVault | undefined>;
+  /** Whether the secrets that the configuration leaves to the keychain are there. */
+  complete: (connection: Connection) => Promise<boolean>;
+  clock: Clock;
+  /** Why a connection cannot be looked at, where the others are to be listed all the same. */
+  excuse?: (error: unknown) => string | undefined;
+};
+
+export type ConnectionStatuses = {
+  statuses: { status: AccountStatus; connection: Connection; broken?: string }[];
+  problems: { name: string; problem: string }[];
+};
+
+/**
+ * How connections stand, read from this machine alone. Of several `names` one that cannot be read is a
+ * problem; `urls` are those that no file names, but somebody signed in to.
+ *
+ * @throws {ConfigurationError} when the `only` name cannot be read
+ */
+export async function connectionStatuses(
+  names: readonly string[],
+  urls: readonly string[],
+  only: boolean,
+  { read, vaultOf, complete, clock, excuse }: StatusPorts,
+): Promise<ConnectionStatuses> {
+  const found: ConnectionStatuses = { statuses: [], problems: [] };
+  const listed = new Set<string>();
+  const list = async (name: string, again: boolean) => {
+    const connection = await read(name);
+    const vault = await vaultOf(connection);
+    if (!again && vault && listed.has(vault.account)) return;
+    if (vault) listed.add(vault.account);
+    try {
+      const whole = await complete(connection);
+      const status = await accountStatus(connection, vault, clock.now(), whole);
+      found.statuses.push({ status, connection });
+    } catch (error) {
+      const broken = excuse?.(error);
+      if (broken === undefined) throw error;
+      const status = await accountStatus(connection, undefined, clock.now());
+      found.statuses.push({ status, connection, broken });
+    }
+  };
+  for (const name of names) {
+    try {
+      await list(name, true);
+    } catch (error) {
+      if (!(error instanceof ConfigurationError) || only) throw error;
+      const [first] = error.problems;
+      // An entry that starts another program is none of ours.
+      if (first?.problem.startsWith('starts another program')) continue;
+      found.problems.push({ name, problem: error.message });
+    }
+  }
+  // Whatever a configured connection stands for too has been listed by its name.
+  for (const url of urls) await list(url, false);
+  return found;
+}
+
+/** How a connection stands, without asking any server. */
+export type AccountStatus = {
+  name: string;
+  url: string;
+  source: string;
+  /** `ready`: a credential is there, or can be fetched without a person. */
+  state: 'ready' | 'signed_out';
+  as: 'api_key' | 'client' | 'person';
+  issuer?: string;
+  scope?: string;
+  /** The account that a person signed in with, where the server names it. */
+  signedInAs?: string;
+  expiresAt?: EpochSeconds;
+  /** A new access token can be had without a person. */
+  renewable: boolean;
+};
+
+export async function accountStatus(
+  { name, url, source, credentials, headers = {} }: Connection,
+  vault: TokenVault | undefined,
+  now: EpochSeconds,
+  /** Whether the keychain has the secrets that the configuration leaves to it. */
+  complete = true,
+): Promise<AccountStatus> {
+  const what = { name, url, source };
+  // A header that somebody chose is the credential, and no other is fetched.
+  const chosen = 'authorization' in headers || 'x-api-key' in headers;
+  if (credentials.kind === 'api_key' || chosen)
+    return { ...what, state: complete ? 'ready' : 'signed_out', as: 'api_key', renewable: false };
+  const client = credentials.kind === 'client_credentials';
+  if (!vault)
+    return { ...what, state: 'signed_out', as: client ? 'client' : 'person', renewable: false };
+  const token = await vault.access();
+  const refresh = token && (await vault.refresh(token.issuer));
+  const renewable = client || refresh !== undefined;
+  const good = token !== undefined && !isExpired(token, now);
+  return {
+    ...what,
+    state: good || renewable ? 'ready' : 'signed_out',
+    as: client ? 'client' : 'person',
+    ...(token && { issuer: token.issuer }),
+    ...(token?.scope !== undefined && { scope: token.scope }),
+    ...(token?.signedInAs !== undefined && { signedInAs: token.signedInAs }),
+    ...(token?.expiresAt !== undefined && { expiresAt: token.expiresAt }),
+    renewable,
+  };
+}
+
+export type ChangesPorts<View> = {
+  /** How everything is now. */
+  view: () => Promise<View>;
+  /** Resolves at the next news, or when the signal aborts. */
+  news: (signal: AbortSignal) => Promise<void>;
+  /** Files and folders whose change is news, too. */
+  places: readonly string[];
+  clock: Clock;
+};
+
+const lookMs = 1_000;
+/** So many looks without news, then everything is read again: a keychain tells nobody. */
+const mostLooks = 15;
+/** A proxy with many calls is news all the time. */
+const restMs = 250;
+
+/** What there is, then again whenever it is different, until `signal` aborts. */
+export async function* connectionChanges<View>(
+  { view, news, places, clock }: ChangesPorts<View>,
+  signal: AbortSignal,
+): AsyncGenerator<View, void> {
+  let last = '';
+  while (!signal.aborted) {
+    const enough = new AbortController();
+    const until = AbortSignal.any([signal, enough.signal]);
+    // What happens while everything is read is news for the next time.
+    const before = await fingerprint(places);
+    const heard = news(until);
+    const now = await view();
+    const text = JSON.stringify(now);
+    if (text !== last) {
+      last = text;
+      yield now;
+    }
+    await Promise.race([heard, changed(before, until)]);
+    enough.abort();
+    await clock.sleep(restMs, signal);
+  }
+
+  async function changed(before: string, until: AbortSignal): Promise<void> {
+    for (let looks = 0; looks < mostLooks && !until.aborted; looks += 1) {
+      await clock.sleep(lookMs, until);
+      if (!until.aborted && (await fingerprint(places)) !== before) return;
+    }
+  }
+}
+
+/** When each of the places was last written to, and everything in those that are folders. */
+async function fingerprint(places: readonly string[]): Promise<string> {
+  const times = places.map(async (place) => {
+    const names = await readdir(place).catch((): string[] => []);
+    const paths = [place, ...names.map((name) => join(place, name))];
+    const stats = paths.map(async (path) => stat(path).then(inWords, () => ''));
+    return (await Promise.all(stats)).join();
+  });
+  return (await Promise.all(times)).join(';');
+}
+
+const inWords = ({ mtimeMs, size, ino }: { mtimeMs: number; size: number; ino: number }) =>
+  `${mtimeMs} ${size} ${ino}`;

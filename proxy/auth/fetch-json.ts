@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { type HttpClient, type HttpRequest, HttpError } from '#transport/http-client';
 import { readBody } from '#transport/answers';
-import { OAuthError } from './oauth-error.ts';
+import { OAuthError } from './errors.ts';
 
 export type JsonObject = { [name: string]: unknown };
 export type JsonAnswer = { status: number; headers: IncomingMessage['headers']; json?: JsonObject };

@@ -1,10 +1,10 @@
 import type http from 'node:http';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createHash, randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { IncomingMessage, OutgoingHttpHeaders, Server, ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
-import { randomBytes } from 'node:crypto';
-import { LoopbackError } from './loopback-error.ts';
-import { peerUser, type LocalConnection, type PeerUser } from './peer-user.ts';
-import { redirectPage, type RedirectPage } from './redirect-page.ts';
+import { endianness, userInfo } from 'node:os';
+import { LoopbackError } from './errors.ts';
 
 export type Redirect = {
   query: URLSearchParams;
@@ -241,4 +241,100 @@ async function listen(
       throw new LoopbackError('port', `cannot listen on 127.0.0.1:${port ?? 0}`, { cause: error });
     await sleep(portRetryMs);
   }
+}
+
+export type RedirectPage = { status: number; title: string; text: string };
+
+const style = `:root{color-scheme:light dark;--ground:oklch(98% .004 200);--ink:oklch(25% .02 210);--ink-soft:oklch(48% .02 210);--accent:oklch(48% .09 195)}
+@media(prefers-color-scheme:dark){:root{--ground:oklch(20% .012 210);--ink:oklch(93% .01 200);--ink-soft:oklch(72% .015 205);--accent:oklch(76% .1 190)}}
+body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
+main{max-width:480px;margin:0 auto;padding:48px 24px}
+p{color:var(--ink-soft);margin:0 0 12px;overflow-wrap:anywhere}
+.mark{color:var(--accent);font-size:14px;font-weight:600}
+h1{font-size:20px;font-weight:600;margin:12px 0}`;
+
+const styleHash = createHash('sha256').update(style).digest('base64');
+
+/** What the browser may do with it: show it. Nothing else is loaded, run, framed, kept or told. */
+const headers: OutgoingHttpHeaders = {
+  'content-type': 'text/html; charset=utf-8',
+  'content-security-policy': `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+  'x-frame-options': 'DENY',
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cache-control': 'no-store',
+  connection: 'close',
+};
+
+/** A page for the browser in which somebody signs in: how it went, and where to go on. */
+export function redirectPage({ title, text }: RedirectPage): {
+  headers: OutgoingHttpHeaders;
+  body: string;
+} {
+  const body = `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>${escaped(title)} · Latchkey</title><style>${style}</style></head>
+<body><main><p class="mark">Latchkey</p><h1>${escaped(title)}</h1><p>${escaped(text)}</p></main></body></html>
+`;
+  return { headers, body };
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
+
+/** The two ends of a connection over IPv4, as our socket names them. */
+export type LocalConnection = {
+  remoteAddress?: string | undefined;
+  remotePort?: number | undefined;
+  localAddress?: string | undefined;
+  localPort?: number | undefined;
+};
+
+/** Whose program is at the other end: this user's, another user's, or we cannot tell. */
+export type PeerUser = 'same' | 'other' | 'unknown';
+
+/** A program may reach an IPv4 address with a socket of IPv6, too. */
+const tables = ['/proc/net/tcp', '/proc/net/tcp6'];
+
+/**
+ * Which user of this machine opened a connection to us, from the kernel's own table. Only Linux has one that
+ * everybody may read.
+ *
+ * proc_pid_net(5)
+ */
+export function peerUser(
+  { remoteAddress, remotePort, localAddress, localPort }: LocalConnection,
+  readText: (path: string) => string = (path) => readFileSync(path, 'utf8'),
+  ownId: number = userInfo().uid,
+): PeerUser {
+  const from = inTable(remoteAddress, remotePort);
+  const to = inTable(localAddress, localPort);
+  const rows = tables.flatMap((path) => rowsOf(path, readText));
+  const row = rows.find(([, local, remote]) => local?.endsWith(from) && remote?.endsWith(to));
+  const id = Number(row?.[7] ?? Number.NaN);
+  if (id === ownId) return 'same';
+  // The kernel shows 0 also for a connection that its program has closed, and for relays such as WSL's.
+  return Number.isNaN(id) || id === 0 ? 'unknown' : 'other';
+}
+
+function rowsOf(path: string, readText: (path: string) => string): string[][] {
+  try {
+    return readText(path)
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/));
+  } catch {
+    return [];
+  }
+}
+
+/** `0100007F:1F90` for 127.0.0.1:8080: the address in the machine's byte order, the port in the network's. */
+function inTable(address = '', port = 0): string {
+  const bytes = address.split('.').map((part) => hex(Number(part), 2));
+  if (endianness() === 'LE') bytes.reverse();
+  return `${bytes.join('')}:${hex(port, 4)}`;
+}
+
+function hex(value: number, digits: number): string {
+  return value.toString(16).toUpperCase().padStart(digits, '0');
 }

@@ -1,3 +1,8 @@
+import { join } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
+import type { Clock } from '#clock/clock';
+import { TokenError } from './errors.ts';
+
 /**
  * Lets one process at a time renew the token of an account. It dies with its process. Whoever gets
  * it re-reads the store first, as the one before has probably done the work.
@@ -5,4 +10,71 @@
 export interface RefreshLock {
   /** @throws {TokenError} `busy`, `no_lock`, or what `work` rejects with */
   hold<T>(account: string, work: () => Promise<T>): Promise<T>;
+}
+
+/**
+ * A lock within this process, for a store that no other process shares. There is nothing to do: a
+ * source of tokens renews once at a time by itself.
+ */
+export function processRefreshLock(): RefreshLock {
+  return { hold: async (_, work) => work() };
+}
+
+const retryMs = 50;
+const sqliteBusy = 5;
+
+/**
+ * A lock made of an exclusive SQLite transaction on an empty file in `directory`: Node has no
+ * `flock`, and the operating system ends the transaction with its process, however it dies.
+ */
+export function sqliteRefreshLock(
+  directory: string,
+  clock: Clock,
+  patienceSeconds = 60,
+): RefreshLock {
+  return {
+    async hold(account, work) {
+      const database = await open(directory, account);
+      try {
+        await begin(database, clock, patienceSeconds);
+        return await work();
+      } finally {
+        database.close();
+      }
+    },
+  };
+}
+
+async function open(directory: string, account: string): Promise<DatabaseSync> {
+  try {
+    // Loaded here: a start from a stored token never needs it.
+    const [{ createHash }, { mkdir }, sqlite] = await Promise.all([
+      import('node:crypto'),
+      import('node:fs/promises'),
+      import('node:sqlite'),
+    ]);
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    const name = createHash('sha256').update(account).digest('hex').slice(0, 32);
+    return new sqlite.DatabaseSync(join(directory, `${name}.lock`), { timeout: 0 });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new TokenError('no_lock', `cannot lock in ${directory}: ${reason}`, { cause: error });
+  }
+}
+
+async function begin(database: DatabaseSync, clock: Clock, patienceSeconds: number): Promise<void> {
+  const deadline = clock.now() + patienceSeconds;
+  for (;;) {
+    try {
+      return database.exec('BEGIN EXCLUSIVE');
+    } catch (error) {
+      if (!(error instanceof Error && 'errcode' in error && error.errcode === sqliteBusy))
+        throw new TokenError('no_lock', `cannot lock ${database.location()}`, { cause: error });
+      if (clock.now() >= deadline)
+        throw new TokenError('busy', `another process has been renewing for ${patienceSeconds} s`, {
+          cause: error,
+        });
+    }
+    await clock.sleep(retryMs);
+  }
 }

@@ -1,13 +1,27 @@
-import type { AccountsHost } from './accounts-host.ts';
-import type { Connection } from '#config/connection';
 import { ConfigurationError } from '#config/configuration-error';
+import type { Connection } from '#config/connection';
+import { connectionEntry } from '#config/connection-entry';
 import { connectionNames } from '#config/connection-names';
-import type { Options } from '#config/options';
-import { registryFile } from '#config/registry-file';
-import { UsageError } from '#config/usage-error';
 import { editJson } from '#config/edit-json';
 import { fileSnapshot } from '#config/file-snapshot';
+import type { Options } from '#config/options';
+import { registryFile } from '#config/registry-file';
 import { replaceFile } from '#config/replace-file';
+import { UsageError } from '#config/usage-error';
+import { signsIn } from './account.ts';
+import type { AccountsHost, Checked } from './accounts-host.ts';
+import {
+  forgetSecrets,
+  looseSecrets,
+  ownAccounts,
+  sweepSecrets,
+  unheldAccounts,
+  whileNobodySweeps,
+} from './orphaned-secrets.ts';
+import { noteStored } from './secret-trial.ts';
+import { signOutConnection, type SignedOut } from './sign-out.ts';
+import { keepSecrets, type ConnectionSecrets } from './stored-secrets.ts';
+import type { TokenRecord } from './token-vault.ts';
 
 /**
  * Writes an entry of our own connections, or with `undefined` removes it. One process at a time, so
@@ -74,4 +88,123 @@ export async function refuseTaken(
   if (!known || known.url === url) return;
   const problem = `${known.source} has ${name} for ${known.url}; remove or rename one`;
   throw new ConfigurationError([{ source, key: name, problem }]);
+}
+
+export type AddOptions = {
+  /** Also when the name is taken. */
+  replace: boolean;
+  /** Whether the server is asked before anything is kept. */
+  check: boolean;
+  signal?: AbortSignal;
+};
+
+/**
+ * Refuses a name that cannot be used, or that means something else already.
+ *
+ * @throws {UsageError} {@link ConfigurationError}
+ */
+export async function checkFree(
+  { name, url }: { name: string; url: string },
+  replace: boolean,
+  options: Options,
+  host: AccountsHost,
+): Promise<void> {
+  checkName(name);
+  await checkUnambiguous(name, url, options, host);
+  const before = await registered(name, options, host);
+  if (before && !replace)
+    throw new UsageError(
+      `${name} is there already, for ${before.url}`,
+      'add --replace, or choose another name',
+    );
+}
+
+/**
+ * Makes a connection of our own: the server is asked, the secrets go to the keychain, the entry to our
+ * file, and only then what it replaces is forgotten. Whatever ends this in between, the one before or the
+ * one after is whole, and a secret that leads to neither is swept by whoever comes next.
+ *
+ * @throws what the server's refusal brings; nothing is kept then
+ */
+export async function addConnection(
+  connection: Connection,
+  secrets: ConnectionSecrets,
+  { replace, check, signal }: AddOptions,
+  options: Options,
+  host: AccountsHost,
+): Promise<Omit<Checked, 'token'> | undefined> {
+  const { name } = connection;
+  await checkFree(connection, replace, options, host);
+  // What the server gives for the trial is not kept before its account is noted.
+  const nowhere: Options = { ...options, secretStore: 'memory' };
+  const found = check ? await host.check(connection, nowhere, signal) : undefined;
+  // The issuer that the secret has just been used with is the only one that gets it from now on.
+  const issuer = signsIn(connection) ? (connection.credentials.issuer ?? found?.issuer) : undefined;
+  const store = await host.store(options);
+  const loose = looseSecrets(options, host);
+  await sweepSecrets(options, host);
+  await whileNobodySweeps(options, host, async () => {
+    // Somebody may have been quicker while the server was asked.
+    await checkFree(connection, replace, options, host);
+    const before = await registered(name, options, host);
+    const fresh = await unheldAccounts(connection, options, host);
+    const goes = before ? await ownAccounts(before, options, host) : [];
+    const noted = [...fresh, ...goes].map((account) => ({ account, file: connection.source }));
+    await loose.note(noted);
+    await keepSecrets(connection, { ...secrets, ...(issuer !== undefined && { issuer }) }, store);
+    await noteStored(connection, secrets, options, host);
+    if (found?.token) await keepToken(connection, found.token, options, host);
+    await setRegistered(name, connectionEntry(connection), options, host);
+    const unknown = before ? await forgetSecrets(before, options, host, connection) : [];
+    await loose.settled(noted.filter(({ account }) => !unknown.includes(account)));
+  });
+  if (!found) return undefined;
+  const { token: _, ...checked } = found;
+  return checked;
+}
+
+async function keepToken(
+  connection: Connection,
+  token: TokenRecord,
+  options: Options,
+  host: AccountsHost,
+): Promise<void> {
+  if (!signsIn(connection)) return;
+  const { vault, lock } = await host.account(connection, options);
+  await lock.hold(vault.account, async () => vault.save(token));
+}
+
+export type Removed = SignedOut & { connection: Connection };
+
+/**
+ * Signs out at the server, and forgets a connection of our own with its secrets: the entry first, so that
+ * nothing starts that has lost its secret.
+ *
+ * @throws {UsageError} when there is none of that name
+ */
+export async function removeConnection(
+  name: string,
+  options: Options,
+  host: AccountsHost,
+): Promise<Removed> {
+  const connection = await registered(name, options, host);
+  if (!connection)
+    throw new UsageError(
+      `there is no connection ${name} in ${registryFile(host)}`,
+      'latchkey status shows which there are',
+    );
+  const signedOut = signsIn(connection)
+    ? await signOutConnection(await host.account(connection, options))
+    : { wasSignedIn: false };
+  const loose = looseSecrets(options, host);
+  await whileNobodySweeps(options, host, async () => {
+    const accounts = await ownAccounts(connection, options, host);
+    const goes = accounts.map((account) => ({ account, file: connection.source }));
+    await loose.note(goes);
+    await setRegistered(name, undefined, options, host);
+    const unknown = await forgetSecrets(connection, options, host);
+    await loose.settled(goes.filter(({ account }) => !unknown.includes(account)));
+  });
+  await host.forgetKept(connection.url, options);
+  return { ...signedOut, connection };
 }

@@ -1,15 +1,15 @@
-import type { Connection } from '#config/connection';
+import type { EpochSeconds } from '#clock/clock';
+import { inKeychain, type Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { UsageError } from '#config/usage-error';
-import type { Granted } from './token-vault.ts';
-import { clientGrant } from './client-grant.ts';
-import { credentialAccount } from './kept-secrets.ts';
+import { signsIn } from './account.ts';
 import type { AccountsHost } from './accounts-host.ts';
-import { personGrant } from './person-grant.ts';
-import { registeredClients } from './registered-clients.ts';
-import { secretMarks } from './secret-marks.ts';
-import { secretTrial } from './secret-trial.ts';
-import { signsIn } from './signs-in.ts';
+import type { ConnectionView, Reminder, SecretView } from './accounts-service.ts';
+import { registeredClients } from './client-registration.ts';
+import { clientGrant, personGrant } from './grants.ts';
+import { secretMarks, secretTrial } from './secret-trial.ts';
+import { credentialAccount } from './stored-secrets.ts';
+import type { Granted } from './token-vault.ts';
 
 /**
  * Replaces the API key or the client secret of a connection: the new one is tried at the server first,
@@ -82,4 +82,54 @@ export async function rotateSecret(
 /** On the clock that {@link settleRotation} compares a process's start with. */
 function nowMs(): number {
   return performance.timeOrigin + performance.now();
+}
+
+const daySeconds = 86_400;
+/** A key that has been in use for so long is to be replaced. */
+export const oldDays = 90;
+
+/** What is known of the key or client secret of a connection, where it is in the keychain. */
+export async function secretView(
+  connection: Connection,
+  options: Options,
+  host: AccountsHost,
+): Promise<SecretView | undefined> {
+  const { credentials, url } = connection;
+  const isKey = credentials.kind === 'api_key';
+  const value = isKey ? credentials.apiKeySecret : credentials.clientSecret;
+  const account = credentialAccount(connection);
+  if (value !== inKeychain || account === undefined) return undefined;
+  const marks = secretMarks(account, options, host);
+  const storedAt = await marks.storedAt();
+  const now = host.clock.now();
+  // What an older release stored begins to age when it is first seen.
+  if (storedAt === undefined) await marks.stored(now);
+  return {
+    kind: isKey ? 'api_key' : 'client_secret',
+    ...(storedAt !== undefined && { storedAt }),
+    old: storedAt !== undefined && now - storedAt >= oldDays * daySeconds,
+    onTrial: await secretTrial(account, await host.store(options)).isOn(),
+    dashboardUrl: dashboardPage(url, isKey ? 'keys' : 'clients'),
+  };
+}
+
+/** The page of a server's keys or clients, where the URL is one of ours; else its root. */
+function dashboardPage(url: string, what: 'keys' | 'clients'): string {
+  const { origin, pathname } = new URL(url);
+  const [, organization, server] = /^\/mcp\/([^/]+)\/([^/]+)\/?$/.exec(pathname) ?? [];
+  if (organization === undefined || server === undefined) return origin;
+  return `${origin}/dashboard/${organization}/servers/${server}/${what}`;
+}
+
+/** The secrets that have been kept for so long that they are to be replaced, the oldest first. */
+export function remindersOf(connections: readonly ConnectionView[], now: EpochSeconds): Reminder[] {
+  return connections
+    .flatMap(({ name, secret }) => {
+      if (!secret?.old || secret.storedAt === undefined) return [];
+      const { kind, storedAt, dashboardUrl } = secret;
+      return [
+        { name, kind, storedAt, ageDays: Math.floor((now - storedAt) / daySeconds), dashboardUrl },
+      ];
+    })
+    .sort((one, other) => one.storedAt - other.storedAt);
 }

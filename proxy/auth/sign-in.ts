@@ -1,19 +1,19 @@
 import type { Clock } from '#clock/clock';
 import type { PersonCredentials } from '#config/connection';
-import { LoopbackError } from './loopback-error.ts';
+import type { HttpClient } from '#transport/http-client';
+import type { Account } from './account.ts';
+import type { SignInProgress, SignedIn } from './accounts-service.ts';
+import { authorizationRequest, readRedirect, wantedScopes } from './authorization-request.ts';
+import { bindSecret } from './client-authentication.ts';
+import { chooseClient, registeredClients, type ChooseClientPorts } from './client-registration.ts';
+import { discover, type Discovery } from './discovery.ts';
+import { LoopbackError, OAuthError } from './errors.ts';
+import { fetchJson } from './fetch-json.ts';
+import { clientGrant } from './grants.ts';
 import type { Redirect } from './redirect-listener.ts';
-import { accountName } from './account-name.ts';
-import { authorizationCodeGrant } from './authorization-code-grant.ts';
-import { authorizationRequest } from './authorization-request.ts';
-import { discover } from './discover.ts';
-import { tokenOf } from './fetched-token.ts';
-import { OAuthError } from './oauth-error.ts';
-import { readRedirect } from './read-redirect.ts';
-import { wantedScopes } from './wanted-scopes.ts';
-import type { TokenRecord } from './token-record.ts';
-import type { Granted } from './token-vault.ts';
-import { chooseClient, type ChooseClientPorts } from './choose-client.ts';
-import { bindSecret } from './configured-client.ts';
+import { authorizationCodeGrant, tokenOf } from './token-request.ts';
+import type { Known } from './token-source.ts';
+import type { Granted, TokenRecord } from './token-vault.ts';
 
 /** Where a person is asked. */
 export type AuthorizationPage = {
@@ -153,4 +153,120 @@ function reason(error: unknown): string {
   const why = known ? error.message : 'the token could not be kept on this machine';
   if (error instanceof OAuthError && error.code === 'denied') return `${why}. Nothing was kept.`;
   return `${why}. Nothing was kept; begin again, or tell whoever runs the server.`;
+}
+
+/**
+ * The account that an access token is for, by the name that its person knows it by. `undefined` where the
+ * authorization server does not tell; nobody is kept from signing in for want of it.
+ *
+ * OpenID Connect Core 1.0 §5.3
+ */
+export async function accountName(
+  { userinfoEndpoint, within }: Discovery,
+  accessToken: string,
+  http: HttpClient,
+): Promise<string | undefined> {
+  if (userinfoEndpoint === undefined) return undefined;
+  const answer = await fetchJson(http, {
+    url: new URL(userinfoEndpoint),
+    within,
+    method: 'GET',
+    headers: { accept: 'application/json', authorization: `Bearer ${accessToken}` },
+  }).catch(() => undefined);
+  if (answer?.status !== 200) return undefined;
+  const { email, preferred_username: username } = answer.json ?? {};
+  const name = [email, username].find((one) => typeof one === 'string' && one.trim() !== '');
+  return typeof name === 'string' ? name.trim().slice(0, 200) : undefined;
+}
+
+/** People look for passwords and second factors, but not all day. */
+const timeoutMs = 10 * 60_000;
+
+export type SignInAccountOptions = {
+  show: ShowPage;
+  signal: AbortSignal;
+  known?: Known;
+  /** The user's word that another issuer than before is right. */
+  rebind?: boolean;
+};
+
+/** Signs in to a connection, as a person or as the client itself; the token is stored then. */
+export async function signInAccount(
+  account: Account,
+  { show, signal, known = { wider: false }, rebind = false }: SignInAccountOptions,
+): Promise<TokenRecord> {
+  const { connection, vault, lock, marks, store } = account;
+  const { url, credentials } = connection;
+  if (credentials.kind === 'client_credentials')
+    return lock.hold(vault.account, async () =>
+      vault.save(await clientGrant({ url, credentials }, { wider: false }, account, rebind)),
+    );
+  const save = async (granted: Granted) => {
+    const record = await lock.hold(vault.account, async () => vault.save(granted));
+    await marks.rememberSignedIn();
+    return record;
+  };
+  const { challenge, wider } = known;
+  const previous = known.previous ?? (await vault.access());
+  return signIn(
+    {
+      url,
+      credentials,
+      challenge,
+      previous,
+      wider,
+      more: await marks.wantedScopes(),
+      rebind,
+      timeoutMs,
+      signal,
+    },
+    { ...account, clients: registeredClients(store), show, save },
+  );
+}
+
+export type SignInConnectionPorts = {
+  openBrowser: (url: URL) => Promise<boolean>;
+  progress: (progress: SignInProgress) => void;
+  signal: AbortSignal;
+};
+
+/** Signs in with the browser, as far as a face without a terminal can; `signal` gives it up. */
+export async function signInConnection(
+  account: Account,
+  { openBrowser, progress, signal }: SignInConnectionPorts,
+): Promise<SignedIn> {
+  progress({ step: 'discovering' });
+  const show: ShowPage = async (page) => {
+    const browserOpened = await openBrowser(page.link());
+    progress({ step: 'waiting', page: page.link().href, browserOpened });
+    return undefined;
+  };
+  const signingIn = signInAccount(account, { show, signal, rebind: true });
+  const { issuer, scope, expiresAt, signedInAs } = await Promise.race([
+    signingIn,
+    givenUp(signal, signingIn),
+  ]);
+  progress({ step: 'storing' });
+  // It may be another person than before, who sees other tools.
+  await account.forgetKept();
+  return {
+    issuer,
+    ...(signedInAs !== undefined && { signedInAs }),
+    ...(scope !== undefined && { scopes: scope.split(' ').filter(Boolean) }),
+    ...(expiresAt !== undefined && { expiresAt }),
+  };
+}
+
+/** What a sign-in that is given up may still take to end by itself. */
+const graceMs = 200;
+
+/** Rejects soon after `signal` aborts, also while a server does not answer; until then the page can be told. */
+export async function givenUp(signal: AbortSignal, signingIn: Promise<unknown>): Promise<never> {
+  const ending = signingIn.catch(() => undefined);
+  await new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    signal.addEventListener('abort', resolve, { once: true });
+  });
+  await Promise.race([ending, new Promise((resolve) => setTimeout(resolve, graceMs))]);
+  throw new LoopbackError('aborted', 'the sign-in was given up');
 }

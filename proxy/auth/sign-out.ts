@@ -1,15 +1,15 @@
 import type { Clock } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import type { HttpClient } from '#transport/http-client';
-import { discover } from './discover.ts';
-import { OAuthError } from './oauth-error.ts';
-import { revokeToken } from './revoke-token.ts';
+import type { Account } from './account.ts';
+import { configuredClient, type ConfiguredClientPorts } from './client-authentication.ts';
+import { registeredClients, type RegisteredClients } from './client-registration.ts';
+import { discover } from './discovery.ts';
+import { OAuthError } from './errors.ts';
+import { clientNamed } from './grants.ts';
 import type { RefreshLock } from './refresh-lock.ts';
-import type { TokenRecord } from './token-record.ts';
-import type { TokenVault } from './token-vault.ts';
-import { configuredClient, type ConfiguredClientPorts } from './configured-client.ts';
-import { clientNamed } from './person-grant.ts';
-import type { RegisteredClients } from './registered-clients.ts';
+import { revokeToken } from './token-request.ts';
+import type { TokenRecord, TokenVault } from './token-vault.ts';
 
 export type SignOutPorts = ConfiguredClientPorts & {
   http: HttpClient;
@@ -78,4 +78,13 @@ async function revoke(
     );
   await revokeToken({ client, token: token.accessToken, hint: 'access_token' }, discovery, ports);
   return undefined;
+}
+
+/** Signs out, and forgets with the tokens what the server answered to whoever had signed in. */
+export async function signOutConnection(account: Account): Promise<SignedOut> {
+  const clients = registeredClients(account.store);
+  const signedOut = await signOut(account.connection, { ...account, clients });
+  await account.marks.forgetListed();
+  await account.forgetKept();
+  return signedOut;
 }

@@ -1,11 +1,10 @@
-import type { Clock } from '#clock/clock';
-import type { HttpClient } from '#transport/http-client';
+import type { Clock, EpochSeconds } from '#clock/clock';
 import { redact } from '#log/redact';
-import { authenticateClient } from './authenticate-client.ts';
-import type { AuthorizationServer } from './authorization-server.ts';
+import type { HttpClient } from '#transport/http-client';
+import { authenticateClient, type OAuthClient } from './client-authentication.ts';
+import type { AuthorizationServer, Discovery } from './discovery.ts';
+import { OAuthError } from './errors.ts';
 import { fetchJson, type JsonAnswer } from './fetch-json.ts';
-import type { OAuthClient } from './oauth-client.ts';
-import { OAuthError } from './oauth-error.ts';
 
 /** What a token endpoint hands out. RFC 6749 §5.1 */
 export type GrantedToken = {
@@ -106,4 +105,139 @@ function plainText(value: unknown, secrets: readonly string[]): string | undefin
   if (typeof value !== 'string') return undefined;
   // oxlint-disable-next-line no-control-regex -- a server's words end up on a terminal
   return redact(value.replace(/[\u0000-\u001f\u007f-\u009f]/g, ' '), secrets).slice(0, 300);
+}
+
+export type RedeemedCode = {
+  client: OAuthClient;
+  code: string;
+  codeVerifier: string;
+  redirectUri: string;
+};
+
+/**
+ * Redeems an authorization code, once its redirect was found to be ours.
+ *
+ * RFC 6749 §4.1.3, RFC 7636 §4.5, RFC 8707 §2
+ *
+ * @throws {OAuthError}
+ */
+export async function authorizationCodeGrant(
+  { client, code, codeVerifier, redirectUri }: RedeemedCode,
+  discovery: Discovery,
+  ports: OAuthPorts,
+): Promise<GrantedToken> {
+  const form = {
+    grant_type: 'authorization_code',
+    code,
+    redirect_uri: redirectUri,
+    code_verifier: codeVerifier,
+    ...(discovery.resource && { resource: discovery.resource }),
+  };
+  return tokenRequest(client, discovery, form, ports);
+}
+
+/**
+ * Asks for an access token as the client itself; `scopes` absent: whatever it may have.
+ *
+ * RFC 6749 §4.4, RFC 8707 §2
+ *
+ * @throws {OAuthError}
+ */
+export async function clientCredentialsGrant(
+  { client, scopes = [] }: { client: OAuthClient; scopes?: readonly string[] | undefined },
+  discovery: Discovery,
+  ports: OAuthPorts,
+): Promise<GrantedToken> {
+  const form = {
+    grant_type: 'client_credentials',
+    ...(scopes.length > 0 && { scope: scopes.join(' ') }),
+    ...(discovery.resource && { resource: discovery.resource }),
+  };
+  return tokenRequest(client, discovery, form, ports);
+}
+
+/**
+ * Exchanges a refresh token for an access token and, where the server rotates, its successor. It
+ * must be stored before anything else happens: the old one may be burnt.
+ *
+ * RFC 6749 §6, RFC 8707 §2
+ *
+ * @throws {OAuthError} `refused` with `invalid_grant` when it is no longer good
+ */
+export async function refreshTokenGrant(
+  { client, refreshToken }: { client: OAuthClient; refreshToken: string },
+  discovery: Discovery,
+  ports: OAuthPorts,
+): Promise<GrantedToken> {
+  const form = {
+    grant_type: 'refresh_token',
+    refresh_token: refreshToken,
+    ...(discovery.resource && { resource: discovery.resource }),
+  };
+  return tokenRequest(client, discovery, form, ports);
+}
+
+export type RevokedToken = {
+  client: OAuthClient;
+  token: string;
+  hint: 'access_token' | 'refresh_token';
+};
+
+/**
+ * Takes a token back at the server that gave it.
+ *
+ * RFC 7009 §2.1
+ *
+ * @throws {OAuthError} also when the server has no place for that
+ */
+export async function revokeToken(
+  { client, token, hint }: RevokedToken,
+  discovery: Discovery,
+  { http, clock }: OAuthPorts,
+): Promise<void> {
+  const endpoint = discovery.revocationEndpoint;
+  if (endpoint === undefined)
+    throw new OAuthError('metadata', `${discovery.issuer} offers no revocation`, {
+      endpoint: discovery.issuer,
+    });
+  const proof = await authenticateClient(client, discovery, clock.now());
+  const form = new URLSearchParams({ token, token_type_hint: hint, ...proof.form });
+  const { status } = await fetchJson(http, {
+    url: new URL(endpoint),
+    within: discovery.within,
+    method: 'POST',
+    headers: { 'content-type': 'application/x-www-form-urlencoded', ...proof.headers },
+    body: Buffer.from(form.toString()),
+  });
+  if (status === 200) return;
+  throw new OAuthError(
+    status >= 500 || status === 429 ? 'unreachable' : 'refused',
+    `${endpoint} answered ${status}`,
+    { endpoint, status },
+  );
+}
+
+/** A token and what has to be remembered of where it came from. */
+export type FetchedToken = {
+  accessToken: string;
+  obtainedAt: EpochSeconds;
+  expiresAt?: EpochSeconds;
+  issuer: string;
+  published: boolean;
+  scope?: string;
+};
+
+export function tokenOf(
+  { accessToken, expiresInSeconds, scope }: GrantedToken,
+  { issuer, published }: Discovery,
+  obtainedAt: EpochSeconds,
+): FetchedToken {
+  return {
+    accessToken,
+    obtainedAt,
+    ...(expiresInSeconds !== undefined && { expiresAt: obtainedAt + expiresInSeconds }),
+    issuer,
+    published,
+    ...(scope !== undefined && { scope }),
+  };
 }

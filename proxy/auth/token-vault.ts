@@ -1,7 +1,107 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { SecretStore } from '#keychain/secret-store';
-import { parseRefreshRecord, type RefreshRecord } from './refresh-record.ts';
-import { parseTokenRecord, type TokenRecord } from './token-record.ts';
+
+/** An access token as it stands in the secret store. */
+export type TokenRecord = {
+  accessToken: string;
+  obtainedAt: EpochSeconds;
+  /** `undefined` when the server does not say. */
+  expiresAt?: EpochSeconds;
+  issuer: string;
+  /** Whether the resource published metadata when the token was fetched. */
+  published: boolean;
+  /** What it is good for, where the server said. */
+  scope?: string;
+  /** The account that a person signed in with, as the authorization server names it. */
+  signedInAs?: string;
+};
+
+/** The record in `text`; `undefined` when an older or foreign program wrote something else. */
+export function parseTokenRecord(text: string | undefined): TokenRecord | undefined {
+  try {
+    const value: Record<string, unknown> | null = JSON.parse(text ?? 'null');
+    const { accessToken, obtainedAt, expiresAt, issuer, published, scope, signedInAs } =
+      value ?? {};
+    if (typeof accessToken !== 'string' || typeof obtainedAt !== 'number') return undefined;
+    if (typeof issuer !== 'string' || typeof published !== 'boolean') return undefined;
+    const record = {
+      accessToken,
+      obtainedAt,
+      issuer,
+      published,
+      ...(typeof scope === 'string' && { scope }),
+      ...(typeof signedInAs === 'string' && { signedInAs }),
+    };
+    return typeof expiresAt === 'number' ? { ...record, expiresAt } : record;
+  } catch {
+    return undefined;
+  }
+}
+
+const longestMarginSeconds = 300;
+
+/** Whether it is time for a successor: in the last tenth of its life, at most five minutes ahead. */
+export function isDue({ obtainedAt, expiresAt }: TokenRecord, now: EpochSeconds): boolean {
+  if (expiresAt === undefined) return false;
+  const margin = Math.min(longestMarginSeconds, (expiresAt - obtainedAt) / 10);
+  return now >= expiresAt - margin || now < obtainedAt - longestMarginSeconds;
+}
+
+export function isExpired({ expiresAt }: TokenRecord, now: EpochSeconds): boolean {
+  return expiresAt !== undefined && now >= expiresAt;
+}
+
+/** A refresh token as it stands in the secret store, and the client it was given to. */
+export type RefreshRecord = { refreshToken: string; clientId: string };
+
+/** The record in `text`; `undefined` when an older or foreign program wrote something else. */
+export function parseRefreshRecord(text: string | undefined): RefreshRecord | undefined {
+  try {
+    const value: Record<string, unknown> | null = JSON.parse(text ?? 'null');
+    const { refreshToken, clientId } = value ?? {};
+    if (typeof refreshToken !== 'string' || typeof clientId !== 'string') return undefined;
+    return { refreshToken, clientId };
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a token is for; nothing of it is secret. */
+export type TokenPurpose = {
+  url: string;
+  issuer: string | undefined;
+  clientId: string;
+  scopes: readonly string[];
+  /** Whose sign-in it is, where there are several. */
+  account?: string | undefined;
+  /** The `resource` that the user wants tokens for. RFC 8707 */
+  resource?: string | undefined;
+};
+
+const prefix = 'access token ';
+
+/** The Windows Credential Manager takes no more than 513 characters. */
+const longestAccount = 400;
+
+/**
+ * Where a token stands in the secret store, readable for whoever looks into the keychain. Another
+ * server, client, issuer, set of scopes, account or resource is another account.
+ */
+export async function tokenAccount(purpose: TokenPurpose): Promise<string> {
+  const { url, issuer, clientId, scopes, account: whose, resource } = purpose;
+  const more = resource === undefined ? [whose ?? []].flat() : [whose ?? '', resource];
+  const words = [url, clientId, [...scopes].sort().join(' '), issuer ?? '', ...more];
+  const account = `${prefix}${JSON.stringify(words)}`;
+  if (account.length <= longestAccount) return account;
+  const { createHash } = await import('node:crypto');
+  const mark = createHash('sha256').update(account).digest('hex');
+  return `${prefix}${new URL(url).host} ${mark}`;
+}
+
+/** Whether tokens stand there, and no other secret. */
+export function isTokenAccount(account: string): boolean {
+  return account.startsWith(prefix);
+}
 
 /** What a token endpoint gave us, ready to be kept. */
 export type Granted = TokenRecord & { refresh?: RefreshRecord };

@@ -1,6 +1,6 @@
 import { isAbsolute, resolve } from 'node:path';
-import { addConnection, checkFree } from '#auth/add-connection';
-import type { ConnectionSecrets } from '#auth/kept-secrets';
+import { addConnection, checkFree } from '#auth/registry';
+import type { ConnectionSecrets } from '#auth/stored-secrets';
 import type { Checked } from '#auth/accounts-host';
 import { ConfigurationError, type Problem } from '#config/configuration-error';
 import { inKeychain, type Connection } from '#config/connection';

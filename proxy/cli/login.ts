@@ -1,10 +1,7 @@
-import type { Account } from '#auth/account';
-import { givenUp } from '#auth/given-up';
-import { pastedRedirect } from '#auth/pasted-redirect';
-import type { ShowPage } from '#auth/sign-in';
-import { signInAccount } from '#auth/sign-in-account';
-import { signOutConnection } from '#auth/sign-out-connection';
-import { signsIn } from '#auth/signs-in';
+import { signsIn, type Account } from '#auth/account';
+import { givenUp, signInAccount, type ShowPage } from '#auth/sign-in';
+import { pastedRedirect } from '#auth/authorization-request';
+import { signOutConnection } from '#auth/sign-out';
 import { UsageError } from '#config/usage-error';
 import { connectionOptions, type Command, type CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';

@@ -1,4 +1,4 @@
-import { removeConnection } from '#auth/remove-connection';
+import { removeConnection } from '#auth/registry';
 import { startingAssistants } from '#config/starting-assistants';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';

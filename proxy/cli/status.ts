@@ -1,9 +1,8 @@
 import { join } from 'node:path';
-import type { AccountStatus } from '#auth/account-status';
-import { connectionStatuses } from '#auth/connection-statuses';
-import { hasKeptSecrets } from '#auth/kept-secrets';
-import { signedInUrls } from '#auth/signed-in-urls';
-import { signsIn } from '#auth/signs-in';
+import { connectionStatuses, type AccountStatus } from '#auth/connection-views';
+import { hasKeptSecrets } from '#auth/stored-secrets';
+import { signedInUrls } from '#auth/sign-in-marks';
+import { signsIn } from '#auth/account';
 import { connectionNames } from '#config/connection-names';
 import { defaultStateDirectory } from '#config/default-state-directory';
 import { userFiles } from '#config/user-files';

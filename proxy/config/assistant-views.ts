@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import type { AssistantView } from '#auth/accounts-door';
+import type { AssistantView } from '#auth/accounts-service';
 import type { AccountsHost } from '#auth/accounts-host';
 import { assistants, type Assistant } from './assistants.ts';
 import { launchedNames } from './launched-names.ts';

@@ -1,4 +1,4 @@
-import type { Imported } from '#auth/accounts-door';
+import type { Imported } from '#auth/accounts-service';
 import type { AccountsHost } from '#auth/accounts-host';
 import type { Options, OptionTexts } from './options.ts';
 import { UsageError } from './usage-error.ts';

@@ -1,10 +1,14 @@
-import { keepSecrets } from '#auth/kept-secrets';
-import { looseSecrets, type LooseSecret } from '#auth/loose-secrets';
-import { noteStored } from '#auth/note-stored';
+import { keepSecrets } from '#auth/stored-secrets';
+import {
+  looseSecrets,
+  sweepSecrets,
+  unheldAccounts,
+  whileNobodySweeps,
+  type LooseSecret,
+} from '#auth/orphaned-secrets';
+import { noteStored } from '#auth/secret-trial';
 import type { AccountsHost } from '#auth/accounts-host';
 import { setRegistered } from '#auth/registry';
-import { sweepSecrets, whileNobodySweeps } from '#auth/sweep-secrets';
-import { unheldAccounts } from '#auth/unheld-accounts';
 import { inKeychain } from './connection.ts';
 import { connectionEntry } from './connection-entry.ts';
 import { launchEntry } from './launch-entry.ts';

@@ -1,6 +1,6 @@
 import type { AccountsHost } from '#auth/accounts-host';
 import { resolve } from 'node:path';
-import type { ConnectionSecrets } from '#auth/kept-secrets';
+import type { ConnectionSecrets } from '#auth/stored-secrets';
 import { assistantNamed, assistants, type Assistant } from './assistants.ts';
 import { ConfigurationError } from './configuration-error.ts';
 import { inKeychain, type Connection } from './connection.ts';

@@ -1,4 +1,4 @@
-import type { Imports } from '#auth/accounts-door';
+import type { Imports } from '#auth/accounts-service';
 import type { AccountsHost } from '#auth/accounts-host';
 import type { Options } from './options.ts';
 import { importPlan } from './import-plan.ts';

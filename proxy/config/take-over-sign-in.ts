@@ -1,10 +1,10 @@
 import type { AccountsHost } from '#auth/accounts-host';
 import { join } from 'node:path';
-import { registeredClients } from '#auth/registered-clients';
+import { registeredClients } from '#auth/client-registration';
 import type { Connection } from './connection.ts';
 import type { Options } from './options.ts';
 import { dropRemoteSignIn, remoteSignIn } from './remote-cache.ts';
-import { signsIn } from '#auth/signs-in';
+import { signsIn } from '#auth/account';
 
 /**
  * Moves the sign-in that mcp-remote has for a connection into the keychain: where the server names the

@@ -1,6 +1,6 @@
 import type { Account } from '#auth/account';
-import { accountStatus } from '#auth/account-status';
-import { discover } from '#auth/discover';
+import { accountStatus } from '#auth/connection-views';
+import { discover } from '#auth/discovery';
 import { fail, ok, warn, type Check, type Finding } from './checks.ts';
 
 /** Who guards the server, and how the tokens for it stand. */

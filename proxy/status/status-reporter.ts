@@ -4,7 +4,7 @@ import type { SignInDoor } from '#pipeline/sign-in-page';
 import type { Presence } from '#pipeline/contact';
 import type { Log } from '#log/log';
 import { redact } from '#log/redact';
-import type { TokenRecord } from '#auth/token-record';
+import type { TokenRecord } from '#auth/token-vault';
 import type { Upstream } from '#transport/upstream';
 import { observedUpstream } from './observed-upstream.ts';
 import { proxyStatus, type Fault } from './proxy-status.ts';

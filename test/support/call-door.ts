@@ -1,4 +1,4 @@
-import type { AccountsDoor, AddInput } from '#proxy/auth/accounts-door';
+import type { AccountsDoor, AddInput } from '#proxy/auth/accounts-service';
 
 type Door = Omit<AccountsDoor, 'doctor'> & Partial<AccountsDoor>;
 

@@ -7,7 +7,7 @@ import { UsageError } from '#proxy/config/usage-error';
 import { words } from '#proxy/errors';
 import { jsonLinesLog } from '#proxy/log/log';
 import { printable as ofProxy } from '#proxy/log/printable';
-import { OAuthError } from '#proxy/auth/oauth-error';
+import { OAuthError } from '#proxy/auth/errors';
 import { jsonLog } from '#server/log/log';
 import { printable as ofServer } from '#server/log/printable';
 

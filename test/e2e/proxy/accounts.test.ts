@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { ConnectionView, Probed, Rotated } from '#proxy/auth/accounts-door';
+import type { ConnectionView, Probed, Rotated } from '#proxy/auth/accounts-service';
 import { acmeServer, type AcmeServer } from '#support/acme-server';
 import { doorProcess, type DiesBefore, type DoorProcess } from '#support/door-process';
 import { keychainSession, type KeychainSession } from '#support/keychain-session';

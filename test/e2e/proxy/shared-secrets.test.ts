@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { secretAccount } from '#proxy/auth/configured-client';
-import { looseSecrets } from '#proxy/auth/loose-secrets';
+import { secretAccount } from '#proxy/auth/stored-secrets';
+import { looseSecrets } from '#proxy/auth/orphaned-secrets';
 import { readOptions } from '#proxy/config/options';
 import { keychainSession } from '#support/keychain-session';
 import { latchkeyHome } from '#support/latchkey-home';

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { systemClock } from '#proxy/clock/clock';
-import { sqliteRefreshLock } from '#proxy/auth/sqlite-refresh-lock';
+import { sqliteRefreshLock } from '#proxy/auth/refresh-lock';
 import { acmeServer, type AcmeServer } from '#support/acme-server';
 import { chromium } from '#support/chromium';
 import { keychainSession, type KeychainSession } from '#support/keychain-session';

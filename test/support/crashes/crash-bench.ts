@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import type { AddInput } from '#proxy/auth/accounts-door';
+import type { AddInput } from '#proxy/auth/accounts-service';
 import type { Launcher } from '#proxy/config/launch-entry';
 import { bodyOf } from '../counted-server.ts';
 import { signInFront, type SignInFront } from '../sign-in-front.ts';

@@ -1,7 +1,7 @@
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { AccountsDoor, ConnectionView } from '#proxy/auth/accounts-door';
-import { settleRotation } from '#proxy/auth/settle-rotation';
+import type { AccountsDoor, ConnectionView } from '#proxy/auth/accounts-service';
+import { settleRotation } from '#proxy/auth/secret-trial';
 import { systemClock } from '#proxy/clock/clock';
 import type { Launcher } from '#proxy/config/launch-entry';
 import { readOptions } from '#proxy/config/options';

@@ -1,7 +1,11 @@
-import type { AccountsDoor, ConnectionView, SignedIn } from '#proxy/auth/accounts-door';
+import {
+  AccountsError,
+  type AccountsDoor,
+  type ConnectionView,
+  type SignedIn,
+} from '#proxy/auth/accounts-service';
 export { helperEnvironment } from '#proxy/config/helper-environment';
 export { packagedLauncher } from '#proxy/config/packaged-launcher';
-import { AccountsError } from '#proxy/auth/accounts-error';
 import type { ToApp } from './wire.ts';
 
 export { AccountsError };

@@ -1,4 +1,4 @@
-import type { ConnectionView } from '#proxy/auth/accounts-door';
+import type { ConnectionView } from '#proxy/auth/accounts-service';
 
 const hour = 3600;
 const now = () => Math.floor(Date.now() / 1000);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { AccountsError } from '#proxy/auth/accounts-error';
+import { AccountsError } from '#proxy/auth/accounts-service';
 import { fakeClock } from '#support/fake-clock';
 import type { Overview } from '#tray/contract';
 import { connectionFacts } from '#tray/connection-facts';

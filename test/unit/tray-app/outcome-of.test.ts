@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { AccountsError } from '#proxy/auth/accounts-error';
+import { AccountsError } from '#proxy/auth/accounts-service';
 import { outcomeOf } from '#tray/outcome-of';
 
 const refusing = async (message: string, about?: string) =>

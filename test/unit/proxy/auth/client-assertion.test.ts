@@ -1,7 +1,7 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { jwtVerify } from 'jose';
 import { expect, test } from 'vitest';
-import { clientAssertion } from '#proxy/auth/client-assertion';
+import { clientAssertion } from '#proxy/auth/client-authentication';
 
 const issuer = 'https://as.example.com/tenant';
 const now = 1_800_000_000;

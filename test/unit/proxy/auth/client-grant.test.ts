@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { clientGrant } from '#proxy/auth/client-grant';
-import { secretAccount } from '#proxy/auth/configured-client';
+import { clientGrant } from '#proxy/auth/grants';
+import { secretAccount } from '#proxy/auth/stored-secrets';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
 import { fakeClock } from '#support/fake-clock';
 import { web } from '#support/web';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { clientMetadataDocument } from '#proxy/auth/client-metadata-document';
-import type { Discovery } from '#proxy/auth/discover';
+import { clientMetadataDocument } from '#proxy/auth/client-registration';
+import type { Discovery } from '#proxy/auth/discovery';
 import { web, type Page } from '#support/web';
 
 const issuer = 'https://cloud.example.com';

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { bindSecret, secretAccount } from '#proxy/auth/configured-client';
+import { bindSecret } from '#proxy/auth/client-authentication';
+import { secretAccount } from '#proxy/auth/stored-secrets';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
 
 const url = 'https://acme.example/mcp';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { fetchClientToken } from '#proxy/auth/fetch-client-token';
+import { fetchClientToken } from '#proxy/auth/grants';
 import { fakeClock } from '#support/fake-clock';
 import { web, type Page } from '#support/web';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { pastedRedirect } from '#proxy/auth/pasted-redirect';
+import { pastedRedirect } from '#proxy/auth/authorization-request';
 
 const redirectUri = 'http://127.0.0.1:4711/callback';
 const isOurs = (query: URLSearchParams) => query.get('state') === 'right';

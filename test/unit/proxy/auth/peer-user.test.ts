@@ -1,7 +1,7 @@
 import { connect, createServer, type Socket } from 'node:net';
 import { endianness, platform } from 'node:os';
 import { expect, test } from 'vitest';
-import { peerUser } from '#proxy/auth/peer-user';
+import { peerUser } from '#proxy/auth/redirect-listener';
 import { listen } from '#support/loopback';
 
 const heading =

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { personGrant } from '#proxy/auth/person-grant';
-import { registeredClients } from '#proxy/auth/registered-clients';
+import { personGrant } from '#proxy/auth/grants';
+import { registeredClients } from '#proxy/auth/client-registration';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
 import { tokenVault } from '#proxy/auth/token-vault';
 import { fakeClock } from '#support/fake-clock';

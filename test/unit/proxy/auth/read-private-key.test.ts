@@ -2,7 +2,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { readPrivateKey } from '#proxy/auth/read-private-key';
+import { readPrivateKeyFile } from '#proxy/auth/client-authentication';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const { privateKey } = generateKeyPairSync('ed25519');
@@ -20,8 +20,8 @@ test('private key: a PEM file is read, and decrypted with its passphrase', async
   await writeFile(one, plain);
   await writeFile(two, encrypted);
 
-  expect((await readPrivateKey(one, undefined)).equals(privateKey)).toBe(true);
-  expect((await readPrivateKey(two, 'open sesame')).equals(privateKey)).toBe(true);
+  expect((await readPrivateKeyFile(one, undefined)).equals(privateKey)).toBe(true);
+  expect((await readPrivateKeyFile(two, 'open sesame')).equals(privateKey)).toBe(true);
 });
 
 test.each([
@@ -35,7 +35,7 @@ test.each([
     const path = join(folder.path, 'key');
     await writeFile(path, content);
 
-    const error = await readPrivateKey(path, passphrase).catch((refusal: unknown) => refusal);
+    const error = await readPrivateKeyFile(path, passphrase).catch((refusal: unknown) => refusal);
 
     expect(error).toMatchObject({ code: 'client', message: expect.stringMatching(words) });
     expect(String(error)).not.toContain('secret text');
@@ -43,7 +43,7 @@ test.each([
 );
 
 test('private key: a missing file is an error', async () => {
-  await expect(readPrivateKey('/nonexistent/key', undefined)).rejects.toMatchObject({
+  await expect(readPrivateKeyFile('/nonexistent/key', undefined)).rejects.toMatchObject({
     code: 'client',
   });
 });

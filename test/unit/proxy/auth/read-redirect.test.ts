@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readRedirect } from '#proxy/auth/read-redirect';
+import { readRedirect } from '#proxy/auth/authorization-request';
 
 const issuer = 'https://as.example.com';
 const iss = encodeURIComponent(issuer);

@@ -2,10 +2,10 @@ import { createServer } from 'node:http';
 import { expect, test } from 'vitest';
 import {
   redirectListener,
+  type PeerUser,
   type RedirectListener,
   type RedirectListenerOptions,
 } from '#proxy/auth/redirect-listener';
-import type { PeerUser } from '#proxy/auth/peer-user';
 import { cookieBrowser } from '#support/cookie-browser';
 import { freePort, listen } from '#support/loopback';
 import { rawHttp } from '#support/raw-http';

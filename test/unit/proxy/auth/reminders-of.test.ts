@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { ConnectionView } from '#proxy/auth/accounts-door';
-import { remindersOf } from '#proxy/auth/reminders-of';
+import type { ConnectionView } from '#proxy/auth/accounts-service';
+import { remindersOf } from '#proxy/auth/rotate-secret';
 
 const now = 1_800_000_000;
 

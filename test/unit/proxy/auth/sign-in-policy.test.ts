@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { signInPolicy } from '#proxy/auth/sign-in-policy';
-import type { TokenRecord } from '#proxy/auth/token-record';
+import { signInPolicy } from '#proxy/auth/sign-in-service';
+import type { TokenRecord } from '#proxy/auth/token-vault';
 import { fakeClock } from '#support/fake-clock';
 
 const record: TokenRecord = { accessToken: 'a', obtainedAt: 0, issuer: 'i', published: true };

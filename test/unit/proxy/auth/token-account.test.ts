@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { tokenAccount } from '#proxy/auth/token-account';
+import { tokenAccount } from '#proxy/auth/token-vault';
 
 const purpose = {
   url: 'https://a.example/mcp',

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { readPasted } from '#proxy/auth/read-pasted';
-import { suggestedName } from '#proxy/auth/suggested-name';
+import { readPasted, suggestedName } from '#proxy/auth/new-connection';
 import { pastedEntry } from '#proxy/config/pasted-entry';
 
 const clientSecret = `secret_${'s'.repeat(36)}`;

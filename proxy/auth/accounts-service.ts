@@ -1,0 +1,263 @@
+import type { EpochSeconds } from '#clock/clock';
+import type { OptionTexts } from '#config/options';
+import type { Host } from '#host';
+import type { Finding } from '#status/checks';
+import type { RunningProxy } from '#status/running-proxy';
+
+/** A connection with everything that a person wants to see of it. Never a secret. */
+export type ConnectionView = {
+  name: string;
+  url: string;
+  /** Where it stands: our own connections, or an assistant's own file. */
+  source: { file: string; own: boolean };
+  /** `person`: somebody signs in; `open`: it turned out to want nothing is told as `person`, signed out. */
+  as: 'api_key' | 'client' | 'person';
+  /** What this machine has, overruled by what running proxies say. */
+  state: 'ready' | 'needs_sign_in' | 'trouble' | 'offline';
+  /** Why, where it is not ready. */
+  reason?: string;
+  issuer?: string;
+  /** The account that a person signed in with, where the server names it. */
+  signedInAs?: string;
+  scopes?: readonly string[];
+  /** When the access token ends; `renewable`: without a person another one comes. */
+  expiresAt?: EpochSeconds;
+  renewable: boolean;
+  /** The proxies that run for it now. */
+  proxies: readonly RunningProxy[];
+  /** The assistants whose files start it, by the names that `install` takes. */
+  startedBy: readonly string[];
+  /** The key or client secret in the keychain; absent where there is none there. */
+  secret?: SecretView;
+};
+
+export type SecretView = {
+  kind: 'api_key' | 'client_secret';
+  /** When it was stored; unknown for what older releases stored. */
+  storedAt?: EpochSeconds;
+  /** 90 days have passed. */
+  old: boolean;
+  /** A new one is stored and has yet to work in a real call; the old one is still kept. */
+  onTrial: boolean;
+  /** The page where the old one is to be revoked. */
+  dashboardUrl: string;
+};
+
+/** What a URL turned out to need. */
+export type Probed = {
+  url: string;
+  /** `reachable` servers that guard themselves without OAuth metadata can only want an API key. */
+  needs: 'nothing' | 'person' | 'api_key';
+  /** What else the server takes: a client id and secret, a key. */
+  takes: readonly ('person' | 'client' | 'api_key')[];
+  /** The name of the server, where it tells; else the host and path in words. */
+  serverName: string;
+  /** A name for the connection that is free. */
+  suggestedName: string;
+  issuer?: string;
+  scopes?: readonly string[];
+  /** Somebody has to say which client id to use, as the server makes none. */
+  needsClientId: boolean;
+};
+
+export type AddInput = {
+  name: string;
+  url: string;
+  /** A connection of that name is replaced. */
+  replace?: boolean;
+} & (
+  | { as: 'person'; clientId?: string; scopes?: readonly string[] }
+  | { as: 'client'; clientId: string; clientSecret: string; scopes?: readonly string[] }
+  | { as: 'api_key'; apiKeySecret: string }
+  | {
+      /** The text of a desktop `oauth` object, or of an entry or file that holds one. */
+      as: 'pasted';
+      oauthText: string;
+    }
+);
+
+/** What the server said. `person`: it is added, and somebody has yet to sign in. */
+export type Added = {
+  name: string;
+  url: string;
+  checked: 'api_key' | 'client' | 'person' | 'nobody';
+};
+
+/** What a pasted text says; the secret itself is not repeated. */
+export type Pasted = {
+  name?: string;
+  url?: string;
+  clientId?: string;
+  scopes?: readonly string[];
+  as: 'person' | 'client' | 'api_key';
+};
+
+/** How a sign-in is getting on; `waiting` holds the page for a person whose browser does not open. */
+export type SignInProgress =
+  | { step: 'discovering' }
+  | { step: 'waiting'; page: string; browserOpened: boolean }
+  | { step: 'storing' };
+
+export type SignedIn = {
+  issuer: string;
+  /** The account, where the server names it. */
+  signedInAs?: string;
+  scopes?: readonly string[];
+  expiresAt?: EpochSeconds;
+};
+
+/** `notRevoked` says why the server still accepts what was forgotten here. */
+export type SignedOut = { wasSignedIn: boolean; notRevoked?: string };
+
+/** `onTrial` until a real call has worked with the new secret. */
+export type Rotated = { name: string; onTrial: boolean; dashboardUrl: string };
+
+export type Reminder = {
+  name: string;
+  kind: 'api_key' | 'client_secret';
+  storedAt: EpochSeconds;
+  ageDays: number;
+  dashboardUrl: string;
+};
+
+/** An assistant of this machine. */
+export type AssistantView = {
+  /** As `install` takes it: `claude-desktop`. */
+  id: string;
+  title: string;
+  file: string;
+  /** Its file, or the folder that it keeps it in, is there. */
+  found: boolean;
+  /** The file cannot be read, or is not JSON. */
+  problem?: string;
+  /** The connections that it starts. */
+  starts: readonly string[];
+  /** The copies of its file, the newest last. */
+  backups: readonly string[];
+};
+
+/** `changed`: false where it stood there already. */
+export type Installed = { file: string; changed: boolean; backup?: string };
+
+export type Uninstalled = {
+  file: string;
+  did: 'restored' | 'removed' | 'absent';
+  backup?: string;
+};
+
+/** An entry of an assistant's file that can be taken over. */
+export type Importable = {
+  file: string;
+  /** Its name there. */
+  entry: string;
+  /** The connection that it becomes. */
+  name: string;
+  url: string;
+  /** What goes to the keychain, in words. */
+  moved: readonly string[];
+  /** It starts mcp-remote now. */
+  fromMcpRemote: boolean;
+};
+
+export type Imports = {
+  entries: readonly Importable[];
+  problems: readonly { name: string; problem: string }[];
+};
+
+export type Imported = { file: string; backup?: string; signInTakenOver: readonly string[] };
+
+export type Until = { signal?: AbortSignal };
+
+/**
+ * Everything that a face of this program can do, without a terminal. All of it rejects with
+ * {@link AccountsError} and nothing else, but for bugs.
+ */
+export interface AccountsDoor {
+  listConnections(): Promise<ConnectionView[]>;
+
+  /** What there is now, then again after every change, until `signal` aborts. */
+  watch(signal: AbortSignal): AsyncIterable<ConnectionView[]>;
+
+  /** Asks a server what it needs. Nothing is sent that is secret. */
+  probe(url: string, until?: Until): Promise<Probed>;
+
+  /** Reads what somebody pasted, before it is added. */
+  readPasted(text: string): Promise<Pasted>;
+
+  /** Asks the real endpoint first, and keeps nothing when that refuses. */
+  add(input: AddInput, until?: Until): Promise<Added>;
+
+  /** Revokes at the server, forgets the secrets and the connection. */
+  remove(name: string): Promise<SignedOut>;
+
+  /** Opens the system browser and waits for the person; running proxies are told at the end. */
+  signIn(
+    name: string,
+    options: Until & { progress?: (progress: SignInProgress) => void },
+  ): Promise<SignedIn>;
+
+  signOut(name: string): Promise<SignedOut>;
+
+  /** Asks every running proxy of the connection to try its server now; how many heard it. */
+  reconnect(name: string): Promise<number>;
+
+  /** The new key is tried at the endpoint first; the old one is kept until a real call has worked. */
+  rotateKey(name: string, apiKeySecret: string, until?: Until): Promise<Rotated>;
+
+  /** The same for the secret of an OAuth client. */
+  rotateSecret(name: string, clientSecret: string, until?: Until): Promise<Rotated>;
+
+  /** Puts the old secret back while the new one is on trial; `false` when there is none to put back. */
+  undoRotation(name: string): Promise<boolean>;
+
+  /** Secrets that have been kept for 90 days. */
+  reminders(): Promise<Reminder[]>;
+
+  assistants(): Promise<AssistantView[]>;
+
+  /** Lets an assistant start the connection; a backup is made, and `uninstall` undoes it. */
+  install(assistant: string, name: string, options?: { replace?: boolean }): Promise<Installed>;
+
+  uninstall(assistant: string, name: string): Promise<Uninstalled>;
+
+  /** What `import` would do, of all assistants or one. */
+  importable(assistant?: string): Promise<Imports>;
+
+  /** Takes the named entry of a file over, or all of that file. */
+  import(file: string, entry?: string): Promise<Imported>;
+
+  /** Looks at all that a connection needs, or at this machine alone; `found` hears each at once. */
+  doctor(name?: string, found?: (finding: Finding) => void): Promise<readonly Finding[]>;
+
+  /** Whether a notice about the connection may be shown: one a day over all processes. */
+  claimNotice(name: string): Promise<boolean>;
+}
+
+/** What the other front provides of its process. */
+export type AccountsFront = Pick<
+  Host,
+  'platform' | 'home' | 'env' | 'pid' | 'parentPid' | 'nodeVersion' | 'launcher'
+> & {
+  /** Unless given, the system's browser is opened. */
+  openBrowser?: Host['openBrowser'];
+  /** Options as the command line would name them; the environment counts besides. */
+  options?: OptionTexts;
+};
+
+/** `openAccounts(host)` of `latchkey/accounts`. */
+export type OpenAccounts = (host: AccountsFront) => AccountsDoor;
+
+/** What the door rejects with: words for a person, with the remedy. Never with a secret. */
+export class AccountsError extends Error {
+  override readonly name = 'AccountsError';
+  /** The kind of failure, as the error behind it says: `refused`, `unreachable`, `locked`, … */
+  readonly code: string;
+  /** What to do next; empty when there is nothing. */
+  readonly hint: string;
+
+  constructor(code: string, message: string, hint: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+    this.hint = hint;
+  }
+}

@@ -1,0 +1,211 @@
+import { secretAccount } from './stored-secrets.ts';
+import { createPrivateKey, randomUUID, sign, type KeyObject } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { EpochSeconds } from '#clock/clock';
+import type { OAuthSettings } from '#config/connection';
+import type { SecretStore } from '#keychain/secret-store';
+import type { AuthorizationServer } from './discovery.ts';
+import { OAuthError } from './errors.ts';
+
+/** Who asks: an id, and how it proves to be the one. Never used at another authorization server. */
+export type OAuthClient = {
+  clientId: string;
+  clientSecret?: string;
+  /** For `private_key_jwt`; read when it is needed. */
+  privateKey?: () => Promise<KeyObject>;
+  /** What registration agreed on, if it did. RFC 7591 §2 */
+  authMethod?: string;
+};
+
+export type ReadPrivateKey = NonNullable<OAuthClient['privateKey']>;
+
+export type ConfiguredClientPorts = {
+  store: SecretStore;
+  /** Reads a PEM file, with the passphrase from the environment. */
+  readPrivateKey: (path: string) => ReturnType<ReadPrivateKey>;
+};
+
+/** A client, and the issuer that its stored secret was first used with. */
+export type ConfiguredClient = OAuthClient & { boundIssuer?: string };
+
+/**
+ * The client that the configuration names; `undefined` when it names none. A secret that was moved to
+ * the keychain is there for this very URL.
+ *
+ * @throws {OAuthError} `client` when the keychain has no such secret
+ */
+export async function configuredClient(
+  url: string,
+  { clientId, clientSecret, privateKeyFile }: OAuthSettings,
+  { store, readPrivateKey }: ConfiguredClientPorts,
+): Promise<ConfiguredClient | undefined> {
+  if (clientId === undefined) return undefined;
+  if (privateKeyFile !== undefined)
+    return { clientId, privateKey: async () => readPrivateKey(privateKeyFile) };
+  if (clientSecret === undefined) return { clientId };
+  if (clientSecret !== 'keychain') return { clientId, clientSecret };
+  const kept = parseStoredSecret(await store.get(secretAccount(url, clientId)));
+  if (kept) return { clientId, ...kept };
+  throw new OAuthError('client', `the keychain has no secret of ${clientId} for ${url}`, {
+    endpoint: url,
+  });
+}
+
+/** Ties a stored secret to the issuer it went to; for another it is refused from then on. */
+export async function bindSecret(
+  url: string,
+  { clientId, clientSecret, boundIssuer }: ConfiguredClient,
+  issuer: string,
+  store: SecretStore,
+): Promise<void> {
+  if (boundIssuer === issuer) return;
+  // Somebody may have put another one there since, which is not ours to overwrite.
+  const kept = parseStoredSecret(await store.get(secretAccount(url, clientId)));
+  if (kept?.clientSecret !== clientSecret) return;
+  await store.set(secretAccount(url, clientId), JSON.stringify({ clientSecret, issuer }));
+}
+
+function parseStoredSecret(
+  text: string | undefined,
+): { clientSecret: string; boundIssuer?: string } | undefined {
+  try {
+    const value: Record<string, unknown> | null = JSON.parse(text ?? 'null');
+    const { clientSecret, issuer } = value ?? {};
+    if (typeof clientSecret !== 'string') return undefined;
+    return { clientSecret, ...(typeof issuer === 'string' && { boundIssuer: issuer }) };
+  } catch {
+    return undefined;
+  }
+}
+
+type Proof = { form: Record<string, string>; headers: Record<string, string> };
+
+/**
+ * What a request to an endpoint of `server` carries to say who asks. A secret goes where the server
+ * wants it, and nowhere when it wants none.
+ *
+ * RFC 6749 §2.3.1, RFC 7523 §2.2
+ *
+ * @throws {OAuthError} `metadata` when the server takes nothing that this client has
+ */
+export async function authenticateClient(
+  client: OAuthClient,
+  server: Pick<AuthorizationServer, 'issuer' | 'tokenEndpoint' | 'tokenEndpointAuthMethods'>,
+  now: EpochSeconds,
+): Promise<Proof> {
+  const { clientId, clientSecret } = client;
+  switch (chooseMethod(client, server)) {
+    case 'private_key_jwt': {
+      const key = await client.privateKey?.();
+      if (!key) break;
+      return {
+        form: {
+          client_id: clientId,
+          client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
+          client_assertion: clientAssertion({ clientId, key }, server.issuer, now),
+        },
+        headers: {},
+      };
+    }
+    case 'client_secret_basic':
+      return { form: {}, headers: { authorization: basic(clientId, clientSecret ?? '') } };
+    case 'client_secret_post':
+      return { form: { client_id: clientId, client_secret: clientSecret ?? '' }, headers: {} };
+    case 'none':
+      return { form: { client_id: clientId }, headers: {} };
+    case undefined:
+  }
+  const endpoint = server.tokenEndpoint;
+  const lacks = client.privateKey ? 'private key' : 'client secret';
+  throw new OAuthError('metadata', `${endpoint} takes no ${lacks}`, { endpoint });
+}
+
+const secretMethods = ['client_secret_basic', 'client_secret_post'] as const;
+type Method = (typeof secretMethods)[number] | 'private_key_jwt' | 'none';
+
+function chooseMethod(
+  { privateKey, clientSecret, authMethod }: OAuthClient,
+  { tokenEndpointAuthMethods: methods }: Pick<AuthorizationServer, 'tokenEndpointAuthMethods'>,
+): Method | undefined {
+  // A server that names no such method may still take one that it was told of.
+  if (privateKey) return 'private_key_jwt';
+  if (clientSecret === undefined || authMethod === 'none') return 'none';
+  const agreed = secretMethods.find((method) => method === authMethod);
+  const announced = secretMethods.find((method) => methods.includes(method));
+  return agreed ?? announced;
+}
+
+function basic(clientId: string, clientSecret: string): string {
+  const encode = (text: string) => new URLSearchParams({ '': text }).toString().slice(1);
+  return `Basic ${Buffer.from(`${encode(clientId)}:${encode(clientSecret)}`).toString('base64')}`;
+}
+
+const lifeSeconds = 60;
+
+/**
+ * A signed statement of who we are, for the token endpoint of one issuer. The algorithm follows from
+ * the key: Ed25519 signs EdDSA, P-256 ES256, RSA RS256.
+ *
+ * RFC 7523 §3; `aud` is the issuer, as draft-ietf-oauth-rfc7523bis has it
+ *
+ * @throws {OAuthError} `client` when the key is of another kind
+ */
+export function clientAssertion(
+  { clientId, key }: { clientId: string; key: KeyObject },
+  issuer: string,
+  now: EpochSeconds,
+): string {
+  const { alg, digest } = algorithm(key, issuer);
+  const claims = {
+    iss: clientId,
+    sub: clientId,
+    aud: issuer,
+    iat: now,
+    exp: now + lifeSeconds,
+    jti: randomUUID(),
+  };
+  const signed = [{ alg, typ: 'JWT' }, claims]
+    .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+    .join('.');
+  // JOSE wants r and s side by side, not the DER that Node makes unasked. RFC 7518 §3.4
+  const signature = sign(digest, Buffer.from(signed), { key, dsaEncoding: 'ieee-p1363' });
+  return `${signed}.${signature.toString('base64url')}`;
+}
+
+function algorithm(key: KeyObject, issuer: string): { alg: string; digest: string | null } {
+  const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key;
+  if (type === 'ed25519') return { alg: 'EdDSA', digest: null };
+  if (type === 'ec' && details?.namedCurve === 'prime256v1')
+    return { alg: 'ES256', digest: 'sha256' };
+  if (type === 'rsa') return { alg: 'RS256', digest: 'sha256' };
+  throw new OAuthError('client', 'the private key is neither Ed25519, P-256 nor RSA', {
+    endpoint: issuer,
+  });
+}
+
+/**
+ * The private key in a PEM file, which may be encrypted under `passphrase`.
+ *
+ * @throws {OAuthError} `client`, never with anything of the file
+ */
+export async function readPrivateKeyFile(
+  path: string,
+  passphrase: string | undefined,
+): Promise<KeyObject> {
+  const pem = await readFile(path).catch((error: unknown) => {
+    throw unusable(path, 'cannot be read', error);
+  });
+  try {
+    return createPrivateKey({ key: pem, ...(passphrase !== undefined && { passphrase }) });
+  } catch (error) {
+    const encrypted = pem.includes('ENCRYPTED');
+    const why = encrypted
+      ? 'cannot be decrypted; is LATCHKEY_PRIVATE_KEY_PASSPHRASE right?'
+      : 'is no private key in PEM';
+    throw unusable(path, why, error);
+  }
+}
+
+function unusable(path: string, why: string, cause: unknown): OAuthError {
+  return new OAuthError('client', `privateKeyFile ${path} ${why}`, { endpoint: path }, { cause });
+}

@@ -1,0 +1,224 @@
+import type { PersonCredentials } from '#config/connection';
+import type { SecretStore } from '#keychain/secret-store';
+import { redact } from '#log/redact';
+import type { HttpClient } from '#transport/http-client';
+import { webUrl } from '#transport/web-url';
+import {
+  configuredClient,
+  type ConfiguredClient,
+  type ConfiguredClientPorts,
+  type OAuthClient,
+} from './client-authentication.ts';
+import type { Discovery } from './discovery.ts';
+import { OAuthError } from './errors.ts';
+import { fetchJson } from './fetch-json.ts';
+import type { RedirectListener, RedirectListenerOptions } from './redirect-listener.ts';
+
+export type ChooseClientPorts = ConfiguredClientPorts & {
+  http: HttpClient;
+  clients: RegisteredClients;
+  listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;
+};
+
+/** Who asks, and where the answer is to come. The listener is open. */
+export type ChosenClient = { client: ConfiguredClient; listener: RedirectListener };
+
+/**
+ * Under which id to ask a person's consent: the configured one, else the URL of a document about us,
+ * else one that the authorization server makes for us.
+ *
+ * MCP 2026-07-28 authorization, client registration
+ *
+ * @throws {OAuthError} `client` when there is none to be had, with what to do
+ */
+export async function chooseClient(
+  { url, credentials }: { url: string; credentials: PersonCredentials },
+  scopes: readonly string[] | undefined,
+  discovery: Discovery,
+  ports: ChooseClientPorts,
+): Promise<ChosenClient> {
+  const { issuer, takesMetadataUrls, registrationEndpoint } = discovery;
+  const { clientMetadataUrl, redirectPort: port } = credentials;
+  const { redirectHost: host, redirectPath: path } = credentials;
+  const where = { port, ...(host !== undefined && { host }), ...(path !== undefined && { path }) };
+  const { http, clients, listen } = ports;
+  const configured = await configuredClient(url, credentials, ports);
+  if (configured) return { client: configured, listener: await listen(where) };
+  if (clientMetadataUrl !== undefined && takesMetadataUrls)
+    return { client: { clientId: clientMetadataUrl }, listener: await listen(where) };
+  const document = await clientMetadataDocument(discovery, http);
+  if (document) {
+    const { clientId, redirectHost, redirectPath } = document;
+    const said = { port, host: redirectHost, path: redirectPath };
+    return { client: { clientId }, listener: await listen(said) };
+  }
+  if (registrationEndpoint === undefined)
+    throw new OAuthError(
+      'client',
+      `${issuer} does not register applications by itself; which client id has it given you?`,
+      { endpoint: issuer },
+    );
+  const registered = await clients.of(issuer);
+  const listener = await sameListener(registered?.redirectUri, where, listen);
+  try {
+    if (registered?.redirectUri === listener.redirectUri) return { client: registered, listener };
+    const { redirectUri } = listener;
+    const client = await registerClient({ redirectUri, scopes }, discovery, http);
+    await clients.keep(client);
+    return { client, listener };
+  } catch (error) {
+    await listener.close();
+    throw error;
+  }
+}
+
+/** Servers may compare the port too, so the registered one is tried before any other. */
+async function sameListener(
+  redirectUri: string | undefined,
+  where: RedirectListenerOptions,
+  listen: ChooseClientPorts['listen'],
+): Promise<RedirectListener> {
+  const before = Number(redirectUri && URL.parse(redirectUri)?.port);
+  if (where.port === undefined && before > 0) {
+    const again = await listen({ ...where, port: before, attempts: 1 }).catch(() => undefined);
+    if (again) return again;
+  }
+  return listen(where);
+}
+
+/** A client id that is a URL, and the path of our listener that its document allows. */
+export type ClientMetadataDocument = {
+  clientId: string;
+  redirectHost: string;
+  redirectPath: string;
+};
+
+/**
+ * The document about this program that an authorization server itself keeps, at
+ * `{issuer}/oauth/clients/latchkey.json`; `undefined` when there is none that names itself and a
+ * redirect to this machine.
+ *
+ * OAuth Client ID Metadata Document §4
+ */
+export async function clientMetadataDocument(
+  { issuer, takesMetadataUrls, within }: Discovery,
+  http: HttpClient,
+): Promise<ClientMetadataDocument | undefined> {
+  if (!takesMetadataUrls) return undefined;
+  const url = webUrl(`${issuer.replace(/\/$/, '')}/oauth/clients/latchkey.json`);
+  if (!url) return undefined;
+  const answer = await fetchJson(http, {
+    url,
+    within,
+    method: 'GET',
+    headers: { accept: 'application/json' },
+  }).catch(() => undefined);
+  const { client_id: clientId, redirect_uris: uris } = answer?.json ?? {};
+  if (answer?.status !== 200 || clientId !== url.href || !Array.isArray(uris)) return undefined;
+  const redirects = uris
+    .map((uri) => (typeof uri === 'string' ? URL.parse(uri) : null))
+    .filter((uri) => uri !== null)
+    .filter(({ protocol, search, hash }) => protocol === 'http:' && !search && !hash);
+  const redirect =
+    redirects.find(({ hostname }) => hostname === '127.0.0.1') ??
+    redirects.find(({ hostname }) => hostname === 'localhost');
+  return (
+    redirect && {
+      clientId,
+      redirectHost: redirect.hostname,
+      redirectPath: redirect.pathname,
+    }
+  );
+}
+
+/** A client that an authorization server made for us; good there and nowhere else. */
+export type RegisteredClient = Omit<OAuthClient, 'privateKey'> & {
+  issuer: string;
+  redirectUri: string;
+};
+
+/**
+ * Registers this program as a native application, without a secret wherever the server allows.
+ *
+ * RFC 7591 §3.1, MCP 2026-07-28 authorization
+ *
+ * @throws {OAuthError}
+ */
+export async function registerClient(
+  { redirectUri, scopes }: { redirectUri: string; scopes: readonly string[] | undefined },
+  { issuer, registrationEndpoint, tokenEndpointAuthMethods: methods, within }: Discovery,
+  http: HttpClient,
+): Promise<RegisteredClient> {
+  const endpoint = registrationEndpoint ?? issuer;
+  const wanted = ['none', 'client_secret_basic', 'client_secret_post'];
+  const asked = wanted.find((method) => methods.includes(method)) ?? 'none';
+  const { status, json } = await fetchJson(http, {
+    url: new URL(endpoint),
+    within,
+    method: 'POST',
+    headers: { 'content-type': 'application/json', accept: 'application/json' },
+    body: Buffer.from(
+      JSON.stringify({
+        client_name: 'Latchkey',
+        application_type: 'native',
+        redirect_uris: [redirectUri],
+        grant_types: ['authorization_code', 'refresh_token'],
+        response_types: ['code'],
+        token_endpoint_auth_method: asked,
+        ...(scopes?.length && { scope: scopes.join(' ') }),
+      }),
+    ),
+  });
+  const { client_id: clientId, client_secret: clientSecret } = json ?? {};
+  if ((status !== 200 && status !== 201) || typeof clientId !== 'string' || clientId === '') {
+    const reason = typeof json?.['error'] === 'string' ? ` (${redact(json['error'])})` : '';
+    throw new OAuthError(
+      status >= 500 || status === 429 ? 'unreachable' : 'refused',
+      `${endpoint} answered ${status}${reason} to our registration`,
+      { endpoint, status },
+    );
+  }
+  const agreed = json?.['token_endpoint_auth_method'];
+  return {
+    clientId,
+    issuer,
+    redirectUri,
+    authMethod: typeof agreed === 'string' ? agreed : asked,
+    ...(typeof clientSecret === 'string' && clientSecret !== '' && { clientSecret }),
+  };
+}
+
+/** The clients that authorization servers made for us, one an issuer, in the secret store. */
+export interface RegisteredClients {
+  of(issuer: string): Promise<RegisteredClient | undefined>;
+  keep(client: RegisteredClient): Promise<void>;
+}
+
+export function registeredClients(store: SecretStore): RegisteredClients {
+  const account = (issuer: string) => `oauth client ${issuer.slice(0, 380)}`;
+  return {
+    async of(issuer) {
+      const client = parseClient(await store.get(account(issuer)));
+      return client?.issuer === issuer ? client : undefined;
+    },
+    keep: (client) => store.set(account(client.issuer), JSON.stringify(client)),
+  };
+}
+
+function parseClient(text: string | undefined): RegisteredClient | undefined {
+  try {
+    const value: Record<string, unknown> | null = JSON.parse(text ?? 'null');
+    const { clientId, clientSecret, authMethod, issuer, redirectUri } = value ?? {};
+    if (typeof clientId !== 'string' || typeof issuer !== 'string') return undefined;
+    if (typeof redirectUri !== 'string') return undefined;
+    return {
+      clientId,
+      issuer,
+      redirectUri,
+      ...(typeof clientSecret === 'string' && { clientSecret }),
+      ...(typeof authMethod === 'string' && { authMethod }),
+    };
+  } catch {
+    return undefined;
+  }
+}

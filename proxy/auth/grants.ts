@@ -1,0 +1,200 @@
+import type { Clock } from '#clock/clock';
+import type { ClientCredentials, PersonCredentials } from '#config/connection';
+import type { HttpClient } from '#transport/http-client';
+import {
+  bindSecret,
+  configuredClient,
+  type ConfiguredClientPorts,
+  type OAuthClient,
+} from './client-authentication.ts';
+import type { RegisteredClients } from './client-registration.ts';
+import { discover } from './discovery.ts';
+import { OAuthError, TokenError } from './errors.ts';
+import {
+  clientCredentialsGrant,
+  refreshTokenGrant,
+  tokenOf,
+  type FetchedToken,
+} from './token-request.ts';
+import type { Known } from './token-source.ts';
+import type { Granted, TokenVault } from './token-vault.ts';
+
+export type ClientGrantPorts = ConfiguredClientPorts & { http: HttpClient; clock: Clock };
+
+/**
+ * A token for the client itself. A secret from the keychain goes to the issuer that it went to the
+ * first time; `rebind` is the user's word that another one is right.
+ *
+ * @throws {OAuthError}
+ */
+export async function clientGrant(
+  { url, credentials }: { url: string; credentials: ClientCredentials },
+  { challenge, previous, wider }: Known,
+  ports: ClientGrantPorts,
+  rebind = false,
+): Promise<Granted> {
+  const client = await configuredClient(url, credentials, ports);
+  if (!client) throw new OAuthError('client', 'there is no client id', { endpoint: url });
+  const { boundIssuer, ...plain } = client;
+  const { scopes, issuer, resource } = credentials;
+  const bound =
+    boundIssuer === undefined || rebind
+      ? previous
+      : { published: false, ...previous, issuer: boundIssuer };
+  const token = await fetchClientToken(
+    {
+      url,
+      credentials: {
+        ...plain,
+        ...(scopes && { scopes }),
+        ...(issuer && { issuer }),
+        ...(resource !== undefined && { resource }),
+      },
+      challenge,
+      previous: bound,
+      wider,
+    },
+    ports,
+  );
+  if (credentials.clientSecret === 'keychain')
+    await bindSecret(url, client, token.issuer, ports.store);
+  return token;
+}
+
+export type FetchClientTokenInput = {
+  /** The MCP server's URL, exactly as configured. */
+  url: string;
+  credentials: OAuthClient & {
+    scopes?: readonly string[];
+    issuer?: string;
+    resource?: string;
+  };
+  challenge?: string | undefined;
+  /** The token before this one. */
+  previous?: Pick<FetchedToken, 'issuer' | 'published' | 'scope'> | undefined;
+  /** Ask for what the challenge names besides what there was. */
+  wider?: boolean;
+};
+
+/**
+ * From an MCP server's URL and a client's secret or key to an access token. The secret never goes to
+ * another authorization server than the last time, unless the user names that one.
+ *
+ * MCP 2026-07-28 authorization
+ *
+ * @throws {OAuthError}
+ */
+export async function fetchClientToken(
+  { url, credentials, challenge, previous, wider = false }: FetchClientTokenInput,
+  { http, clock }: { http: HttpClient; clock: Clock },
+): Promise<FetchedToken> {
+  const { issuer, scopes, resource, ...client } = credentials;
+  const discovery = await discover(
+    {
+      url,
+      ...(challenge !== undefined && { challenge }),
+      ...(issuer !== undefined && { issuer }),
+      ...(resource !== undefined && { resource }),
+      publishedBefore: previous?.published ?? false,
+    },
+    http,
+  );
+  if (previous && issuer === undefined && previous.issuer !== discovery.issuer)
+    throw new OAuthError(
+      'issuer',
+      `${url} now trusts ${discovery.issuer}, until now it was ${previous.issuer}`,
+      { endpoint: url },
+    );
+  const before = [...(scopes ?? []), ...(previous?.scope?.split(' ') ?? [])];
+  const asked = wider ? [...new Set([...before, ...(discovery.challengedScopes ?? [])])] : scopes;
+  const granted = await clientCredentialsGrant({ client, scopes: asked }, discovery, {
+    http,
+    clock,
+  });
+  return tokenOf(granted, discovery, clock.now());
+}
+
+export type PersonGrantPorts = ConfiguredClientPorts & {
+  http: HttpClient;
+  clock: Clock;
+  vault: TokenVault;
+  clients: RegisteredClients;
+};
+
+/**
+ * The next token of a person who has signed in, by the refresh token. It goes to the issuer that gave
+ * it and to no other. Called with the lock held.
+ *
+ * @throws {TokenError} `signed_out` when that person has to sign in anew
+ * @throws {OAuthError}
+ */
+export async function personGrant(
+  { url, credentials }: { url: string; credentials: PersonCredentials },
+  { challenge, previous, wider }: Known,
+  ports: PersonGrantPorts,
+): Promise<Granted> {
+  const { vault, http, clock } = ports;
+  const kept = previous && (await vault.refresh(previous.issuer));
+  if (!previous || !kept) throw new TokenError('signed_out', 'nobody is signed in');
+  // A refresh token never brings more than it was given. RFC 6749 §6
+  if (wider) throw new TokenError('signed_out', 'the sign-in does not cover what the server wants');
+  const discovery = await discover(
+    {
+      url,
+      ...(challenge !== undefined && { challenge }),
+      ...(credentials.issuer !== undefined && { issuer: credentials.issuer }),
+      ...(credentials.resource !== undefined && { resource: credentials.resource }),
+      publishedBefore: previous.published,
+    },
+    http,
+  );
+  const { issuer } = discovery;
+  if (issuer !== previous.issuer)
+    throw new TokenError('signed_out', `${url} now trusts ${issuer}, not ${previous.issuer}`);
+
+  let { refreshToken, clientId } = kept;
+  for (;;) {
+    try {
+      const client = await clientNamed(clientId, issuer, url, credentials, ports);
+      const granted = await refreshTokenGrant({ client, refreshToken }, discovery, ports);
+      const refresh = { refreshToken: granted.refreshToken ?? refreshToken, clientId };
+      const scope = granted.scope ?? previous.scope;
+      const { signedInAs } = previous;
+      return {
+        ...tokenOf(granted, discovery, clock.now()),
+        ...(scope !== undefined && { scope }),
+        ...(signedInAs !== undefined && { signedInAs }),
+        refresh,
+      };
+    } catch (error) {
+      if (!(error instanceof OAuthError && error.details.error === 'invalid_grant')) throw error;
+      // Somebody without our lock may have been quicker; then ours is not the one that counts.
+      const now = await vault.refresh(issuer);
+      if (!now || now.refreshToken === refreshToken) {
+        await vault.dropRefresh(issuer, refreshToken);
+        throw new TokenError('signed_out', `${issuer} has ended the sign-in`, { cause: error });
+      }
+      ({ refreshToken, clientId } = now);
+    }
+  }
+}
+
+/** The client that a refresh token was given to; the token is worth nothing to another. */
+export async function clientNamed(
+  clientId: string,
+  issuer: string,
+  url: string,
+  credentials: PersonCredentials,
+  ports: ConfiguredClientPorts & { clients: RegisteredClients },
+): Promise<OAuthClient> {
+  if (credentials.clientId === clientId) {
+    const configured = await configuredClient(url, credentials, ports);
+    if (configured?.boundIssuer !== undefined && configured.boundIssuer !== issuer)
+      throw new OAuthError('issuer', `the stored secret belongs to ${configured.boundIssuer}`, {
+        endpoint: issuer,
+      });
+    if (configured) return configured;
+  }
+  const registered = await ports.clients.of(issuer);
+  return registered?.clientId === clientId ? registered : { clientId };
+}

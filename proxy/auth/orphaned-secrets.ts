@@ -1,0 +1,227 @@
+import { createHash } from 'node:crypto';
+import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigurationError } from '#config/configuration-error';
+import { inKeychain, type Connection } from '#config/connection';
+import { connectionNames } from '#config/connection-names';
+import { defaultStateDirectory } from '#config/default-state-directory';
+import { findDocuments } from '#config/find-entry';
+import type { Options } from '#config/options';
+import { registryFile } from '#config/registry-file';
+import { userFiles } from '#config/user-files';
+import type { UserHost } from '#host';
+import { signsIn } from './account.ts';
+import type { AccountsHost } from './accounts-host.ts';
+import { isClientSecretAccount, keptAccounts, priorAccount } from './stored-secrets.ts';
+import { isTokenAccount, tokenVault } from './token-vault.ts';
+
+/** An account of the keychain, and the configuration file that leads to it, or is about to. */
+export type LooseSecret = { account: string; file: string };
+
+/**
+ * Which accounts of the keychain may hold a secret that no connection leads to: one that is being added,
+ * imported or removed. A keychain cannot be asked what is in it, so whoever dies in between leaves this
+ * behind.
+ */
+export interface LooseSecrets {
+  /** Notes them; on disk once resolved. */
+  note(secrets: readonly LooseSecret[]): Promise<void>;
+
+  /** Each leads to a connection now, or is gone. */
+  settled(secrets: readonly LooseSecret[]): Promise<void>;
+
+  all(): Promise<LooseSecret[]>;
+}
+
+/** Small files with the names of accounts, and nothing secret. */
+export function looseSecrets({ stateDir }: Options, host: UserHost): LooseSecrets {
+  const directory = join(stateDir ?? defaultStateDirectory(host), 'loose');
+  const at = (text: string) =>
+    join(directory, createHash('sha256').update(text).digest('hex').slice(0, 32));
+  const textOf = ({ account, file }: LooseSecret) => JSON.stringify({ account, file });
+  return {
+    async note(secrets) {
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      for (const text of secrets.map(textOf))
+        await writeFile(at(text), text, { mode: 0o600, flush: true });
+    },
+    async settled(secrets) {
+      for (const text of secrets.map(textOf)) await rm(at(text), { force: true });
+    },
+    async all() {
+      const names = await readdir(directory).catch((): string[] => []);
+      const texts = names.map(async (name) => readFile(join(directory, name), 'utf8'));
+      const read = await Promise.all(texts.map(async (text) => text.catch(() => '')));
+      return read.map(secretOf).filter((secret) => secret !== undefined);
+    },
+  };
+}
+
+/** A note that was half written when its process died names nothing: nothing had been stored. */
+function secretOf(text: string): LooseSecret | undefined {
+  try {
+    const { account, file }: Record<string, unknown> = JSON.parse(text);
+    if (typeof account !== 'string' || typeof file !== 'string') return undefined;
+    return { account, file };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Does `work` while nobody of this machine adds, imports, removes or sweeps. */
+export async function whileNobodySweeps<T>(
+  options: Options,
+  host: AccountsHost,
+  work: () => Promise<T>,
+): Promise<T> {
+  return host.exclusively('loose secrets', options, work);
+}
+
+/**
+ * Forgets what a process that died left in the keychain for a connection that does not come to be, or is
+ * no more. Where nothing was left it takes one look at a folder; where a file that may lead to it cannot
+ * be read, what it may lead to stays.
+ *
+ * @throws {SecretStoreError}
+ */
+export async function sweepSecrets(options: Options, host: AccountsHost): Promise<void> {
+  const loose = looseSecrets(options, host);
+  if ((await loose.all()).length === 0) return;
+  await whileNobodySweeps(options, host, async () => {
+    const secrets = await loose.all();
+    const files = new Set([registryFile(host), ...secrets.map(({ file }) => file)]);
+    const use = await accountUse([...files], options, host);
+    const store = await host.store(options);
+    for (const { account } of secrets.filter((one) => use(one.account) === 'free')) {
+      if (isTokenAccount(account)) await tokenVault(store, account).clear();
+      await store.remove(account);
+      await store.remove(priorAccount(account));
+    }
+    await loose.settled(secrets.filter(({ account }) => use(account) !== 'unknown'));
+  });
+}
+
+/**
+ * Forgets the secrets of a connection that our file no longer has, and the tokens that they brought,
+ * which the server is not told of. What the `successor` of the same name or any other connection leads to
+ * stays, of ours as of an assistant's file. So does a client's secret while one of those files cannot be
+ * read: the accounts of which nobody knows.
+ *
+ * @throws {SecretStoreError}
+ */
+export async function forgetSecrets(
+  connection: Connection,
+  options: Options,
+  host: AccountsHost,
+  successor?: Connection,
+): Promise<string[]> {
+  const use = await accountUse([registryFile(host)], options, host);
+  const store = await host.store(options);
+  const successors = new Set(successor && (await ownAccounts(successor, options, host)));
+  const stays = (account: string) => successors.has(account) || use(account) === 'needed';
+  const isUnknown = (account: string) =>
+    isClientSecretAccount(account) && use(account) === 'unknown';
+  const gone = keptAccounts(connection).filter((account) => !stays(account));
+  for (const account of gone.filter((one) => !isUnknown(one))) {
+    await store.remove(account);
+    await store.remove(priorAccount(account));
+  }
+  if (signsIn(connection)) {
+    const { vault, lock } = await host.account(connection, options);
+    if (!stays(vault.account)) await lock.hold(vault.account, async () => vault.clear());
+  }
+  return gone.filter(isUnknown);
+}
+
+/** Whether a connection leads to an account of the keychain; `unknown`: a file that may cannot be read. */
+export type AccountUse = 'needed' | 'free' | 'unknown';
+
+/**
+ * What the connections of these files, and those that assistants' own files describe, need of the
+ * keychain. The secret of a client is one for all of them, and where any cannot be read, nobody knows of it;
+ * any other account is a connection's of the file that names it.
+ */
+export async function accountUse(
+  files: readonly string[],
+  options: Options,
+  host: AccountsHost,
+): Promise<(account: string) => AccountUse> {
+  const everywhere = [...new Set([...files, ...userFiles(host)])];
+  const all = await neededAccounts(everywhere, options, host);
+  const own = all ?? (await neededAccounts(files, options, host));
+  return (account) => {
+    const needed = isClientSecretAccount(account) ? all : own;
+    if (!needed) return 'unknown';
+    return needed.has(account) ? 'needed' : 'free';
+  };
+}
+
+/**
+ * The accounts of the keychain that the connections of these files lead to; `undefined` when a file or an
+ * entry cannot be read, so that nobody knows.
+ */
+export async function neededAccounts(
+  files: readonly string[],
+  options: Options,
+  host: AccountsHost,
+): Promise<Set<string> | undefined> {
+  const needed = new Set<string>();
+  for (const file of files) {
+    const read = (path: string) => host.readText(path);
+    const [document] = await findDocuments([file], read);
+    if (document === undefined && read(file) !== undefined) return undefined;
+    const own = file === registryFile(host);
+    for (const name of await connectionNames([file], read)) {
+      // Most of what stands in an assistant's file is nothing of ours.
+      if (!own && !leavesSecrets(document, name)) continue;
+      const connection = await host
+        .readConnection(name, { ...options, config: file })
+        .catch((error: unknown) => {
+          if (error instanceof ConfigurationError) return undefined;
+          throw error;
+        });
+      if (!connection) return undefined;
+      for (const account of await ownAccounts(connection, options, host)) needed.add(account);
+    }
+  }
+  return needed;
+}
+
+function leavesSecrets(document: unknown, name: string): boolean {
+  const entries: unknown[] = [];
+  JSON.stringify(document, (key, value: unknown) => {
+    if (key === name) entries.push(value);
+    return value;
+  });
+  return entries.some((entry) => JSON.stringify(entry)?.includes(JSON.stringify(inKeychain)));
+}
+
+/** Every account that is a connection's own: its secrets, and the tokens that they bring. */
+export async function ownAccounts(
+  connection: Connection,
+  options: Options,
+  host: AccountsHost,
+): Promise<string[]> {
+  const kept = keptAccounts(connection);
+  if (!signsIn(connection)) return kept;
+  const { vault } = await host.account(connection, options);
+  return [...kept, vault.account];
+}
+
+/**
+ * The accounts of a connection at which the keychain has nothing yet. What stands at the others may be
+ * somebody else's, and is not this connection's to forget.
+ *
+ * @throws {SecretStoreError}
+ */
+export async function unheldAccounts(
+  connection: Connection,
+  options: Options,
+  host: AccountsHost,
+): Promise<string[]> {
+  const store = await host.store(options);
+  const unheld: string[] = [];
+  for (const account of await ownAccounts(connection, options, host))
+    if ((await store.get(account)) === undefined) unheld.push(account);
+  return unheld;
+}

@@ -1,0 +1,105 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Clock } from '#clock/clock';
+
+/** What all processes of this machine remember of one connection's sign-ins; nothing secret. */
+export interface SignInMarks {
+  /** Whether somebody has ever signed in here. Asked at every start, so it is one look at a file. */
+  signedInBefore(): boolean;
+
+  rememberSignedIn(): Promise<void>;
+
+  /** Somebody signed out: from now on the connection is not listed as one that was signed in to. */
+  forgetListed(): Promise<void>;
+
+  /** Whether the caller may open the browser unasked: once a day, for the first who asks. */
+  claimToday(): Promise<boolean>;
+
+  /** Whether the caller may show a notice: once a day, for the first who asks of all processes. */
+  claimNotice(): Promise<boolean>;
+
+  /** Scopes that a server missed, for the next time somebody signs in. */
+  wantScopes(scopes: readonly string[]): Promise<void>;
+
+  wantedScopes(): Promise<string[]>;
+}
+
+const daySeconds = 86_400;
+
+/**
+ * Marks as small files in `directory`, made by exclusive creation, so that one process wins. A process
+ * whose secrets are gone with it is `forgetful`: nobody has signed in before it. `listed` is the URL
+ * that {@link signedInUrls} gives back for it.
+ */
+export function fileMarks(
+  directory: string,
+  url: string,
+  clock: Clock,
+  forgetful = false,
+  listed = '',
+): SignInMarks {
+  let signedIn = false;
+  // Two URLs that share a name would share marks, which costs a question and no more.
+  const name = encodeURIComponent(url).replaceAll('%', '_').slice(-180);
+  const at = (mark: string) => join(directory, `${name}.${mark}`);
+  const files = async () => import('node:fs/promises');
+
+  async function write(path: string, text: string, flag: 'w' | 'wx'): Promise<boolean> {
+    const { mkdir, writeFile } = await files();
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    try {
+      await writeFile(path, text, { flag, mode: 0o600 });
+      return true;
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+      throw error;
+    }
+  }
+
+  async function read(path: string): Promise<string> {
+    const { readFile } = await files();
+    return readFile(path, 'utf8').catch(() => '');
+  }
+
+  /** Once in any 24 hours: today's file is the first one's who makes it. */
+  async function claim(what: 'opened' | 'noticed'): Promise<boolean> {
+    const now = clock.now();
+    const day = Math.floor(now / daySeconds);
+    const yesterday = Number(await read(at(`${what}-${day - 1}`)));
+    if (yesterday > now - daySeconds) return false;
+    if (!(await write(at(`${what}-${day}`), String(now), 'wx'))) return false;
+    const { rm } = await files();
+    await rm(at(`${what}-${day - 1}`), { force: true });
+    return true;
+  }
+
+  return {
+    signedInBefore: () => (signedIn ||= !forgetful && existsSync(at('signed-in'))),
+    async rememberSignedIn() {
+      signedIn = true;
+      if (!forgetful) await write(at('signed-in'), listed, 'w');
+      const { rm } = await files();
+      await rm(at('scopes'), { force: true });
+    },
+    async forgetListed() {
+      if (existsSync(at('signed-in'))) await write(at('signed-in'), '', 'w');
+    },
+    claimToday: async () => claim('opened'),
+    claimNotice: async () => claim('noticed'),
+    async wantScopes(scopes) {
+      await write(at('scopes'), scopes.join(' '), 'w');
+    },
+    wantedScopes: async () => (await read(at('scopes'))).split(' ').filter(Boolean),
+  };
+}
+
+/** The bare URLs that somebody signed in to here and not out again; no file names those. */
+export async function signedInUrls(directory: string): Promise<string[]> {
+  const { readFile, readdir } = await import('node:fs/promises');
+  const names = await readdir(directory).catch((): string[] => []);
+  const marks = names.filter((name) => name.endsWith('.signed-in')).sort();
+  const texts = await Promise.all(
+    marks.map(async (name) => readFile(join(directory, name), 'utf8').catch(() => '')),
+  );
+  return [...new Set(texts.filter(Boolean))];
+}

@@ -1,0 +1,135 @@
+import { createHash } from 'node:crypto';
+import { ConfigurationError } from '#config/configuration-error';
+import { inKeychain, type Connection } from '#config/connection';
+import type { SecretStore } from '#keychain/secret-store';
+
+/** Secrets of one connection that do not stand in its configuration. */
+export type ConnectionSecrets = {
+  apiKeySecret?: string;
+  clientSecret?: string;
+  /** The issuer that the client secret belongs to, where that is known. */
+  issuer?: string;
+  /** By the header's name in lower case. */
+  headerSecrets?: Readonly<Record<string, string>>;
+};
+
+type Place = Pick<Connection, 'url' | 'account'>;
+
+/** Windows takes no longer name than 513 characters. */
+const longestName = 400;
+
+/** Where a key stands in the keychain: good for that very URL, and for that account of it. */
+function apiKeyAccount({ url, account = '' }: Place): string {
+  return shortened('api key', [url, account]);
+}
+
+function headerAccount({ url, account = '' }: Place, header: string): string {
+  return shortened('header', [url, account, header]);
+}
+
+function shortened(kind: string, words: string[]): string {
+  const name = `${kind} ${JSON.stringify(words)}`;
+  if (name.length <= longestName) return name;
+  return `${kind} ${createHash('sha256').update(name).digest('hex')}`;
+}
+
+export const secretAccount = (url: string, clientId: string) =>
+  `client secret ${JSON.stringify([url, clientId])}`.slice(0, 400);
+
+/** Whether the secret of a client stands there, which every connection by that client shares. */
+export function isClientSecretAccount(account: string): boolean {
+  return account.startsWith('client secret ');
+}
+
+/** Puts the secrets into the store; durable once resolved. */
+export async function keepSecrets(
+  connection: Connection,
+  { apiKeySecret, clientSecret, issuer, headerSecrets = {} }: ConnectionSecrets,
+  store: SecretStore,
+): Promise<void> {
+  const { url, credentials } = connection;
+  if (apiKeySecret !== undefined) await store.set(apiKeyAccount(connection), apiKeySecret);
+  if (clientSecret !== undefined && credentials.kind !== 'api_key') {
+    const kept = JSON.stringify({ clientSecret, ...(issuer !== undefined && { issuer }) });
+    await store.set(secretAccount(url, credentials.clientId ?? ''), kept);
+  }
+  for (const [name, secret] of Object.entries(headerSecrets))
+    await store.set(headerAccount(connection, name), secret);
+}
+
+/** Every account of the keychain that holds a secret of the connection itself. */
+export function keptAccounts(connection: Connection): string[] {
+  const { headers = {} } = connection;
+  const credential = credentialAccount(connection);
+  const secretHeaders = Object.entries(headers).filter(([, value]) => value === inKeychain);
+  return [
+    ...(credential === undefined ? [] : [credential]),
+    ...secretHeaders.map(([name]) => headerAccount(connection, name)),
+  ];
+}
+
+/** Where the key or client secret stands; `undefined` where there is none of it. */
+export function credentialAccount(connection: Connection): string | undefined {
+  const { url, credentials } = connection;
+  if (credentials.kind === 'api_key') return apiKeyAccount(connection);
+  const { clientId, clientSecret } = credentials;
+  return clientSecret === undefined ? undefined : secretAccount(url, clientId ?? '');
+}
+
+/** Where the one before it stands, until the new one has worked. */
+export function priorAccount(account: string): string {
+  return `prior ${account}`;
+}
+
+/** Whether the keychain has the key and the headers that the configuration leaves to it. */
+export async function hasKeptSecrets(
+  connection: Connection,
+  store: () => Promise<SecretStore>,
+): Promise<boolean> {
+  const { credentials, headers = {} } = connection;
+  const places = [
+    ...(credentials.kind === 'api_key' && credentials.apiKeySecret === inKeychain
+      ? [apiKeyAccount(connection)]
+      : []),
+    ...Object.entries(headers)
+      .filter(([, value]) => value === inKeychain)
+      .map(([name]) => headerAccount(connection, name)),
+  ];
+  if (places.length === 0) return true;
+  const from = await store();
+  for (const place of places) if ((await from.get(place)) === undefined) return false;
+  return true;
+}
+
+/**
+ * The connection with its key and headers from the keychain in their places.
+ *
+ * @throws {ConfigurationError} when the keychain has none for this URL
+ */
+export async function withKeptSecrets(
+  connection: Connection,
+  store: SecretStore,
+): Promise<Connection> {
+  const { credentials, headers = {}, source, name } = connection;
+  const kept = async (account: string, key: string) => {
+    const secret = await store.get(account);
+    if (secret !== undefined) return secret;
+    const remedy = `put it there with latchkey add ${name} ${connection.url} --replace`;
+    const problem = `is not in the keychain for ${connection.url}; ${remedy}`;
+    throw new ConfigurationError([{ source, key, problem }]);
+  };
+  const filled: Record<string, string> = {};
+  for (const [header, value] of Object.entries(headers))
+    filled[header] =
+      value === inKeychain
+        ? await kept(headerAccount(connection, header), `headers.${header}`)
+        : value;
+  return {
+    ...connection,
+    headers: filled,
+    credentials:
+      credentials.kind === 'api_key' && credentials.apiKeySecret === inKeychain
+        ? { ...credentials, apiKeySecret: await kept(apiKeyAccount(connection), 'apiKey') }
+        : credentials,
+  };
+}

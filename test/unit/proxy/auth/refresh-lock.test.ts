@@ -1,0 +1,69 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { sqliteRefreshLock } from '#proxy/auth/refresh-lock';
+import { fakeClock } from '#support/fake-clock';
+import { testFolder } from '#support/test-folder';
+
+const directory = () => join(testFolder(), 'locks');
+
+/** Holds the lock of `account` until it is let go. */
+function held(lock: ReturnType<typeof sqliteRefreshLock>, account: string) {
+  const got = Promise.withResolvers<void>();
+  const release = Promise.withResolvers<void>();
+  const done = lock.hold(account, async () => {
+    got.resolve();
+    await release.promise;
+  });
+  return { got: got.promise, release: release.resolve, done };
+}
+
+test('refresh lock: a second holder waits for the first, and other accounts do not', async () => {
+  const clock = fakeClock();
+  const place = directory();
+  const first = held(sqliteRefreshLock(place, clock), 'a');
+  await first.got;
+  const order: string[] = [];
+
+  const second = sqliteRefreshLock(place, clock).hold('a', async () => void order.push('second'));
+  await sqliteRefreshLock(place, clock).hold('b', async () => void order.push('other'));
+  await clock.asleep();
+  first.release();
+  await first.done;
+  await clock.advance(1);
+  await second;
+
+  expect(order).toEqual(['other', 'second']);
+});
+
+test('refresh lock: it is released when the work fails', async () => {
+  const lock = sqliteRefreshLock(directory(), fakeClock());
+  await expect(lock.hold('a', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+
+  expect(await lock.hold('a', () => Promise.resolve('yes'))).toBe('yes');
+});
+
+test('refresh lock: a wait of more than a minute is an error', async () => {
+  const clock = fakeClock();
+  const place = directory();
+  const first = held(sqliteRefreshLock(place, clock), 'a');
+  await first.got;
+  const second = sqliteRefreshLock(place, clock).hold('a', () => Promise.resolve());
+  const refusal = second.catch((error: unknown) => error);
+  await clock.asleep();
+  await clock.advance(61);
+
+  expect(await refusal).toMatchObject({ code: 'busy' });
+
+  first.release();
+  await first.done;
+});
+
+test('refresh lock: a directory that cannot be created is an error that names it', async () => {
+  const file = join(testFolder(), 'file');
+  writeFileSync(file, '');
+
+  await expect(
+    sqliteRefreshLock(file, fakeClock()).hold('a', () => Promise.resolve()),
+  ).rejects.toMatchObject({ code: 'no_lock', message: expect.stringContaining(file) });
+});

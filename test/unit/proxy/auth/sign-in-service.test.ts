@@ -1,0 +1,139 @@
+import { setImmediate } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import type { Account } from '#proxy/auth/account';
+import { signInDesk } from '#proxy/auth/sign-in-service';
+import { HttpError } from '#proxy/transport/http-client';
+import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+import { processRefreshLock } from '#proxy/auth/refresh-lock';
+import { tokenVault } from '#proxy/auth/token-vault';
+import { fakeClock } from '#support/fake-clock';
+
+/** A desk at a server that cannot be reached, so that no page ever comes up; another process is at it while `held`. */
+function desk({ signedInBefore = true, held = Promise.resolve() } = {}) {
+  const clock = fakeClock();
+  const store = memorySecretStore();
+  const vault = tokenVault(store, 'x');
+  const lock = processRefreshLock();
+  let claims = 0;
+  let requests = 0;
+  const account: Account = {
+    connection: {
+      name: 'acme',
+      url: 'https://acme.example/mcp',
+      source: 'test',
+      credentials: { kind: 'authorization_code' },
+    },
+    http: {
+      request() {
+        requests += 1;
+        return Promise.reject(new HttpError('unreachable', 'nobody there'));
+      },
+      networkOf: () => Promise.resolve('public'),
+      close: () => undefined,
+    },
+    clock,
+    store,
+    vault,
+    lock,
+    patientLock: { hold: async (_, work) => held.then(work) },
+    marks: {
+      signedInBefore: () => signedInBefore,
+      rememberSignedIn: () => Promise.resolve(),
+      claimToday: () => Promise.resolve((claims += 1) === 1),
+      claimNotice: () => Promise.resolve(true),
+      wantScopes: () => Promise.resolve(),
+      wantedScopes: () => Promise.resolve([]),
+      forgetListed: () => Promise.resolve(),
+    },
+    forgetKept: () => Promise.resolve(),
+    readPrivateKey: () => Promise.reject(new Error('no key')),
+    listen: () => Promise.reject(new Error('no port')),
+  };
+  const made = signInDesk(account, {
+    mode: 'auto',
+    openBrowser: () => Promise.resolve(true),
+    isTimely: () => true,
+    signal: new AbortController().signal,
+  });
+  const save = async (accessToken: string, life = 3_600) =>
+    vault.save({
+      accessToken,
+      obtainedAt: clock.now(),
+      expiresAt: clock.now() + life,
+      issuer: 'https://acme.example',
+      published: true,
+    });
+  const lose = async () => {
+    const previous = await vault.access();
+    const known = { wider: false, ...(previous && { previous }) };
+    await made.ask(known, () => false).catch(() => undefined);
+  };
+  return { desk: made, clock, save, lose, claims: () => claims, requests: () => requests };
+}
+
+test('sign-in service: reports a sign-in that happened since, and not an earlier one', async () => {
+  const { desk: made, save, lose } = desk();
+  await save('before');
+  await lose();
+  const before = await made.signedIn();
+  await save('after');
+
+  expect(before).toBe(false);
+  expect(await made.signedIn()).toBe(true);
+});
+
+test('sign-in service: an expired token is not a sign-in', async () => {
+  const { desk: made, save } = desk();
+  await save('old', -1);
+
+  expect(await made.signedIn()).toBe(false);
+});
+
+test('sign-in service: the keychain is not read where no one has ever signed in', async () => {
+  const { desk: made, save } = desk({ signedInBefore: false });
+  await save('unseen');
+
+  expect(await made.signedIn()).toBe(false);
+});
+
+test('sign-in service: two simultaneous requests share one sign-in, counted once', async () => {
+  const { desk: made, claims } = desk();
+
+  const both = await Promise.allSettled([made.begin(false), made.begin(false)]);
+
+  expect(both.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+  expect(claims()).toBe(1);
+  expect(made.page()).toBeUndefined();
+});
+
+test('sign-in service: a sign-in in another process that is announced completes the waiting request', async () => {
+  const other = Promise.withResolvers<void>();
+  const { desk: made, save } = desk({ signedInBefore: false, held: other.promise });
+  const asked = made.ask({ wider: false }, (record) => record !== undefined);
+  await made.lookAgain();
+  await save('elsewhere');
+  while (!(await isSettled(asked))) await made.lookAgain();
+  other.resolve();
+
+  expect(await asked).toMatchObject({ accessToken: 'elsewhere' });
+  expect(made.page()).toBeUndefined();
+});
+
+test('sign-in service: a sign-in in another process that is not announced is found within seconds', async () => {
+  const other = Promise.withResolvers<void>();
+  const { desk: made, clock, save } = desk({ signedInBefore: false, held: other.promise });
+  const asked = made.ask({ wider: false }, (record) => record !== undefined);
+  await clock.advance(2);
+  await save('elsewhere');
+  const before = await isSettled(asked);
+  await clock.advance(2);
+  const after = await isSettled(asked);
+  other.resolve();
+
+  expect([before, after]).toEqual([false, true]);
+  expect(await asked).toMatchObject({ accessToken: 'elsewhere' });
+});
+
+async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  return Promise.race([promise.then(() => true), setImmediate(false)]);
+}

@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { keepSecrets, withKeptSecrets } from '#proxy/auth/stored-secrets';
+import { ConfigurationError } from '#proxy/config/configuration-error';
+import type { Connection } from '#proxy/config/connection';
+import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+
+const apiKeySecret = `mcp_${'k'.repeat(36)}`;
+const signIn: Connection['credentials'] = { kind: 'authorization_code' };
+const connection: Connection = {
+  name: 'work',
+  account: 'work',
+  url: 'https://cloud.example.com/mcp/acme/sales',
+  source: 'connections.json',
+  credentials: { kind: 'api_key', apiKeySecret: 'keychain' },
+  headers: { 'x-team': 'red', 'x-pass': 'keychain' },
+};
+
+test('secrets in the keychain: a key and a header are restored to their places', async () => {
+  const store = memorySecretStore();
+  await keepSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
+
+  expect(await withKeptSecrets(connection, store)).toMatchObject({
+    credentials: { apiKeySecret },
+    headers: { 'x-team': 'red', 'x-pass': 'open' },
+  });
+});
+
+test.each([
+  ['another URL', { url: 'https://evil.example/mcp' }],
+  ['another path of the same host', { url: 'https://cloud.example.com/mcp/acme/support' }],
+  ['another port of the same host', { url: 'https://cloud.example.com:8443/mcp/acme/sales' }],
+  ['another account', { account: 'home' }],
+])('secrets in the keychain: %s gets neither the key nor the header', async (_, other) => {
+  const store = memorySecretStore();
+  await keepSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
+  const wantsKey = { ...connection, ...other, headers: {} };
+  const wantsHeader = { ...connection, ...other, credentials: signIn };
+
+  for (const wanting of [wantsKey, wantsHeader]) {
+    const refused = withKeptSecrets(wanting, store);
+
+    await expect(refused).rejects.toThrow(ConfigurationError);
+    await expect(refused).rejects.toThrow('is not in the keychain');
+  }
+});
