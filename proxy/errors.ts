@@ -1,8 +1,7 @@
 import { AgentError } from '#agent/agent-error';
-import { ConfigurationError } from '#config/configuration-error';
+import { ConfigurationError, UsageError } from '#config/errors';
 import type { Connection } from '#config/connection';
 import type { SignInMode } from '#config/options';
-import { UsageError } from '#config/usage-error';
 import { HttpError, platformCode } from '#transport/http-client';
 import type { Failure } from 'latchkey-mcp/raw-message';
 import { KeptError } from '#pipeline/contact';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { defaultStateDirectory } from '#config/default-state-directory';
+import { defaultStateDirectory } from '#config/user-files';
 import type { Options } from '#config/options';
 import type { UserHost } from '#host';
 import {

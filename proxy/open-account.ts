@@ -3,7 +3,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import type { Account, OAuthConnection } from '#auth/account';
 import { fileMarks } from '#auth/sign-in-marks';
-import { defaultStateDirectory } from '#config/default-state-directory';
+import { defaultStateDirectory } from '#config/user-files';
 import type { Options } from '#config/options';
 import type { Host, UserHost } from '#host';
 import { lazySecretStore } from '#keychain/lazy-secret-store';

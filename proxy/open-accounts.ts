@@ -15,8 +15,8 @@ export type * from '#status/checks';
 export type * from '#status/running-proxy';
 export { AccountsError } from '#auth/accounts-service';
 export type { Launcher } from '#config/launch-entry';
-export { helperEnvironment } from '#config/helper-environment';
-export { packagedLauncher } from '#config/packaged-launcher';
+export { helperEnvironment } from '#config/options';
+export { packagedLauncher } from '#config/launch-entry';
 
 /**
  * Opens the door to this person's connections for another face of this program. Nothing is read before

@@ -26,9 +26,9 @@ export function openAssistants({ host, options, given }: AssistantPorts): Assist
     async install(assistant, name, how) {
       const [{ checkRegistered, installLaunch }, { assistantFile }, { launchEnvironment }] =
         await Promise.all([
-          import('#config/install-launch'),
-          import('#config/assistant-file'),
-          import('#config/launch-environment'),
+          import('#config/install'),
+          import('#config/assistants'),
+          import('#config/launch-entry'),
         ]);
       await checkRegistered(name, ownOptions, host);
       const target = assistantFile(assistant, undefined, host);
@@ -43,19 +43,19 @@ export function openAssistants({ host, options, given }: AssistantPorts): Assist
     },
     async uninstall(assistant, name) {
       const [{ uninstallLaunch }, { assistantFile }] = await Promise.all([
-        import('#config/uninstall-launch'),
-        import('#config/assistant-file'),
+        import('#config/install'),
+        import('#config/assistants'),
       ]);
       const target = assistantFile(assistant, undefined, host);
       const done = await uninstallLaunch(name, target, ownOptions, host);
       return { file: target.file, ...done };
     },
     async importable(assistant) {
-      const { importableEntries } = await import('#config/importable-entries');
+      const { importableEntries } = await import('#config/import-plan');
       return importableEntries(assistant, ownOptions, host);
     },
     async import(file, entry) {
-      const { importEntry } = await import('#config/import-entry');
+      const { importEntry } = await import('#config/import-file');
       return importEntry(resolve(file), entry, ownOptions, given, host);
     },
   };

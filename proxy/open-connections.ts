@@ -4,10 +4,9 @@ import { fileMarks } from '#auth/sign-in-marks';
 import type { AccountsHost } from '#auth/accounts-host';
 import { signsIn } from '#auth/account';
 import type { Connection } from '#config/connection';
-import { defaultStateDirectory } from '#config/default-state-directory';
+import { defaultStateDirectory, userFiles } from '#config/user-files';
 import type { Options } from '#config/options';
-import { UsageError } from '#config/usage-error';
-import { userFiles } from '#config/user-files';
+import { UsageError } from '#config/errors';
 import { words } from '#errors';
 import { SecretStoreError } from '#keychain/secret-store';
 import { redact } from '#log/redact';
@@ -31,7 +30,7 @@ export function openConnections({ host, options }: ConnectionPorts): ConnectionP
 
   const named = async (name: string) => host.readConnection(name, options);
   const startedBy = async (name: string) => {
-    const { startingAssistants } = await import('#config/starting-assistants');
+    const { startingAssistants } = await import('#config/assistant-views');
     return startingAssistants(name, host);
   };
   const excuse = (error: unknown) => {
@@ -106,7 +105,7 @@ export function openConnections({ host, options }: ConnectionPorts): ConnectionP
       const [{ probeServer }, { suggestedName }, { connectionNames }] = await Promise.all([
         import('#auth/new-connection'),
         import('#auth/new-connection'),
-        import('#config/connection-names'),
+        import('#config/find-entry'),
       ]);
       const taken = await connectionNames(userFiles(host), (path) => host.readText(path));
       return probeServer(url, suggestedName(url, taken), options, host, until?.signal);

@@ -1,13 +1,11 @@
 import { signsIn } from '#auth/account';
 import type { DoctorHears, Examined } from '#cli/command-host';
 import type { Connection } from '#config/connection';
-import { connectionNames } from '#config/connection-names';
-import { defaultStateDirectory } from '#config/default-state-directory';
-import type { ReadText } from '#config/find-entry';
+import { connectionNames, type ReadText } from '#config/find-entry';
+import { defaultStateDirectory, userFiles } from '#config/user-files';
 import type { Host } from '#host';
 import type { Options } from '#config/options';
 import { readConnection } from '#config/read-connection';
-import { userFiles } from '#config/user-files';
 import { accountChecks } from '#status/account-checks';
 import {
   assistantCheck,

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AccountsHost } from '#auth/accounts-host';
-import { defaultStateDirectory } from '#config/default-state-directory';
+import { defaultStateDirectory } from '#config/user-files';
 import type { Host } from '#host';
 import type { Options } from '#config/options';
 import { readConnection } from '#config/read-connection';
@@ -18,7 +18,7 @@ export function openHost(host: Host, stop: () => AbortSignal): AccountsHost {
       readConnection(target, config, host, readText, {
         ...(given && { given }),
         async readWords(written, own) {
-          const { typedEntry } = await import('#config/typed-entry');
+          const { typedEntry } = await import('#config/mcp-remote');
           return typedEntry(written, { ...host, readText, env: { ...env, ...own } });
         },
       }),

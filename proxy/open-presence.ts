@@ -1,5 +1,5 @@
 import type { Connection } from '#config/connection';
-import { defaultStateDirectory } from '#config/default-state-directory';
+import { defaultStateDirectory } from '#config/user-files';
 import type { Options } from '#config/options';
 import { explain, troubleOf } from '#errors';
 import type { Host, UserHost } from '#host';

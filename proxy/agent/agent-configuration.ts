@@ -1,5 +1,5 @@
-import { ConfigurationError, type Problem } from '#config/configuration-error';
-import { parseJsonc } from '#config/parse-jsonc';
+import { ConfigurationError, type Problem } from '#config/errors';
+import { parseJsonc } from '#config/jsonc';
 import type { LocalServerSettings } from './local-servers.ts';
 
 /** What an agent serves, by the server's name in the dashboard. */

@@ -1,4 +1,4 @@
-import { ConfigurationError } from '#config/configuration-error';
+import { ConfigurationError } from '#config/errors';
 import type { Clock } from '#clock/clock';
 import type { LocalServer } from './local-server.ts';
 import type { LocalServerSettings } from './local-servers.ts';

@@ -1,14 +1,11 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { ConfigurationError } from '#config/configuration-error';
+import { ConfigurationError } from '#config/errors';
 import type { Connection } from '#config/connection';
-import { connectionNames } from '#config/connection-names';
-import { defaultStateDirectory } from '#config/default-state-directory';
-import { checkDocument } from '#config/find-entry';
+import { connectionNames, checkDocument } from '#config/find-entry';
+import { defaultStateDirectory, registryFile, userFiles } from '#config/user-files';
 import type { Options } from '#config/options';
-import { registryFile } from '#config/registry-file';
-import { userFiles } from '#config/user-files';
 import { isProxyOf, type RunningProxy, displayUrl } from '#status/running-proxy';
 import { signsIn } from './account.ts';
 import type { AccountsHost } from './accounts-host.ts';

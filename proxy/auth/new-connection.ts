@@ -1,9 +1,9 @@
-import { ConfigurationError, type Problem } from '#config/configuration-error';
+import { ConfigurationError, type Problem } from '#config/errors';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { pastedEntry } from '#config/pasted-entry';
 import { readCredentials } from '#config/read-credentials';
-import { registryFile } from '#config/registry-file';
+import { registryFile } from '#config/user-files';
 import { webUrl } from '#transport/web-url';
 import type { AccountsHost } from './accounts-host.ts';
 import type { AddInput, Pasted, Probed } from './accounts-service.ts';

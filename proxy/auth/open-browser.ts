@@ -1,5 +1,5 @@
 import type { Host } from '#host';
-import { helperEnvironment } from '#config/helper-environment';
+import { helperEnvironment } from '#config/options';
 
 export type Desktop = Pick<Host, 'platform' | 'env'>;
 

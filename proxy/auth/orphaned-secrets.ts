@@ -1,14 +1,11 @@
 import { createHash } from 'node:crypto';
 import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ConfigurationError } from '#config/configuration-error';
+import { ConfigurationError } from '#config/errors';
 import { inKeychain, type Connection } from '#config/connection';
-import { connectionNames } from '#config/connection-names';
-import { defaultStateDirectory } from '#config/default-state-directory';
-import { findDocuments } from '#config/find-entry';
+import { connectionNames, findDocuments } from '#config/find-entry';
+import { defaultStateDirectory, registryFile, userFiles } from '#config/user-files';
 import type { Options } from '#config/options';
-import { registryFile } from '#config/registry-file';
-import { userFiles } from '#config/user-files';
 import type { UserHost } from '#host';
 import { signsIn } from './account.ts';
 import type { AccountsHost } from './accounts-host.ts';

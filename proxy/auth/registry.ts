@@ -1,13 +1,10 @@
-import { ConfigurationError } from '#config/configuration-error';
-import type { Connection } from '#config/connection';
-import { connectionEntry } from '#config/connection-entry';
-import { connectionNames } from '#config/connection-names';
-import { editJson } from '#config/edit-json';
-import { fileSnapshot } from '#config/file-snapshot';
+import { ConfigurationError, UsageError } from '#config/errors';
+import { type Connection, connectionEntry } from '#config/connection';
+import { connectionNames } from '#config/find-entry';
+import { editJson } from '#config/jsonc';
+import { fileSnapshot, replaceFile } from '#config/replace-file';
 import type { Options } from '#config/options';
-import { registryFile } from '#config/registry-file';
-import { replaceFile } from '#config/replace-file';
-import { UsageError } from '#config/usage-error';
+import { registryFile } from '#config/user-files';
 import { signsIn } from './account.ts';
 import type { AccountsHost, Checked } from './accounts-host.ts';
 import {

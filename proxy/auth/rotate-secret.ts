@@ -1,7 +1,7 @@
 import type { EpochSeconds } from '#clock/clock';
 import { inKeychain, type Connection } from '#config/connection';
 import type { Options } from '#config/options';
-import { UsageError } from '#config/usage-error';
+import { UsageError } from '#config/errors';
 import { signsIn } from './account.ts';
 import type { AccountsHost } from './accounts-host.ts';
 import type { ConnectionView, Reminder, SecretView } from './accounts-service.ts';

@@ -3,7 +3,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { EpochSeconds } from '#clock/clock';
 import { inKeychain, type Connection } from '#config/connection';
-import { defaultStateDirectory } from '#config/default-state-directory';
+import { defaultStateDirectory } from '#config/user-files';
 import type { Options } from '#config/options';
 import type { UserHost } from '#host';
 import type { SecretStore } from '#keychain/secret-store';

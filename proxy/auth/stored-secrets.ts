@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { ConfigurationError } from '#config/configuration-error';
+import { ConfigurationError } from '#config/errors';
 import { inKeychain, type Connection } from '#config/connection';
 import type { SecretStore } from '#keychain/secret-store';
 

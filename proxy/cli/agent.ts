@@ -4,10 +4,9 @@ import { AgentError } from '#agent/agent-error';
 import { agentKeyAccount, checkAgentKey } from '#agent/agent-key';
 import { serverBase } from '#agent/server-base';
 import { serviceFile, serviceMark } from '#agent/service-file';
-import { lastingProgram } from '#config/lasting-program';
-import { npxHint } from '#config/own-package';
-import { registryFile } from '#config/registry-file';
-import { UsageError } from '#config/usage-error';
+import { lastingProgram, npxHint } from '#config/launch-entry';
+import { registryFile } from '#config/user-files';
+import { UsageError } from '#config/errors';
 import type { Command, CommandInput, Flag } from './command.ts';
 import type { AgentPlan, CommandHost } from './command-host.ts';
 

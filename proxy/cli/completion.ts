@@ -1,6 +1,6 @@
 import { assistants } from '#config/assistants';
-import { connectionNames } from '#config/connection-names';
-import { UsageError } from '#config/usage-error';
+import { connectionNames } from '#config/find-entry';
+import { UsageError } from '#config/errors';
 import { userFiles } from '#config/user-files';
 import type { Command } from './command.ts';
 import { allCommands } from './commands.ts';

@@ -1,10 +1,8 @@
-import { ConfigurationError } from '#config/configuration-error';
+import { ConfigurationError, UsageError } from '#config/errors';
 import type { Connection, ToolSettings } from '#config/connection';
-import { remoteFlags } from '#config/flags';
+import { remoteFlags } from '#config/mcp-remote-flags';
 import { optionNames, type Options } from '#config/options';
-import type { GivenEntry } from '#config/read-connection';
-import { changedToolModes } from '#config/read-tool-settings';
-import { UsageError } from '#config/usage-error';
+import { type GivenEntry, changedToolModes } from '#config/read-connection';
 import type { Command, CommandInput, Flag } from './command.ts';
 import type { CommandHost } from './command-host.ts';
 
@@ -48,7 +46,7 @@ export const connectCommand: Command = {
       await host.bridge({ ...(await findConnection(target, options, host)), ...tools }, options);
       return 0;
     }
-    const { readArguments } = await import('#config/read-arguments');
+    const { readArguments } = await import('#config/mcp-remote');
     const { logLevel, warnings, ...entry } = readArguments({ url: target, port, flags }, host);
     for (const warning of warnings) host.tell(`latchkey: ${warning}`);
     const options = host.options({ ...(logLevel && { 'log-level': logLevel }), ...given });

@@ -1,5 +1,5 @@
 import { writeFile } from 'node:fs/promises';
-import { UsageError } from '#config/usage-error';
+import { UsageError } from '#config/errors';
 import type { Finding } from '#status/checks';
 import { connectionOptions, type Command } from './command.ts';
 

@@ -1,8 +1,6 @@
-import { assistantFile } from '#config/assistant-file';
-import { checkRegistered, installLaunch } from '#config/install-launch';
-import { launchEnvironment } from '#config/launch-environment';
-import { npxHint } from '#config/own-package';
-import { uninstallLaunch } from '#config/uninstall-launch';
+import { assistantFile } from '#config/assistants';
+import { checkRegistered, installLaunch, uninstallLaunch } from '#config/install';
+import { launchEnvironment, npxHint } from '#config/launch-entry';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
 

@@ -2,7 +2,7 @@ import { signsIn, type Account } from '#auth/account';
 import { givenUp, signInAccount, type ShowPage } from '#auth/sign-in';
 import { pastedRedirect } from '#auth/authorization-request';
 import { signOutConnection } from '#auth/sign-out';
-import { UsageError } from '#config/usage-error';
+import { UsageError } from '#config/errors';
 import { connectionOptions, type Command, type CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
 

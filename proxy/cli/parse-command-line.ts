@@ -1,6 +1,6 @@
 import { parseArgs, type ParseArgsOptionsConfig } from 'node:util';
 import { optionCalled, optionWords, type OptionTexts } from '#config/options';
-import { UsageError } from '#config/usage-error';
+import { UsageError } from '#config/errors';
 import type { Command, CommandInput } from './command.ts';
 import { allCommands, findCommand, meantCommand, shownNames } from './commands.ts';
 import { connectCommand } from './connect.ts';

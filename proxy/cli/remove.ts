@@ -1,5 +1,5 @@
 import { removeConnection } from '#auth/registry';
-import { startingAssistants } from '#config/starting-assistants';
+import { startingAssistants } from '#config/assistant-views';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
 

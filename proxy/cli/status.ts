@@ -3,9 +3,8 @@ import { connectionStatuses, type AccountStatus } from '#auth/connection-views';
 import { hasKeptSecrets } from '#auth/stored-secrets';
 import { signedInUrls } from '#auth/sign-in-marks';
 import { signsIn } from '#auth/account';
-import { connectionNames } from '#config/connection-names';
-import { defaultStateDirectory } from '#config/default-state-directory';
-import { userFiles } from '#config/user-files';
+import { connectionNames } from '#config/find-entry';
+import { defaultStateDirectory, userFiles } from '#config/user-files';
 import { connectionOptions, type Command } from './command.ts';
 
 /** `latchkey status`. */

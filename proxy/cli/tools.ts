@@ -1,6 +1,6 @@
 import type { Clock } from '#clock/clock';
 import type { Connection } from '#config/connection';
-import { UsageError } from '#config/usage-error';
+import { UsageError } from '#config/errors';
 import { afterAcceptance, changedParts, type AcceptedToolStore } from '#pipeline/accepted-tools';
 import { admittedTools } from '#pipeline/tool-filter';
 import type { Command } from './command.ts';

@@ -1,9 +1,11 @@
 import { readdir } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import type { AssistantView } from '#auth/accounts-service';
 import type { AccountsHost } from '#auth/accounts-host';
+import type { AssistantView } from '#auth/accounts-service';
 import { assistants, type Assistant } from './assistants.ts';
-import { launchedNames } from './launched-names.ts';
+import { findDocuments } from './find-entry.ts';
+import { parseJsonc } from './jsonc.ts';
+import { isLaunch } from './launch-entry.ts';
 
 /** The assistants of this machine, also those that are not there. */
 export async function assistantViews(host: AccountsHost): Promise<AssistantView[]> {
@@ -35,4 +37,53 @@ async function viewOf(
     starts: names,
     backups: backups.map((name) => file.slice(0, -basename(file).length) + name),
   };
+}
+
+/** The connections that the entries of a file start, by our names; `problem` where it cannot be read. */
+async function launchedNames(
+  file: string,
+  servers: string,
+  host: AccountsHost,
+): Promise<{ names: string[]; problem?: string }> {
+  try {
+    const text = host.readText(file);
+    if (text === undefined || text.trim() === '') return { names: [] };
+    const document = objectOf(parseJsonc(text));
+    const entries = Object.entries(objectOf(document[servers]));
+    const ours = entries.filter(([, entry]) => isLaunch(entry));
+    return { names: ours.map(([key, entry]) => launchedName(entry) ?? key) };
+  } catch (error) {
+    // The parser's own message quotes the text, which may be a secret.
+    const unread = error instanceof Error && 'code' in error ? String(error.code) : undefined;
+    return { names: [], problem: unread ? `cannot be read (${unread})` : 'is not JSON' };
+  }
+}
+
+/** `… connect NAME`, as `install` writes it. */
+function launchedName(entry: unknown): string | undefined {
+  const { args } = objectOf(entry);
+  const words: unknown[] = Array.isArray(args) ? args : [];
+  const name = words[words.indexOf('connect') + 1];
+  return words.includes('connect') && typeof name === 'string' ? name : undefined;
+}
+
+function objectOf(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? { ...value } : {};
+}
+
+/** The assistants whose own files start the connection, by the names that commands take. */
+export async function startingAssistants(name: string, host: AccountsHost): Promise<string[]> {
+  const found: string[] = [];
+  for (const [assistant, { file, servers }] of Object.entries(assistants)) {
+    const documents = await findDocuments([file(host)], (path) => host.readText(path));
+    const entries = documents.flatMap((document) => Object.values(membersOf(document, servers)));
+    if (entries.some((entry) => isLaunch(entry, name))) found.push(assistant);
+  }
+  return found;
+}
+
+function membersOf(document: unknown, name: string): object {
+  const members = typeof document === 'object' && document !== null ? document : {};
+  const found: unknown = Object.entries(members).find(([key]) => key === name)?.[1];
+  return typeof found === 'object' && found !== null ? found : {};
 }

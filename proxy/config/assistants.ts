@@ -1,5 +1,7 @@
-import { posix, win32 } from 'node:path';
+import { posix, win32, basename } from 'node:path';
+import type { AccountsHost } from '#auth/accounts-host';
 import type { UserHost } from '#host';
+import { UsageError } from './errors.ts';
 
 /** An assistant whose configuration we read and write. */
 export type Assistant = {
@@ -54,7 +56,7 @@ export const assistants = {
   },
 } as const satisfies Record<string, Assistant>;
 
-export type AssistantName = keyof typeof assistants;
+type AssistantName = keyof typeof assistants;
 
 /** The assistant that a command was asked about; `undefined` when there is none of that name. */
 export function assistantNamed(name: string): Assistant | undefined {
@@ -84,4 +86,36 @@ function inHome({ platform, home }: UserHost, ...names: string[]): string {
 
 function pathsOf(platform: NodeJS.Platform): typeof posix {
   return platform === 'win32' ? win32 : posix;
+}
+
+/** The file of an assistant that a command is about, and how entries look there. */
+export type AssistantFile = {
+  title: string;
+  file: string;
+  servers: 'mcpServers' | 'servers';
+  typed: boolean;
+};
+
+/**
+ * The assistant's own file of this user, or the one that `--config` names. `LATCHKEY_CONFIG` says where
+ * connections are found, and not what may be written to.
+ *
+ * @throws {UsageError}
+ */
+export function assistantFile(
+  name: string,
+  config: string | undefined,
+  host: AccountsHost,
+): AssistantFile {
+  const assistant = assistantNamed(name);
+  if (!assistant)
+    throw new UsageError(
+      'which assistant?',
+      `the assistants are ${Object.keys(assistants).join(', ')}`,
+    );
+  const { title, servers, typed } = assistant;
+  const file = config ?? assistant.file(host);
+  // VS Code says "servers" in its own files alone; what it shares with others has the others' word.
+  const shared = basename(file) === '.mcp.json';
+  return { title, file, servers: shared ? 'mcpServers' : servers, typed };
 }

@@ -1,4 +1,5 @@
-import { keepSecrets } from '#auth/stored-secrets';
+import type { AccountsHost } from '#auth/accounts-host';
+import type { Imported } from '#auth/accounts-service';
 import {
   looseSecrets,
   sweepSecrets,
@@ -6,24 +7,49 @@ import {
   whileNobodySweeps,
   type LooseSecret,
 } from '#auth/orphaned-secrets';
-import { noteStored } from '#auth/secret-trial';
-import type { AccountsHost } from '#auth/accounts-host';
 import { setRegistered } from '#auth/registry';
-import { inKeychain } from './connection.ts';
-import { connectionEntry } from './connection-entry.ts';
-import { launchEntry } from './launch-entry.ts';
+import { noteStored } from '#auth/secret-trial';
+import { keepSecrets } from '#auth/stored-secrets';
+import { inKeychain, connectionEntry } from './connection.ts';
+import { UsageError } from './errors.ts';
+import { backUpFile, maskBackups, installRecords } from './file-backups.ts';
+import { importPlan, type ImportFile, type ImportStep } from './import-plan.ts';
+import { recordsFolder } from './install.ts';
+import { editJson, type JsonChange, maskedStrings, memberAt } from './jsonc.ts';
+import { launchEntry, launchEnvironment } from './launch-entry.ts';
 import type { Options, OptionTexts } from './options.ts';
-import { backUpFile, maskBackups } from './back-up-file.ts';
-import { editJson, type JsonChange } from './edit-json.ts';
-import { fileSnapshot } from './file-snapshot.ts';
-import { installRecords } from './install-record.ts';
-import { maskedStrings } from './masked-strings.ts';
-import { memberAt } from './member-at.ts';
-import { replaceFile } from './replace-file.ts';
-import type { ImportFile, ImportStep } from './import-plan.ts';
-import { recordsFolder } from './install-launch.ts';
-import { launchEnvironment } from './launch-environment.ts';
-import { movedSecretsMask } from './moved-secrets.ts';
+import { fileSnapshot, replaceFile } from './replace-file.ts';
+import { takeOverSignIn } from './take-over-sign-in.ts';
+
+/**
+ * Takes one entry of a file over, or all that can be.
+ *
+ * @throws {UsageError} when there is none of that name
+ */
+export async function importEntry(
+  path: string,
+  key: string | undefined,
+  options: Options,
+  given: OptionTexts,
+  host: AccountsHost,
+): Promise<Imported> {
+  const { files, problems } = await importPlan(path, options, host);
+  const signInTakenOver: string[] = [];
+  const [found] = files;
+  const steps = (found?.steps ?? []).filter(({ entry }) => key === undefined || entry.key === key);
+  if (!found || steps.length === 0) {
+    const problem = problems.find(({ name }) => name === key)?.problem;
+    throw new UsageError(
+      problem ?? `${path} has nothing of that name to take over`,
+      'look at what can be imported',
+    );
+  }
+  const backup = await importFile({ ...found, steps }, options, given, host);
+  for (const { connection, remoteHash } of steps)
+    if (await takeOverSignIn(connection, remoteHash, options, host))
+      signInTakenOver.push(connection.name);
+  return { file: found.file, ...(backup !== undefined && { backup }), signInTakenOver };
+}
 
 /**
  * Secrets first, the connection next, the file last: whatever fails, nothing is lost, and a secret that
@@ -104,4 +130,72 @@ async function leftTo(
       noted.push({ account, file: connection.source });
   }
   return noted;
+}
+
+/** An authentication scheme stands before the secret of such a header, as in `Bearer TOKEN`. */
+const scheme = /^\w[\w-]* +(\S+)$/;
+
+/**
+ * Replaces, wherever they stand in a file's strings and comments, the secrets that `steps` move to the keychain:
+ * as they are, after a scheme, in JSON inside of a string, and the variables that an entry makes them of.
+ * `entries` are the entries as the file has them.
+ */
+function movedSecretsMask(
+  steps: readonly ImportStep[],
+  entries: readonly unknown[],
+): (text: string) => string {
+  const secrets = steps.flatMap(({ secrets: { apiKeySecret, clientSecret, headerSecrets = {} } }) =>
+    [apiKeySecret, clientSecret, ...Object.values(headerSecrets)].filter(isText),
+  );
+  const parts = [
+    ...secrets.map((secret) => scheme.exec(secret)?.[1] ?? ''),
+    ...entries.flatMap((entry) => filledIn(entry, secrets)),
+  ];
+  const known = [...new Set([...secrets, ...parts])]
+    .filter((secret) => secret !== '' && secret !== inKeychain)
+    .sort((one, other) => other.length - one.length);
+  const headers = new Set(steps.flatMap(({ secretHeaders }) => secretHeaders));
+
+  return function mask(text) {
+    if (known.length === 0) return text;
+    const [, name = ''] = /^([\w-]+):/.exec(text) ?? [];
+    if (headers.has(name.toLowerCase())) return `${name}: ${inKeychain}`;
+    const inside = /^\s*[{[]/.test(text) ? maskedInside(text, mask) : undefined;
+    return inside ?? known.reduce((rest, secret) => rest.replaceAll(secret, inKeychain), text);
+  };
+}
+
+/** JSON in a string may spell a secret in its own way. */
+function maskedInside(text: string, mask: (text: string) => string): string | undefined {
+  try {
+    let changed = false;
+    const masked = JSON.stringify(JSON.parse(text), (_, value: unknown) => {
+      if (!isText(value)) return value;
+      const safe = mask(value);
+      changed ||= safe !== value;
+      return safe;
+    });
+    return changed ? masked : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The variables of an entry whose values its arguments make a secret of, as in `Bearer ${TOKEN}`. */
+function filledIn(entry: unknown, secrets: readonly string[]): string[] {
+  const { env, args } = asObject(entry);
+  const words = JSON.stringify(args ?? []);
+  return Object.entries(asObject(env)).flatMap(([name, value]) =>
+    isText(value) && words.includes(`\${${name}}`) && secrets.some((one) => one.includes(value))
+      ? [value]
+      : [],
+  );
+}
+
+function asObject(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? { ...value } : {};
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string';
 }

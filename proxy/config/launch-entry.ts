@@ -1,6 +1,9 @@
-import { basename } from 'node:path';
+import { basename, posix, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { lastingProgram } from './lasting-program.ts';
+import type { AccountsHost } from '#auth/accounts-host';
+import { UsageError } from './errors.ts';
+import { declarations, optionNames, type Options, type OptionTexts } from './options.ts';
+import { defaultStateDirectory, registryFile } from './user-files.ts';
 
 /** What starts this program, by absolute paths: Node and a script, or one executable. */
 export type Launcher = { node: string; script: string } | { program: string };
@@ -63,4 +66,116 @@ export function startsLatchkey(words: readonly string[]): boolean {
       basename(word.replaceAll('\\', '/')),
     ),
   );
+}
+
+const passing = [
+  {
+    place: /\/AppTranslocation\//,
+    why: 'macOS runs Latchkey from a copy that is gone after this start',
+    remedy: 'move Latchkey to Applications in Finder, open it from there, and try again',
+  },
+  {
+    place: /^\/Volumes\/[^/]+\/Latchkey[^/]*\.app\//,
+    why: 'Latchkey runs from its disk image, which will not stay',
+    remedy: 'drag Latchkey to Applications, open it from there, and try again',
+  },
+  {
+    place: /\/\.mount_[^/]+\//,
+    why: 'this is inside an AppImage, under a path of this one start',
+    remedy: 'start the AppImage itself, or install the .deb package',
+  },
+];
+
+/**
+ * `program` again, when it is likely to be found there after a restart and an update.
+ *
+ * @throws {UsageError} with what to do, when not
+ */
+export function lastingProgram(program: string): string {
+  const found = passing.find(({ place }) => place.test(program));
+  if (!found) return program;
+  throw new UsageError(
+    `no assistant could start Latchkey from ${program}: ${found.why}`,
+    found.remedy,
+  );
+}
+
+/**
+ * How an assistant starts `program`, our executable of one file, whatever it came in. An AppImage hangs
+ * its content under another path at each start, so there the image itself is started, which hands words
+ * on to the executable within (`tray-app/packaging/AppRun`).
+ *
+ * AppImage, "Environment variables": APPIMAGE, APPDIR
+ */
+export function packagedLauncher(
+  program: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Launcher {
+  const { APPIMAGE: image, APPDIR: mounted } = env;
+  // A program that was itself started from somebody else's image inherits that image's variables.
+  const within = mounted !== undefined && program.startsWith(`${posix.resolve(mounted)}/`);
+  return { program: image !== undefined && image !== '' && within ? image : program };
+}
+
+/** The folder that npx keeps what it started in, up to its own package.json. */
+const npxFolder = /^(.*[\\/]_npx[\\/][^\\/]+[\\/])node_modules[\\/]/;
+/** No package of a registry is named: one of this name may be anybody's. */
+const unknown = 'install it from the file or URL that you started it from';
+
+/**
+ * What to do when npx runs this program, whose folder npm may clear at any time; `undefined` when it is
+ * installed. The package came from the URL of a server, and is installed from the same one.
+ */
+export function npxHint(
+  launcher: Launcher,
+  { readText }: { readText: (path: string) => string | undefined },
+): string | undefined {
+  const [, folder] = ('script' in launcher && npxFolder.exec(launcher.script)) || [];
+  if (folder === undefined) return undefined;
+  const source = sourceIn(readText(`${folder}package.json`));
+  const remedy = source === undefined ? unknown : `npm install --global "${source}" keeps it`;
+  return `npx may throw this program away; ${remedy}`;
+}
+
+/** The URL that npx was given, as it notes it. */
+function sourceIn(text: string | undefined): string | undefined {
+  try {
+    const { dependencies }: { dependencies?: { latchkey?: unknown } } = JSON.parse(text ?? '');
+    const source = dependencies?.latchkey;
+    return typeof source === 'string' && /^https?:\/\/[!#-~]+$/.test(source) ? source : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * What the proxy has to be told when an assistant starts it, as assistants pass on six variables and
+ * the XDG ones are none of them: that, and the options that were given. Mostly nothing.
+ */
+export function launchEnvironment(
+  options: Options,
+  given: OptionTexts,
+  host: AccountsHost,
+): Record<string, string> {
+  const { stateDir, secretStore, secretStoreKeyFile } = options;
+  const bare = host.platform === 'linux' ? { ...host, env: {} } : host;
+  const file = registryFile(host);
+  const state = stateDir ?? defaultStateDirectory(host);
+  const typed = optionNames
+    .filter((name) => name !== 'config')
+    .flatMap((name) => {
+      const value = given[name];
+      if (value === undefined) return [];
+      const path = name.endsWith('-file') || name.endsWith('-dir');
+      return [[declarations[name].env, path ? resolve(value) : value]];
+    });
+  return {
+    ...Object.fromEntries(typed),
+    ...(file !== registryFile(bare) && { LATCHKEY_CONFIG: file }),
+    ...(state !== defaultStateDirectory(bare) && { LATCHKEY_STATE_DIR: resolve(state) }),
+    ...(secretStore !== 'os' && { LATCHKEY_SECRET_STORE: secretStore }),
+    ...(secretStoreKeyFile !== undefined && {
+      LATCHKEY_SECRET_STORE_KEY_FILE: resolve(secretStoreKeyFile),
+    }),
+  };
 }

@@ -1,8 +1,8 @@
-import { UsageError } from './usage-error.ts';
 import { logLevels, type LogLevel } from '#log/log';
+import { UsageError } from './errors.ts';
 
 /** When the proxy may open the browser by itself. */
-export const signInModes = ['auto', 'always', 'never'] as const;
+const signInModes = ['auto', 'always', 'never'] as const;
 export type SignInMode = (typeof signInModes)[number];
 
 type Declaration = {
@@ -207,4 +207,15 @@ function networkOptions(
 
 function isOptionName(name: string): name is OptionName {
   return name in declarations;
+}
+
+/**
+ * `env` for a program that we start and that is not ours, such as a browser: without our own variables,
+ * which may hold client secrets, API keys and passphrases. Windows does not tell capitals from small letters.
+ */
+export function helperEnvironment(
+  env: Readonly<Record<string, string | undefined>>,
+): Record<string, string | undefined> {
+  const others = Object.entries(env).filter(([name]) => !/^latchkey_/i.test(name));
+  return Object.fromEntries(others);
 }

@@ -1,5 +1,5 @@
-import { parseJsonc } from './parse-jsonc.ts';
-import { UsageError } from './usage-error.ts';
+import { parseJsonc } from './jsonc.ts';
+import { UsageError } from './errors.ts';
 
 /** What somebody pasted: an `oauth` object, an entry, or a file with one. */
 export type PastedEntry = { name?: string; url?: string; oauth?: unknown; apiKey?: unknown };

@@ -1,20 +1,17 @@
-import { ConfigurationError, type Problem } from './configuration-error.ts';
-import type { Connection } from './connection.ts';
-import { findEntry, type ReadText } from './find-entry.ts';
-import { readCredentials } from './read-credentials.ts';
-import { readExtras } from './read-extras.ts';
-import type { Entry } from './read-entry.ts';
-import { readToolSettings } from './read-tool-settings.ts';
 import type { UserHost } from '#host';
-import { userFiles } from './user-files.ts';
 import { webUrl } from '#transport/web-url';
+import { type Connection, transports, type ToolSettings } from './connection.ts';
+import { ConfigurationError, type Problem } from './errors.ts';
+import { findEntry, type ReadText, type Entry } from './find-entry.ts';
+import { readCredentials } from './read-credentials.ts';
+import { userFiles } from './user-files.ts';
 
 /** What the command line says of a connection besides its name or URL; it wins over the file. */
 export type GivenEntry = Partial<
   Pick<Entry, 'oauth' | 'apiKey' | 'headers' | 'denyTools' | 'transport'>
 >;
 
-export type ReadConnectionOptions = {
+type ReadConnectionOptions = {
   /** What was typed for this run. */
   given?: GivenEntry;
   /** What the words of an entry that starts us say, mcp-remote's flags among them. */
@@ -95,4 +92,90 @@ function parse(text: string, { source }: Entry, problems: Problem[]): unknown {
 
 function asObject(value: unknown): object {
   return typeof value === 'object' && value !== null ? value : {};
+}
+
+type Extras = Pick<Connection, 'headers' | 'transport'>;
+
+/** RFC 9110 §5.1, §5.5, of the latter only what every server takes. */
+const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/** What the transport itself says, and says right: in a configuration they are passed over. */
+const ownHeaders =
+  /^(host|content-length|content-type|transfer-encoding|connection|accept|mcp-session-id|mcp-protocol-version)$/;
+
+/**
+ * What an entry says besides URL and credential. `${NAME}` in a header's value stands for a variable of
+ * the environment, and stays as it is where there is none. Everything wrong goes into `problems`, never
+ * with the value itself.
+ */
+function readExtras(
+  { source, key, headers, transport }: Entry,
+  setting: (name: string) => string | undefined,
+  problems: Problem[],
+): Extras {
+  const complain = (name: string, problem: string) =>
+    problems.push({ source, key: `${key}.${name}`, problem });
+  const read: Record<string, string> = {};
+  if (headers !== undefined && !isObject(headers)) complain('headers', 'is not an object');
+  for (const [name, value] of Object.entries(isObject(headers) ? headers : {})) {
+    const filled = typeof value === 'string' ? expanded(value, setting) : '';
+    const fine = typeof value === 'string' && headerName.test(name) && headerValue.test(filled);
+    if (!fine) complain(`headers.${name}`, 'is not a header that HTTP allows');
+    else if (!ownHeaders.test(name.toLowerCase())) read[name.toLowerCase()] = filled;
+  }
+  const chosen = transports.find((one) => one === transport);
+  if (transport !== undefined && chosen === undefined)
+    complain('transport', `is none of ${transports.join(', ')}`);
+  return {
+    ...(Object.keys(read).length > 0 && { headers: read }),
+    ...(chosen !== undefined && { transport: chosen }),
+  };
+}
+
+/** `${NAME}` replaced by the variable of that name, as mcp-remote does. */
+function expanded(text: string, setting: (name: string) => string | undefined): string {
+  return text.replaceAll(/\$\{([^}]+)\}/g, (whole, name: string) => setting(name) ?? whole);
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export const changedToolModes = ['flag', 'withhold'] as const;
+
+/** What an entry may say about tools, unread. */
+export type ToolTexts = { allowTools?: unknown; denyTools?: unknown; changedTools?: unknown };
+
+/**
+ * Which tools an assistant may see. The environment (`LATCHKEY_ALLOW_TOOLS`, `LATCHKEY_DENY_TOOLS`,
+ * `LATCHKEY_CHANGED_TOOLS`) wins over the entry, list by list.
+ */
+function readToolSettings(
+  texts: ToolTexts,
+  { source, key }: { source: string; key: string },
+  setting: (name: string) => string | undefined,
+  problems: Problem[],
+): ToolSettings {
+  const complain = (name: string, problem: string) =>
+    void problems.push({ source, key: `${key}.${name}`, problem });
+  const list = (name: 'allowTools' | 'denyTools', variable: string): string[] | undefined => {
+    const value = setting(variable)?.split(/[\s,]+/) ?? texts[name] ?? undefined;
+    if (value === undefined) return undefined;
+    if (Array.isArray(value) && value.every((one) => typeof one === 'string'))
+      return value.filter(Boolean);
+    complain(name, 'is not a list of names, in which * stands for anything');
+    return undefined;
+  };
+  const allow = list('allowTools', 'LATCHKEY_ALLOW_TOOLS');
+  const deny = list('denyTools', 'LATCHKEY_DENY_TOOLS');
+  const mode = setting('LATCHKEY_CHANGED_TOOLS') ?? texts.changedTools ?? undefined;
+  const changed = changedToolModes.find((known) => known === mode);
+  if (mode !== undefined && changed === undefined)
+    complain('changedTools', `is neither ${changedToolModes.join(' nor ')}`);
+  return {
+    ...(allow && { allowTools: allow }),
+    ...(deny && { denyTools: deny }),
+    ...(changed && { changedTools: changed }),
+  };
 }

@@ -1,4 +1,4 @@
-import type { Problem } from './configuration-error.ts';
+import type { Problem } from './errors.ts';
 import type { Credentials } from './connection.ts';
 
 type Json = Record<string, unknown>;

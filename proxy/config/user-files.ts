@@ -1,6 +1,6 @@
+import { posix, win32 } from 'node:path';
 import type { UserHost } from '#host';
-import { assistants } from './assistants.ts';
-import { registryFile } from './registry-file.ts';
+import { assistants, applicationsFolder } from './assistants.ts';
 
 /**
  * Our own connections, then the files in which the assistants keep this user's own servers. Files
@@ -8,4 +8,24 @@ import { registryFile } from './registry-file.ts';
  */
 export function userFiles(host: UserHost): string[] {
   return [registryFile(host), ...Object.values(assistants).map(({ file }) => file(host))];
+}
+
+/**
+ * The file of the connections that `latchkey add` and `import` made, in the shape of an assistant's:
+ *
+ *     {"mcpServers":{"work":{"url":"https://…","account":"work","apiKey":"keychain"}}}
+ */
+export function registryFile(host: UserHost): string {
+  const path = host.platform === 'win32' ? win32 : posix;
+  const folder = host.platform === 'linux' ? 'latchkey' : 'Latchkey';
+  return path.join(applicationsFolder(host), folder, 'connections.json');
+}
+
+/** Where this program keeps what is neither secret nor configuration, unless told otherwise. */
+export function defaultStateDirectory({ platform, home, env }: UserHost): string {
+  const path = platform === 'win32' ? win32 : posix;
+  if (platform === 'darwin') return path.join(home, 'Library', 'Application Support', 'Latchkey');
+  if (platform === 'win32')
+    return path.join(env['LOCALAPPDATA'] || path.join(home, 'AppData', 'Local'), 'Latchkey');
+  return path.join(env['XDG_STATE_HOME'] || path.join(home, '.local', 'state'), 'latchkey');
 }

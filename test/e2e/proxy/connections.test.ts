@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { isLaunch, type LaunchEntry } from '#proxy/config/launch-entry';
-import { parseJsonc } from '#proxy/config/parse-jsonc';
+import { parseJsonc } from '#proxy/config/jsonc';
 import { keychainSession } from '#support/keychain-session';
 import { latchkeyHome } from '#support/latchkey-home';
 import { legacyMcp } from '#support/legacy-mcp';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { serverHash } from '#proxy/config/server-hash';
+import { serverHash } from '#proxy/config/mcp-remote';
 import { crashBefore, crashBench, type CrashBench } from '#support/crashes/crash-bench';
 import { doorProcess, type DiesBefore } from '#support/door-process';
 import { keychainSession } from '#support/keychain-session';

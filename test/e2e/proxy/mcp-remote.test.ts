@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { parseJsonc } from '#proxy/config/parse-jsonc';
+import { parseJsonc } from '#proxy/config/jsonc';
 import { keychainSession } from '#support/keychain-session';
 import { latchkeyHome } from '#support/latchkey-home';
 import { legacyMcp } from '#support/legacy-mcp';

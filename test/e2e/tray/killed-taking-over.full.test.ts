@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { serverHash } from '#proxy/config/server-hash';
+import { serverHash } from '#proxy/config/mcp-remote';
 import { suite } from '#support/suite';
 import { everyPoint } from '#support/tray/every-point';
 import { killBench, type KillBench, type Victim } from '#support/tray/kill-bench';

@@ -4,8 +4,8 @@ import {
   type ConnectionView,
   type SignedIn,
 } from '#proxy/auth/accounts-service';
-export { helperEnvironment } from '#proxy/config/helper-environment';
-export { packagedLauncher } from '#proxy/config/packaged-launcher';
+export { helperEnvironment } from '#proxy/config/options';
+export { packagedLauncher } from '#proxy/config/launch-entry';
 import type { ToApp } from './wire.ts';
 
 export { AccountsError };

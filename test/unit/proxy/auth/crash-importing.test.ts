@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { serverHash } from '#proxy/config/server-hash';
+import { serverHash } from '#proxy/config/mcp-remote';
 import { filesBelow } from '#support/leaks';
 import {
   crashBench,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { keepSecrets, withKeptSecrets } from '#proxy/auth/stored-secrets';
-import { ConfigurationError } from '#proxy/config/configuration-error';
+import { ConfigurationError } from '#proxy/config/errors';
 import type { Connection } from '#proxy/config/connection';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
 

@@ -3,9 +3,8 @@ import { allCommands, findCommand } from '#proxy/cli/commands';
 import { findConnection } from '#proxy/cli/connect';
 import { help } from '#proxy/cli/help';
 import { parseCommandLine } from '#proxy/cli/parse-command-line';
-import { ConfigurationError } from '#proxy/config/configuration-error';
+import { ConfigurationError, UsageError } from '#proxy/config/errors';
 import { optionNames, readOptions } from '#proxy/config/options';
-import { UsageError } from '#proxy/config/usage-error';
 
 test.each([
   [['acme'], {}],

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ConfigurationError } from '#proxy/config/configuration-error';
+import { ConfigurationError } from '#proxy/config/errors';
 import { readConnection } from '#proxy/config/read-connection';
 import { userFiles } from '#proxy/config/user-files';
 

@@ -13,9 +13,8 @@ import {
 } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { backUpFile } from '#proxy/config/back-up-file';
-import { fileSnapshot } from '#proxy/config/file-snapshot';
-import { replaceFile } from '#proxy/config/replace-file';
+import { backUpFile } from '#proxy/config/file-backups';
+import { fileSnapshot, replaceFile } from '#proxy/config/replace-file';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const text = (content: string) => Buffer.from(content);
@@ -129,8 +128,7 @@ test('file replacement: killed while it writes, it leaves the old file or the ne
   const module = (name: string) =>
     JSON.stringify(join(import.meta.dirname, '../../../../proxy', name));
   const script = `
-    const { fileSnapshot } = await import(${module('config/file-snapshot.ts')});
-    const { replaceFile } = await import(${module('config/replace-file.ts')});
+    const { fileSnapshot, replaceFile } = await import(${module('config/replace-file.ts')});
     for (let turn = 1; ; turn++) {
       const snapshot = await fileSnapshot(${JSON.stringify(path)});
       console.log('writing');

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseJsonc } from '#proxy/config/parse-jsonc';
-import { editJson } from '#proxy/config/edit-json';
+import { parseJsonc, editJson } from '#proxy/config/jsonc';
 
 const change = async (text: string | undefined, value: unknown, name = 'acme') => {
   const bytes = text === undefined ? undefined : Buffer.from(text);

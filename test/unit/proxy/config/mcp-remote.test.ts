@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import { connectCommand } from '#proxy/cli/connect';
 import { readInput } from '#proxy/cli/parse-command-line';
-import { readArguments } from '#proxy/config/read-arguments';
-import { derivedPort, serverHash } from '#proxy/config/server-hash';
+import { readArguments, derivedPort, serverHash } from '#proxy/config/mcp-remote';
 
 const url = 'https://cloud.example.com/mcp/acme/sales';
 const files: Record<string, string> = {

@@ -1,5 +1,20 @@
 import { printable } from '#log/printable';
 
+/** The command line makes no sense; `hint` says what would. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+  readonly hint: string;
+
+  constructor(
+    message: string,
+    hint = 'latchkey --help shows what there is',
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+    this.hint = hint;
+  }
+}
+
 /** One thing wrong in a configuration: where, which key, what and what to do. Never its value. */
 export type Problem = { source: string; key: string; problem: string };
 

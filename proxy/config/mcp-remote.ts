@@ -1,9 +1,63 @@
-import { UsageError } from './usage-error.ts';
-import { remoteFlags, type RemoteFlag } from './flags.ts';
-import { derivedPort, serverHash } from './server-hash.ts';
+import { createHash } from 'node:crypto';
+import { basename } from 'node:path';
+import { UsageError } from './errors.ts';
+import { startsLatchkey } from './launch-entry.ts';
+import { remoteFlags, type RemoteFlag } from './mcp-remote-flags.ts';
+import type { GivenEntry } from './read-connection.ts';
+
+/**
+ * What an assistant's entry that starts us with mcp-remote's flags says of its connection, so that
+ * `latchkey NAME` means the same as what the assistant starts.
+ *
+ * @throws {UsageError} never with a value
+ */
+export function typedEntry(words: readonly string[], ports: ReadArgumentsPorts): GivenEntry {
+  const found = remoteWords(words, (word) => startsLatchkey([word]));
+  if (!found) return {};
+  const { oauth, headers, denyTools, transport } = readArguments(found, ports);
+  return {
+    ...(oauth && { oauth }),
+    ...(headers && { headers }),
+    ...(denyTools && { denyTools }),
+    ...(transport !== undefined && { transport }),
+  };
+}
+
+/**
+ * What an entry that starts mcp-remote, by whatever command, tells it; `undefined` for an entry that
+ * starts something else. Words that it does not know are passed over, as it does.
+ */
+export function remoteWords(
+  words: readonly string[],
+  isProgram: (word: string) => boolean = isMcpRemote,
+): RemoteWords | undefined {
+  const at = words.findIndex(isProgram);
+  if (at < 0) return undefined;
+  const flags = new Map<string, string[]>();
+  const operands: string[] = [];
+  const rest = words.slice(at + 1);
+  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
+    const flag = word.startsWith('--') ? flagNamed(word.slice(2)) : undefined;
+    if (flag?.value !== undefined)
+      flags.set(word.slice(2), [...(flags.get(word.slice(2)) ?? []), rest.shift() ?? '']);
+    else if (flag) flags.set(word.slice(2), ['']);
+    else if (!word.startsWith('-')) operands.push(word);
+  }
+  const from = operands.findIndex((operand) => /^https?:\/\//i.test(operand));
+  const [url, next] = from < 0 ? [] : operands.slice(from);
+  if (url === undefined) return undefined;
+  return { url, flags, ...(next !== undefined && /^\d+$/.test(next) && { port: next }) };
+}
+
+function isMcpRemote(word: string): boolean {
+  const path = word.replaceAll('\\', '/');
+  return (
+    /^mcp-remote(@[\w.-]+)?$/.test(basename(path)) || path.endsWith('/mcp-remote/dist/proxy.js')
+  );
+}
 
 /** What was typed: the values of each flag, an empty one for a switch. */
-export type RemoteWords = {
+type RemoteWords = {
   url: string;
   /** The port of the redirect URI, a word behind the URL. */
   port?: string | undefined;
@@ -11,7 +65,7 @@ export type RemoteWords = {
 };
 
 /** The same as members of a configuration's entry, unread as those are. */
-export type RemoteArguments = {
+type RemoteArguments = {
   oauth?: Record<string, unknown>;
   headers?: Record<string, string>;
   denyTools?: readonly string[];
@@ -25,7 +79,7 @@ export type RemoteArguments = {
   hash: string;
 };
 
-export type ReadArgumentsPorts = {
+type ReadArgumentsPorts = {
   platform: NodeJS.Platform;
   env: Readonly<Record<string, string | undefined>>;
   /** `undefined` when there is no such file. */
@@ -188,4 +242,35 @@ function paramsOf(values: readonly string[]): Record<string, string> {
 
 function refuse(what: string, expected: string): never {
   throw new UsageError(`${what} is not ${expected}`);
+}
+
+/** What distinguishes two connections for mcp-remote. */
+type RemoteIdentity = {
+  url: string;
+  resource?: string | undefined;
+  headers?: Readonly<Record<string, string>>;
+  authorizeParams?: Readonly<Record<string, string>>;
+  clientMetadataUrl?: string | undefined;
+};
+
+/** The name that mcp-remote 0.15 gives a connection in its files. */
+export function serverHash(identity: RemoteIdentity): string {
+  const { url, resource, headers = {}, authorizeParams = {}, clientMetadataUrl } = identity;
+  const sorted = (values: Readonly<Record<string, string>>) => {
+    const keys = Object.keys(values).sort();
+    return keys.length > 0 ? [JSON.stringify(values, keys)] : [];
+  };
+  const parts = [
+    url,
+    ...(resource ? [resource] : []),
+    ...sorted(authorizeParams),
+    ...sorted(headers),
+    ...(clientMetadataUrl === undefined ? [] : [clientMetadataUrl]),
+  ];
+  return createHash('md5').update(parts.join('|')).digest('hex');
+}
+
+/** The port that its redirect URI has unless another was given. */
+export function derivedPort(hash: string): number {
+  return 3335 + (Number.parseInt(hash.slice(0, 4), 16) % 45_816);
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { helperEnvironment } from '#proxy/config/helper-environment';
+import { helperEnvironment } from '#proxy/config/options';
 
 test('environment: other programs are started without any of Latchkey’s variables', () => {
   const env = {

@@ -1,0 +1,137 @@
+import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { AccountsHost } from '#auth/accounts-host';
+import { registered, checkName } from '#auth/registry';
+import type { AssistantFile } from './assistants.ts';
+import { UsageError } from './errors.ts';
+import { backUpFile, hashOf, installRecords, type InstallRecord } from './file-backups.ts';
+import { editJson, memberAt } from './jsonc.ts';
+import { isLaunch, launchEntry } from './launch-entry.ts';
+import type { Options } from './options.ts';
+import { fileSnapshot, replaceFile, type FileSnapshot } from './replace-file.ts';
+import { defaultStateDirectory } from './user-files.ts';
+
+/** `changed`: `false` where it stood there already. */
+type Installed = { file: string; changed: boolean; backup?: string };
+
+type InstallOptions = {
+  options: Options;
+  env: Record<string, string>;
+  host: AccountsHost;
+  replace: boolean;
+};
+
+/** @throws {UsageError} when there is no such connection of our own */
+export async function checkRegistered(
+  name: string,
+  options: Options,
+  host: AccountsHost,
+): Promise<void> {
+  checkName(name);
+  if (!(await registered(name, options, host)))
+    throw new UsageError(
+      `there is no connection ${name}`,
+      `make it: latchkey add ${name} URL, or latchkey import for what an assistant has`,
+    );
+}
+
+/**
+ * Lets the assistant's file start the connection `name`, whatever else stands in it.
+ *
+ * @throws {UsageError} when an entry of that name is somebody else's and may not be replaced
+ */
+export async function installLaunch(
+  name: string,
+  { title, file, servers, typed }: AssistantFile,
+  { options, env, host, replace }: InstallOptions,
+): Promise<Installed> {
+  const entry = launchEntry(host.launcher, name, { typed, env });
+  return host.exclusively(`file ${file}`, options, async () => {
+    const snapshot = await fileSnapshot(file);
+    const path = [servers, name];
+    const edited = await editJson(snapshot.bytes, file, [{ path, value: entry }]);
+    const found = await memberAt(snapshot.bytes, path);
+    if (JSON.stringify(found) === JSON.stringify(entry)) return { file, changed: false };
+    if (found !== undefined && !isLaunch(found, name) && !replace)
+      throw new UsageError(
+        `${title} has an entry ${name} that starts something else: ${file}`,
+        'add --replace, or let latchkey import take it over',
+      );
+    const backup = await backUpFile(snapshot, host.clock.now());
+    await replaceFile(snapshot, edited);
+    const records = installRecords(recordsFolder(options, host));
+    await records.keep(snapshot.realPath, name, {
+      after: hashOf(edited),
+      ...(backup !== undefined && { backup }),
+      ...(snapshot.bytes && { before: hashOf(snapshot.bytes) }),
+    });
+    return { file, changed: true, ...(backup !== undefined && { backup }) };
+  });
+}
+
+export function recordsFolder({ stateDir }: Options, host: AccountsHost): string {
+  return join(stateDir ?? defaultStateDirectory(host), 'installs');
+}
+
+/** `restored`: byte for byte as before. `removed`: the entry alone. `absent`: there was none. */
+type Uninstalled = { did: 'restored' | 'removed' | 'absent'; backup?: string };
+
+/**
+ * Takes a connection out of an assistant's file again: the file as it was, or without the one entry where
+ * it has changed since.
+ *
+ * @throws {UsageError} when the entry starts something else
+ */
+export async function uninstallLaunch(
+  name: string,
+  { title, file, servers }: AssistantFile,
+  options: Options,
+  host: AccountsHost,
+): Promise<Uninstalled> {
+  return host.exclusively(`file ${file}`, options, async () => {
+    const snapshot = await fileSnapshot(file);
+    const records = installRecords(recordsFolder(options, host));
+    const record = await records.of(snapshot.realPath, name);
+    const done = await takeBack(snapshot, record, [servers, name], { title, host });
+    await records.drop(snapshot.realPath, name);
+    return done;
+  });
+}
+
+async function takeBack(
+  snapshot: FileSnapshot,
+  record: InstallRecord | undefined,
+  path: [servers: string, name: string],
+  { title, host }: { title: string; host: AccountsHost },
+): Promise<Uninstalled> {
+  const { bytes } = snapshot;
+  const before = await bytesBefore(record);
+  if (bytes && record && !record.masked && hashOf(bytes) === record.after && before !== 'lost') {
+    await replaceFile(snapshot, before);
+    if (record.backup !== undefined) await rm(record.backup, { force: true });
+    return { did: 'restored' };
+  }
+  const found = await memberAt(bytes, path);
+  if (found === undefined) return { did: 'absent' };
+  if (!isLaunch(found))
+    throw new UsageError(
+      `the entry ${path[1]} of ${title} starts something else: ${snapshot.path}`,
+      'remove it there if you do not need it',
+    );
+  const earlier = before === 'lost' ? undefined : await memberAt(before, path);
+  const value = isLaunch(earlier, path[1]) ? undefined : earlier;
+  const edited = await editJson(bytes, snapshot.path, [{ path, value }]);
+  const backup = await backUpFile(snapshot, host.clock.now());
+  await replaceFile(snapshot, edited);
+  return { did: 'removed', ...(backup !== undefined && { backup }) };
+}
+
+/** What the file held before: `undefined` when there was none, `lost` when nobody can tell. */
+async function bytesBefore(
+  record: InstallRecord | undefined,
+): Promise<Buffer | undefined | 'lost'> {
+  if (!record) return 'lost';
+  if (record.before === undefined) return undefined;
+  const bytes = await readFile(record.backup ?? '').catch(() => undefined);
+  return bytes && hashOf(bytes) === record.before ? bytes : 'lost';
+}
