@@ -1,22 +1,22 @@
 /**
- * `npm run icons`: draws the tray's icons, tray-app/icons/*.png, with the Chromium of this machine. They
- * are kept in the repository, as builds elsewhere have none.
+ * `npm run icons`: draws the tray icons, `tray-app/icons/*.png`, with the Chromium of this computer. They are committed, because other
+ * computers that build may have none.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
-import type { TrayFace } from '../tray-app/tray-face.ts';
+import type { TrayStatus } from '../tray-app/model/state.ts';
 
 const folder = join(import.meta.dirname, '../tray-app/icons');
-/** macOS takes the shape alone of a template; a dark panel gets the light drawing. */
+/** macOS uses only the shape of a template; a dark panel gets the light drawing. */
 const inks = { Template: '#000000', '-dark': '#1f2a30', '-light': '#f2f6f7' };
-const faces = ['well', 'attention', 'trouble', 'offline'] as const;
+const names = ['well', 'attention', 'trouble', 'offline'] as const;
 
-/** Our mark as in the pages, a key about to lift a latch, with room for a badge at the lower right. */
+/** The logo, a key about to lift a latch, with space for a badge at the lower right. */
 const mark = `<circle cx="4.25" cy="8" r="2.75"/><path d="M7 8h5.25M10 8v2.5"/><path d="M12.25 2.75H14.5v10.5h-2.25"/>`;
 
-/** Each state by the shape of its badge; around it the mark is cut away, so that it reads at 16 px. */
-const badges: Record<TrayFace['icon'], string> = {
+/** Each state has a badge of its own shape. The logo is cut away around it, so that it is legible at 16 px. */
+const badges: Record<TrayStatus['icon'], string> = {
   well: '',
   attention: `<circle cx="12" cy="12" r="3.1" fill="ink" stroke="none"/>`,
   trouble: `<path d="M12 8.6 15.7 15.4H8.3Z" fill="ink" stroke="none"/>`,
@@ -24,8 +24,8 @@ const badges: Record<TrayFace['icon'], string> = {
 };
 
 /** The tray's icon as an SVG of 16 by 16, in one colour. */
-function trayIcon(face: TrayFace['icon'], ink: string): string {
-  const badge = badges[face].replaceAll('ink', ink);
+function trayIcon(name: TrayStatus['icon'], ink: string): string {
+  const badge = badges[name].replaceAll('ink', ink);
   const cut = badge === '' ? '' : ' mask="url(#cut)"';
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" fill="none" stroke="${ink}" stroke-width="1.75" stroke-linecap="round" stroke-linejoin="round">
 <mask id="cut"><rect width="16" height="16" fill="#fff" stroke="none"/><circle cx="12" cy="12" r="5" fill="#000" stroke="none"/></mask>
@@ -45,14 +45,14 @@ for (const [suffix, scale] of [
     viewport: { width: 16, height: 16 },
   });
   const page = await context.newPage();
-  for (const face of faces)
+  for (const name of names)
     for (const [kind, ink] of Object.entries(inks)) {
       const style = 'margin:0;display:block;width:16px;height:16px';
       await page.setContent(
-        `<body style="margin:0">${trayIcon(face, ink).replace('<svg', `<svg style="${style}"`)}`,
+        `<body style="margin:0">${trayIcon(name, ink).replace('<svg', `<svg style="${style}"`)}`,
       );
       const png = await page.screenshot({ omitBackground: true });
-      writeFileSync(join(folder, `${face}${kind}${suffix}.png`), png);
+      writeFileSync(join(folder, `${name}${kind}${suffix}.png`), png);
     }
   await context.close();
 }

@@ -66,6 +66,6 @@ function header(path: string, size: number): Buffer {
   return bytes;
 }
 
-// A server that runs from these sources starts this when somebody downloads the proxy, in a process of its own, so that the
+// A server that runs from these sources starts this when a user downloads the proxy, in a process of its own, so that the
 // bundler's memory is freed afterwards.
 if (import.meta.main) process.stdout.write((await proxyPackage()).bytes);

@@ -29,7 +29,7 @@ import { bundled } from './bundle.ts';
 const root = join(import.meta.dirname, '..');
 const { platform, arch } = process;
 const identity = process.env['LATCHKEY_CODESIGN_IDENTITY'] ?? '-';
-const entitlements = join(root, 'tray-app/packaging/entitlements.mac.plist');
+const entitlements = join(root, 'tray-app/build/entitlements.mac.plist');
 const folder = join(root, 'dist/sea', `${platform}-${arch}`);
 const program = join(folder, platform === 'win32' ? 'latchkey.exe' : 'latchkey');
 

@@ -3,19 +3,10 @@
  * Node install. Arguments of `npm run app` go to electron-builder: `npm run app -- --linux AppImage`.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { rolldown } from 'rolldown';
-import { pageDocument } from '../tray-app/page-document.ts';
-import { windowNames } from '../tray-app/page-files.ts';
+import { pageDocument, stylesheets, windowNames } from '../tray-app/model/windows.ts';
 import { bundled, modulesOf } from './bundle.ts';
 import { sbomOf } from './sbom.ts';
 
@@ -30,7 +21,7 @@ const library = '@napi-rs/keyring';
  */
 export async function buildTray(folder: string, more: readonly string[] = []): Promise<void> {
   rmSync(folder, { recursive: true, force: true });
-  const pages = join(folder, 'windows');
+  const pages = join(folder, 'pages');
   mkdirSync(pages, { recursive: true });
   const outside = new Set(['electron', '@napi-rs/keyring', ...more]);
   const minify = {
@@ -39,7 +30,7 @@ export async function buildTray(folder: string, more: readonly string[] = []): P
     codegen: { removeWhitespace: true },
   } as const;
   const main = await rolldown({
-    input: join(tray, 'main.ts'),
+    input: join(tray, 'main/main.ts'),
     ...bundled,
     external: (id) => id.startsWith('node:') || outside.has(id),
   });
@@ -54,7 +45,7 @@ export async function buildTray(folder: string, more: readonly string[] = []): P
   );
   await main.close();
   const preload = await rolldown({
-    input: join(tray, 'preload.ts'),
+    input: join(tray, 'main/preload.ts'),
     platform: 'browser',
     external: ['electron'],
   });
@@ -72,7 +63,7 @@ export async function buildTray(folder: string, more: readonly string[] = []): P
   await preload.close();
   for (const name of windowNames) {
     const page = await rolldown({
-      input: join(tray, 'windows', `${name}.ts`),
+      input: join(tray, 'pages', `${name}.ts`),
       platform: 'browser',
     });
     modules.push(
@@ -90,8 +81,7 @@ export async function buildTray(folder: string, more: readonly string[] = []): P
     writeFileSync(join(pages, `${name}.html`), pageDocument(name));
   }
   writeFileSync(join(folder, 'sbom.cdx.json'), sbomOf('tray-app', modules));
-  for (const file of readdirSync(join(tray, 'windows')).filter((one) => one.endsWith('.css')))
-    cpSync(join(tray, 'windows', file), join(pages, file));
+  for (const file of stylesheets) cpSync(join(tray, 'pages', file), join(pages, file));
   cpSync(join(tray, 'icons'), join(folder, 'icons'), { recursive: true });
 }
 
@@ -190,7 +180,11 @@ async function packageApp(args: readonly string[]): Promise<number> {
   await buildApp(join(tray, 'dist/app'), { homepage: process.env['LATCHKEY_HOMEPAGE'] });
   const builder = electronBuilder();
   const electron = manifest(tray).devDependencies?.['electron'];
-  const own = ['--config=electron-builder.ts', `-c.electronVersion=${electron}`, '--publish=never'];
+  const own = [
+    '--config=build/electron-builder.ts',
+    `-c.electronVersion=${electron}`,
+    '--publish=never',
+  ];
   execFileSync(process.execPath, [builder, `--project=${tray}`, ...own, ...args], {
     stdio: 'inherit',
   });
@@ -205,7 +199,7 @@ function manifest(folder: string): Manifest {
 
 /** The path of electron-builder's command, which is installed from its own lock file if it is missing. */
 function electronBuilder(): string {
-  const packaging = join(tray, 'packaging');
+  const packaging = join(tray, 'build');
   const folder = join(packaging, 'node_modules/electron-builder');
   const wanted = manifest(packaging).devDependencies?.['electron-builder'];
   if (!existsSync(folder) || manifest(folder).version !== wanted)

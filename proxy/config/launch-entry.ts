@@ -103,7 +103,7 @@ export function lastingProgram(program: string): string {
 /**
  * How an assistant starts `program`, our executable of one file, whatever it came in. An AppImage hangs
  * its content under another path at each start, so there the image itself is started, which hands words
- * on to the executable within (`tray-app/packaging/AppRun`).
+ * on to the executable within (`tray-app/build/AppRun`).
  *
  * AppImage, "Environment variables": APPIMAGE, APPDIR
  */

@@ -296,77 +296,10 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     packages: ['@modelcontextprotocol/server', 'zod'],
   },
 
-  'tray-app/electron-builder': {},
-  'tray-app/entry-point': {},
-  'tray-app/main': {
-    imports: [
-      'answered',
-      'answers',
-      'app-windows',
-      'autostart-file',
-      'clipboard-guard',
-      'contract',
-      'deny-permissions',
-      'entry-point',
-      'icon-file',
-      'live-overview',
-      'login-start',
-      'may-open',
-      'menu',
-      'menu-acts',
-      'menu-template',
-      'notice',
-      'page-files',
-      'page-response',
-      'seal-contents',
-      'sign-in-waits',
-      'sources-launcher',
-      'tray-face',
-      'window-look',
-    ],
-    packages: ['electron'],
-  },
-  'tray-app/preload': { imports: ['contract'], packages: ['electron'] },
-  'tray-app/contract': { packages: ['zod'] },
-  'tray-app/app-windows': { imports: ['contract', 'page-files'] },
-  'tray-app/answered': { imports: ['answers', 'contract'] },
-  'tray-app/answers': {
-    imports: [
-      'assistant-facts',
-      'contract',
-      'outcome-of',
-      'page-files',
-      'secret-words',
-      'sign-in-waits',
-    ],
-  },
-  'tray-app/assistant-facts': { imports: ['contract'] },
-  'tray-app/connection-facts': { imports: ['contract'] },
-  'tray-app/live-overview': {
-    imports: ['connection-facts', 'contract', 'notice', 'outcome-of', 'sign-in-waits'],
-  },
-  'tray-app/outcome-of': { imports: ['contract'] },
-  'tray-app/sign-in-waits': { imports: ['contract'] },
-  'tray-app/menu': { imports: ['contract', 'secret-words', 'state-words'] },
-  'tray-app/menu-acts': { imports: ['answers', 'menu', 'page-files'] },
-  'tray-app/menu-template': { imports: ['menu'] },
-  'tray-app/autostart-file': { imports: ['login-start'] },
-  'tray-app/page-document': { imports: ['page-files'] },
-  'tray-app/page-response': { imports: ['page-files'] },
-  'tray-app/sources-launcher': {},
-  'tray-app/deny-permissions': {},
-  'tray-app/seal-contents': {},
-  'tray-app/window-look': { imports: ['page-files'] },
-  'tray-app/notice': { imports: ['contract', 'secret-words'] },
-  'tray-app/secret-words': { imports: ['contract'] },
-  'tray-app/state-words': { imports: ['contract'] },
-  'tray-app/tray-face': { imports: ['contract'] },
-  'tray-app/icon-file': { imports: ['tray-face'] },
-  'tray-app/icons': { imports: ['tray-face'] },
-  'tray-app/windows': {
-    imports: ['contract', 'secret-words', 'state-words'],
-    packages: ['lit-html'],
-  },
+  'tray-app/build': {},
+  'tray-app/main': { imports: ['model'], packages: ['electron'] },
+  'tray-app/model': { packages: ['zod'] },
+  'tray-app/pages': { imports: ['model'], packages: ['lit-html'] },
 };
 
 /** The only imports from one program to another. */
@@ -457,8 +390,8 @@ test('only main reads process', () => {
 test('only the tray app’s main and preload know Electron', () => {
   const knowing = imports.filter(({ specifier }) => /^electron(\/|$)/.test(specifier));
 
-  expect(new Set(knowing.map(({ module }) => module))).toEqual(
-    new Set(['tray-app/main', 'tray-app/preload']),
+  expect(new Set(knowing.map(({ from }) => from))).toEqual(
+    new Set(['main', 'preload'].map((name) => join('tray-app/main', `${name}.ts`))),
   );
 });
 

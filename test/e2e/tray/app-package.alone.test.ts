@@ -10,7 +10,7 @@ import { layOutApp } from '#scripts/tray';
 
 const root = join(import.meta.dirname, '../../..');
 const tray = join(root, 'tray-app');
-const packaging = join(tray, 'packaging');
+const packaging = join(tray, 'build');
 const limitMs = 240_000;
 
 async function done(command: string, args: string[], cwd: string): Promise<string> {
@@ -80,7 +80,7 @@ await suite('registry', 'electron-builder', () => {
         [
           builder,
           `--project=${tray}`,
-          '--config=electron-builder.ts',
+          '--config=build/electron-builder.ts',
           '--linux=dir',
           '--publish=never',
           '-c.electronVersion=45.0.0',

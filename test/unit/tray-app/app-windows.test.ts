@@ -1,11 +1,11 @@
 import { EventEmitter } from 'node:events';
 import { expect, test } from 'vitest';
-import { appWindows } from '#tray/app-windows';
-import type { WindowName } from '#tray/page-files';
+import { appWindows } from '#tray/main/app-windows';
+import type { WindowName } from '#tray/model/windows';
 
 const overview = { known: true, connections: [], signIns: [], startAtLogin: false };
 
-/** Windows that write down what is done with them. */
+/** Windows that record what is done with them. */
 function desktop() {
   const did: string[] = [];
   const made: EventEmitter[] = [];
@@ -13,7 +13,7 @@ function desktop() {
     let at = '';
     did.push(`make ${name}`);
     const window = Object.assign(new EventEmitter(), {
-      webContents: { getURL: () => at, send: () => void did.push(`tell ${name}`) },
+      webContents: { getURL: () => at, send: () => void did.push(`send ${name}`) },
       async loadURL(url: string) {
         at = url;
         did.push(`load ${url.replace('latchkey://app/', '')}`);
@@ -56,10 +56,10 @@ test('window: an open one receives changes, and a closed one is created again', 
   windows.open('add');
   made[0]?.emit('closed');
   since();
-  windows.tell(overview);
-  const told = since();
+  windows.send(overview);
+  const sent = since();
   windows.open('doctor');
 
-  expect(told).toEqual(['tell add']);
+  expect(sent).toEqual(['send add']);
   expect(since()).toEqual(['make doctor', 'load doctor.html']);
 });

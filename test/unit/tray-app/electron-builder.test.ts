@@ -2,9 +2,9 @@ import { chmod, copyFile, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { temporaryFolder } from '#support/temporary-folder';
-import configuration from '../../../tray-app/electron-builder.ts';
+import configuration from '../../../tray-app/build/electron-builder.ts';
 
-const packaging = join(import.meta.dirname, '../../../tray-app/packaging');
+const packaging = join(import.meta.dirname, '../../../tray-app/build');
 
 test('packaged tray app: it runs no code but its own', () => {
   expect(configuration.electronFuses).toMatchObject({

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
-import type { ConnectionView, SignInView } from '#tray/contract';
-import { menu, type MenuItem } from '#tray/menu';
-import { trayFace } from '#tray/tray-face';
-import { notices } from '#tray/notice';
+import type { ConnectionView, SignInView } from '#tray/model/contract';
+import { menu, type MenuItem } from '#tray/model/menu';
+import { notices, trayStatus } from '#tray/model/state';
 
 const connection = (given: Partial<ConnectionView> = {}): ConnectionView => ({
   name: 'sales',
@@ -90,7 +89,7 @@ test.for([
 ] as const)('tray icon: of %j it shows the worst', ([states, icon, tooltip]) => {
   const all = states.map((state, at) => connection({ name: `s${at}`, state }));
 
-  expect(trayFace(overview(all))).toEqual({ icon, tooltip });
+  expect(trayStatus(overview(all))).toEqual({ icon, tooltip });
 });
 
 test('notification: a required sign-in is announced once, and not while one is running', () => {

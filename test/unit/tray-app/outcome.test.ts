@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { AccountsError } from '#proxy/auth/accounts-service';
+import { outcomeOf } from '#tray/model/outcome';
+
+const refusing = async (message: string, about?: string) =>
+  outcomeOf(Promise.reject(new AccountsError('usage', message, 'look at it')), about);
+
+test('outcome for a window: a refusal becomes full sentences with a remedy', async () => {
+  expect(await refusing('no keychain is available')).toEqual({
+    ok: false,
+    problem: 'No keychain is available.',
+    remedy: 'Look at it.',
+  });
+});
+
+test('outcome for a window: a connection name at the start of a sentence keeps its case', async () => {
+  expect(await refusing('sales has no API key', 'sales')).toMatchObject({
+    problem: 'sales has no API key.',
+  });
+});
+
+test('outcome for a window: an unexpected exception is thrown on unchanged', async () => {
+  const bug = new TypeError('undefined is not a function');
+
+  await expect(outcomeOf(Promise.reject(bug))).rejects.toBe(bug);
+});

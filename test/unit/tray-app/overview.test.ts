@@ -1,0 +1,111 @@
+import { expect, test } from 'vitest';
+import { AccountsError } from '#proxy/auth/accounts-service';
+import { fakeClock } from '#support/fake-clock';
+import type { Overview } from '#tray/model/contract';
+import { menu } from '#tray/model/menu';
+import { liveOverview, toConnectionView, type LiveOverviewPorts } from '#tray/model/overview';
+import { trayStatus } from '#tray/model/state';
+import { patient } from '#support/patient';
+
+const unreadable = () => new AccountsError('io', 'the file cannot be read', 'look at the file');
+
+/** Follows an accounts service that fails as often as given. */
+function following(fails: { assistants?: number; watch?: number }) {
+  const left = { assistants: 0, watch: 0, ...fails };
+  const clock = fakeClock();
+  const seen: Overview[] = [];
+  const stop = new AbortController();
+  const ended = Promise.withResolvers<void>();
+  stop.signal.addEventListener('abort', () => ended.resolve());
+  const accounts: LiveOverviewPorts['accounts'] = {
+    async assistants() {
+      if (left.assistants-- > 0) throw unreadable();
+      return [];
+    },
+    async *watch() {
+      yield [];
+      if (left.watch-- > 0) throw unreadable();
+      await ended.promise;
+    },
+    claimNotice: async () => false,
+  };
+  const live = liveOverview({
+    accounts,
+    signIns: { views: () => [] },
+    startsAtLogin: () => false,
+    changed: (overview) => seen.push(overview),
+    notify: () => undefined,
+    sleep: async (ms, signal) => clock.sleep(ms, signal),
+  });
+  const before = live.now();
+  const done = live.follow(stop.signal);
+  const troubles = () => seen.map(({ trouble }) => trouble?.problem);
+  return { clock, before, seen, stop, done, troubles };
+}
+
+const problem = 'The file cannot be read.';
+
+test.each([
+  ['cannot be asked at the start', { assistants: 2 }, [problem, problem, undefined]],
+  ['fails later', { watch: 1 }, [undefined, problem, undefined]],
+])(
+  'live overview: an accounts service that %s is shown as an error, and retried until it works',
+  async (_, fails, shown) => {
+    const { clock, stop, done, troubles } = following(fails);
+    for (let round = 0; round < 2; round += 1) {
+      await clock.settled();
+      await clock.advance(5);
+    }
+    await clock.settled();
+    stop.abort();
+    await done;
+
+    expect(troubles()).toEqual(shown);
+  },
+);
+
+test('live overview: an error is shown by the icon, its tooltip and the first line of the menu', async () => {
+  const { clock, seen, stop, done } = following({ assistants: 1 });
+  await clock.asleep();
+  const [overview] = seen;
+  stop.abort();
+  await done;
+
+  expect(overview && trayStatus(overview)).toEqual({
+    icon: 'trouble',
+    tooltip: `Latchkey: ${problem}`,
+  });
+  expect(overview && menu(overview)[0]).toMatchObject({ label: `▲ ${problem}` });
+});
+
+test('live overview: a connection that cannot be read is shown with the reason and nothing else', () => {
+  const facts = toConnectionView(
+    {
+      name: 'bad',
+      url: '',
+      source: { file: '', own: false },
+      as: 'person',
+      state: 'trouble',
+      reason: 'its url is missing',
+      renewable: false,
+      proxies: [],
+      startedBy: [],
+    },
+    (assistant) => assistant,
+  );
+
+  expect(facts).toMatchObject({ state: 'trouble', detail: 'its url is missing', url: '' });
+  expect(facts.dashboard).toBeUndefined();
+});
+
+test('live overview: until the accounts service has answered, nobody is told that there are no connections', async () => {
+  const { before, seen, stop, done } = following({});
+  await expect.poll(() => seen.length, patient).toBeGreaterThan(0);
+  stop.abort();
+  await done;
+
+  expect(menu(before)[0]).toMatchObject({ label: 'Loading connections…' });
+  expect(trayStatus(before).tooltip).toBe('Latchkey: loading connections');
+  expect(menu(seen[0]!)[0]).toMatchObject({ label: 'No connections yet' });
+  expect(trayStatus(seen[0]!).tooltip).toBe('Latchkey: no connections yet');
+});

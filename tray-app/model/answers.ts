@@ -1,0 +1,271 @@
+import type { AccountsDoor, AddInput } from 'latchkey/accounts';
+import {
+  question,
+  shapes,
+  type AssistantView,
+  type InputOf,
+  type OperationName,
+  type Outcome,
+  type OutputOf,
+  type Overview,
+} from './contract.ts';
+import { outcomeOf, refused } from './outcome.ts';
+import type { SignInProgress, SignIns } from './sign-ins.ts';
+import { secretWords } from './state.ts';
+import type { WindowName } from './windows.ts';
+
+export type AnswersPorts = {
+  accounts: AccountsDoor;
+  signIns: SignIns;
+  overview: () => Overview;
+  openWindow: (window: WindowName, name?: string) => void;
+  openBrowser: (page: string) => Promise<boolean>;
+  copySecret: (text: string) => Promise<void>;
+};
+
+/** What the program does for each operation that a page may request. */
+export type Answers = {
+  [Name in OperationName]: (input: InputOf<Name>) => Promise<OutputOf<Name>>;
+};
+
+/** How long a server may take to describe itself, or to check a credential. */
+const serverTimeoutMs = 60_000;
+
+export function answers(ports: AnswersPorts): Answers {
+  const { accounts, signIns, overview, openWindow, openBrowser, copySecret } = ports;
+  const limited = () => ({ signal: AbortSignal.timeout(serverTimeoutMs) });
+  const connection = (name: string) => overview().connections.find((one) => one.name === name);
+
+  async function signIn(name: string, { signal, waiting }: SignInProgress): Promise<Outcome> {
+    return outcomeOf(
+      accounts
+        .signIn(name, {
+          signal,
+          progress(now) {
+            if (now.step === 'waiting') waiting(now.page, now.browserOpened);
+          },
+        })
+        .then(({ signedInAs }) =>
+          signedInAs === undefined
+            ? `You are signed in to ${name}. The server does not name the account.`
+            : `You are signed in to ${name} as ${signedInAs}.`,
+        ),
+      name,
+    );
+  }
+
+  return {
+    overview: async () => overview(),
+    async probe({ url }) {
+      try {
+        const { scopes = [], takes, ...found } = await accounts.probe(url, limited());
+        return { ok: true, scopes: [...scopes], takes: [...takes], ...found };
+      } catch (error) {
+        return refused(error);
+      }
+    },
+    async readPasted({ pastedText }) {
+      try {
+        const { scopes = [], ...read } = await accounts.readPasted(pastedText);
+        return { ok: true, scopes: [...scopes], ...read };
+      } catch (error) {
+        return refused(error);
+      }
+    },
+    async add(input) {
+      const { name } = input;
+      const added = await outcomeOf(
+        accounts.add(addInput(input), limited()).then(({ checked }) => checked),
+        name,
+      );
+      if (!added.ok) return added;
+      if (added.message !== 'person')
+        return done(`${name} is added: ${checkedWords(added.message)}`);
+      return signIns.begin(name, async (progress) => signIn(name, progress));
+    },
+    remove: async ({ name }) => {
+      const left = accounts.remove(name).then(({ notRevoked }) => removedWords(name, notRevoked));
+      signIns.forget(name);
+      return outcomeOf(left, name);
+    },
+    signIn: async ({ name }) => signIns.begin(name, async (progress) => signIn(name, progress)),
+    cancelSignIn: async ({ name }) =>
+      signIns.cancel(name)
+        ? done('The sign-in was cancelled.')
+        : no('No sign-in is under way.', 'Begin one with Sign in.'),
+    async copySignInAddress({ name }) {
+      const address = signIns.address(name);
+      if (address === undefined) return no('No page waits any more.', 'Begin again with Sign in.');
+      await copySecret(address);
+      return done('Copied. The clipboard is cleared in a minute.');
+    },
+    signOut: async ({ name }) => {
+      signIns.forget(name);
+      return outcomeOf(
+        accounts.signOut(name).then((left) => signedOutWords(name, left)),
+        name,
+      );
+    },
+    reconnect: async ({ name }) =>
+      outcomeOf(
+        accounts.reconnect(name).then((proxies) => reconnectWords(name, proxies)),
+        name,
+      ),
+    async rotate({ name, secret }) {
+      const { as } = connection(name) ?? { as: 'api_key' };
+      const rotating =
+        as === 'api_key'
+          ? accounts.rotateKey(name, secret, limited())
+          : accounts.rotateSecret(name, secret, limited());
+      const what = secretWords({ as });
+      return outcomeOf(
+        rotating.then(({ onTrial }) =>
+          onTrial
+            ? `The server takes the new ${what}, and it is stored. The old one is kept until a call has worked.`
+            : `The server takes the new ${what}, and it is stored.`,
+        ),
+        name,
+      );
+    },
+    undoRotation: async ({ name }) =>
+      outcomeOf(
+        accounts
+          .undoRotation(name)
+          .then((back) => (back ? `${name} uses the old one again.` : 'No old one is kept.')),
+        name,
+      ),
+    assistants: async () => assistantViews(accounts),
+    install: async ({ assistant, name }) =>
+      outcomeOf(
+        accounts.install(assistant, name).then(({ backup }) => {
+          const kept = backup === undefined ? '' : ` The file as it was: ${backup}`;
+          return `Restart the assistant to use ${name}.${kept}`;
+        }),
+        name,
+      ),
+    uninstall: async ({ assistant, name }) =>
+      outcomeOf(accounts.uninstall(assistant, name).then(({ did }) => uninstalledWords[did])),
+    async importEntry({ assistant, entry }) {
+      const file = (await accounts.assistants()).find(({ id }) => id === assistant)?.file;
+      if (file === undefined) return no('There is no such assistant.', '');
+      return outcomeOf(
+        accounts
+          .import(file, entry)
+          .then(({ signInTakenOver }) =>
+            signInTakenOver.length > 0
+              ? `${entry} now starts Latchkey, and its sign-in came along.`
+              : `${entry} now starts Latchkey.`,
+          ),
+      );
+    },
+    doctor: async () =>
+      (await accounts.doctor()).map(({ check, state, what, hint = '' }) => ({
+        check,
+        state,
+        what,
+        hint,
+      })),
+    async openDashboard({ name }) {
+      const dashboard = connection(name)?.dashboard;
+      if (dashboard === undefined)
+        return no(`No dashboard of ${name} is known.`, 'Ask the administrator of the server.');
+      if (await openBrowser(dashboard)) return done('The dashboard opens in your browser.');
+      return no('No browser could be opened.', `Open ${dashboard} yourself.`);
+    },
+    async openWindow({ window, name }) {
+      openWindow(window, name);
+      return done('');
+    },
+  };
+}
+
+/** Each assistant with the connections that it starts and the entries that can be imported. */
+async function assistantViews(accounts: AccountsDoor): Promise<AssistantView[]> {
+  const [assistants, { entries }] = await Promise.all([
+    accounts.assistants(),
+    accounts.importable(),
+  ]);
+  return assistants.map(({ id, title, file, found, starts, problem = '' }) => ({
+    id,
+    title,
+    file,
+    found,
+    problem,
+    installed: [...starts],
+    importable: entries
+      .filter((one) => one.file === file)
+      .map(({ entry, url, fromMcpRemote }) => ({ entry, url, fromMcpRemote })),
+  }));
+}
+
+function addInput({ name, url, credential }: InputOf<'add'>): AddInput {
+  switch (credential.as) {
+    case 'pasted':
+      return { name, url, as: 'pasted', oauthText: credential.pastedText };
+    case 'person': {
+      const { clientId } = credential;
+      return { name, url, as: 'person', ...(clientId !== undefined && { clientId }) };
+    }
+    case 'client':
+    case 'api_key':
+      return { name, url, ...credential };
+  }
+}
+
+function checkedWords(checked: string): string {
+  if (checked === 'api_key') return 'the server takes the key.';
+  if (checked === 'client') return 'the server takes the client.';
+  return 'the server requires no authentication.';
+}
+
+const uninstalledWords = {
+  restored: 'The file is as it was before.',
+  removed: 'The entry is taken out; whatever else changed meanwhile stays.',
+  absent: 'There was no such entry.',
+};
+
+function removedWords(name: string, notRevoked: string | undefined): string {
+  if (notRevoked === undefined) return `${name} is removed.`;
+  return `${name} is removed from this machine. The server could not be informed: ${notRevoked}`;
+}
+
+function signedOutWords(
+  name: string,
+  { wasSignedIn, notRevoked }: { wasSignedIn: boolean; notRevoked?: string },
+): string {
+  if (!wasSignedIn) return `You were not signed in to ${name}.`;
+  if (notRevoked === undefined)
+    return `Signed out of ${name}: revoked at the server, forgotten here.`;
+  return `Signed out of ${name} on this machine. The server could not be informed: ${notRevoked}. Revoke the access there.`;
+}
+
+function reconnectWords(name: string, proxies: number): string {
+  return proxies === 0 ? `No assistant runs ${name} now.` : `${name} is tried again.`;
+}
+
+function done(message: string): Outcome {
+  return { ok: true, message };
+}
+
+function no(problem: string, remedy: string): Outcome {
+  return { ok: false, problem, remedy };
+}
+
+/**
+ * Answers the request of a page. The contract checks both the request and the answer.
+ *
+ * @throws {ZodError} if the request is none of the contract
+ */
+export async function answer(request: unknown, all: Answers): Promise<unknown> {
+  const { operation, input } = question.parse(request);
+  return perform(operation, input, all);
+}
+
+async function perform<Name extends OperationName>(
+  operation: Name,
+  input: unknown,
+  all: Answers,
+): Promise<OutputOf<Name>> {
+  const { input: shape, output } = shapes[operation];
+  return output.parse(await all[operation](shape.parse(input)));
+}

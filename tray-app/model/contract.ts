@@ -1,0 +1,232 @@
+import { z } from 'zod';
+import { windowNames } from './windows.ts';
+
+/*
+ * Everything that passes between the pages and the program behind them. Both sides check what they receive: the program because a
+ * request could come from another page, the page because it shows the answer. Secrets go one way, from the user to the program; no
+ * answer has a member for one.
+ */
+
+// Before the first schema: zod would try to compile it, which the content security policy of our pages forbids.
+z.config({ jitless: true });
+
+const seconds = z.number().int();
+const name = z.string().regex(/^[A-Za-z0-9][\w.-]{0,63}$/);
+const secret = z.string().trim().min(1).max(4096);
+const webUrl = z.string().trim().min(1).max(2048);
+const assistant = z.string().regex(/^[a-z-]{1,32}$/);
+
+/** A connection as the pages and the menu show it. */
+export const connectionView = z.strictObject({
+  name: z.string(),
+  /** Empty if the connection cannot be read; `detail` says why. */
+  url: z.string(),
+  /** The kind of credential. */
+  as: z.enum(['person', 'client', 'api_key']),
+  state: z.enum(['ready', 'connecting', 'needs_sign_in', 'needs_key', 'trouble', 'offline']),
+  /** What is wrong; empty if nothing is. */
+  detail: z.string(),
+  /** The account of the sign-in, if one URL has several. */
+  account: z.string().optional(),
+  /** The user's account, as the server names it. */
+  signedInAs: z.string().optional(),
+  issuer: z.string().optional(),
+  scopes: z.array(z.string()),
+  tokenExpiresAt: seconds.optional(),
+  /** The token is renewed without the user. */
+  renewable: z.boolean(),
+  lastCall: z
+    .strictObject({
+      at: seconds,
+      method: z.string(),
+      outcome: z.enum(['ok', 'tool_error', 'failed']),
+      assistant: z.string(),
+    })
+    .optional(),
+  /** Latchkey's own configuration lists it, and not only the file of an assistant. */
+  own: z.boolean(),
+  /** The assistants that run it now, by the names that they give themselves. */
+  usedBy: z.array(z.string()),
+  /** The assistants whose files start it. */
+  startedBy: z.array(z.string()),
+  /** The key or client secret can be replaced here. */
+  rotates: z.boolean(),
+  /** When the key was stored. */
+  keySince: seconds.optional(),
+  /** The key is older than the recommended 90 days. */
+  keyDue: z.boolean(),
+  /** A new key was stored, and no call has succeeded with it yet: the old one is kept. */
+  oldKeyKept: z.boolean(),
+  /** The page where its keys and clients are managed. */
+  dashboard: z.string().optional(),
+});
+export type ConnectionView = z.infer<typeof connectionView>;
+
+/** A sign-in that this app has started. */
+export const signInView = z.strictObject({
+  name: z.string(),
+  phase: z.enum(['opening', 'waiting', 'failed', 'done', 'cancelled']),
+  /** If it is false, the user opens the address. */
+  browserOpened: z.boolean(),
+  since: seconds,
+  problem: z.string(),
+  remedy: z.string(),
+});
+export type SignInView = z.infer<typeof signInView>;
+
+/** All that the tray and the window Connections show. */
+export const overview = z.strictObject({
+  /** Whether the connections have been read. */
+  known: z.boolean(),
+  connections: z.array(connectionView),
+  signIns: z.array(signInView),
+  startAtLogin: z.boolean(),
+  /** Why the connections could not be read again; the app keeps trying. */
+  trouble: z.strictObject({ problem: z.string(), remedy: z.string() }).optional(),
+});
+export type Overview = z.infer<typeof overview>;
+
+/** Success, or a failure: the page shows `problem`, and `remedy` below it. */
+export const outcome = z.discriminatedUnion('ok', [
+  z.strictObject({ ok: z.literal(true), message: z.string() }),
+  z.strictObject({ ok: z.literal(false), problem: z.string(), remedy: z.string() }),
+]);
+export type Outcome = z.infer<typeof outcome>;
+
+/** What the server at a URL requires. */
+export const probed = z.discriminatedUnion('ok', [
+  z.strictObject({
+    ok: z.literal(true),
+    url: z.string(),
+    serverName: z.string(),
+    needs: z.enum(['nothing', 'person', 'api_key']),
+    takes: z.array(z.enum(['person', 'client', 'api_key'])),
+    issuer: z.string().optional(),
+    scopes: z.array(z.string()),
+    suggestedName: z.string(),
+    /** The user must enter a client id, because the server does not register clients. */
+    needsClientId: z.boolean(),
+  }),
+  z.strictObject({ ok: z.literal(false), problem: z.string(), remedy: z.string() }),
+]);
+export type Probed = z.infer<typeof probed>;
+
+/** What a pasted configuration contains, without its secret. */
+export const pasted = z.discriminatedUnion('ok', [
+  z.strictObject({
+    ok: z.literal(true),
+    as: z.enum(['person', 'client', 'api_key']),
+    name: z.string().optional(),
+    url: z.string().optional(),
+    clientId: z.string().optional(),
+    scopes: z.array(z.string()),
+  }),
+  z.strictObject({ ok: z.literal(false), problem: z.string(), remedy: z.string() }),
+]);
+export type Pasted = z.infer<typeof pasted>;
+
+const clientId = z.string().trim().min(1).max(2048);
+const scopes = z.array(z.string().min(1).max(256)).max(64);
+const pastedText = z.string().min(1).max(65_536);
+
+/** The credential of a new connection. */
+export const credential = z.discriminatedUnion('as', [
+  z.strictObject({ as: z.literal('person'), clientId: clientId.optional() }),
+  z.strictObject({ as: z.literal('client'), clientId, clientSecret: secret, scopes }),
+  z.strictObject({ as: z.literal('api_key'), apiKeySecret: secret }),
+  z.strictObject({ as: z.literal('pasted'), pastedText }),
+]);
+export type Credential = z.infer<typeof credential>;
+
+/** An assistant on this computer, and the connections that it starts. */
+export const assistantView = z.strictObject({
+  id: z.string(),
+  title: z.string(),
+  file: z.string(),
+  found: z.boolean(),
+  installed: z.array(z.string()),
+  /** Entries that can be imported: they start mcp-remote, or contain a secret in plain text. */
+  importable: z.array(
+    z.strictObject({ entry: z.string(), url: z.string(), fromMcpRemote: z.boolean() }),
+  ),
+  problem: z.string(),
+});
+export type AssistantView = z.infer<typeof assistantView>;
+
+export const finding = z.strictObject({
+  check: z.string(),
+  state: z.enum(['ok', 'warn', 'fail']),
+  what: z.string(),
+  hint: z.string(),
+});
+export type Finding = z.infer<typeof finding>;
+
+const nothing = z.strictObject({});
+const named = z.strictObject({ name });
+
+/** Each operation that a page may request, with the schemas of its input and output. */
+const operations = {
+  overview: { input: nothing, output: overview },
+  probe: { input: z.strictObject({ url: webUrl }), output: probed },
+  readPasted: { input: z.strictObject({ pastedText }), output: pasted },
+  add: { input: z.strictObject({ name, url: webUrl, credential }), output: outcome },
+  remove: { input: named, output: outcome },
+  signIn: { input: named, output: outcome },
+  cancelSignIn: { input: named, output: outcome },
+  /** Copies the address of the page that waits for the user, for another browser. */
+  copySignInAddress: { input: named, output: outcome },
+  signOut: { input: named, output: outcome },
+  reconnect: { input: named, output: outcome },
+  /** A new API key or client secret, whichever the connection has. */
+  rotate: { input: z.strictObject({ name, secret }), output: outcome },
+  undoRotation: { input: named, output: outcome },
+  assistants: { input: nothing, output: z.array(assistantView) },
+  install: { input: z.strictObject({ assistant, name }), output: outcome },
+  uninstall: { input: z.strictObject({ assistant, name }), output: outcome },
+  importEntry: {
+    input: z.strictObject({ assistant, entry: z.string().max(256) }),
+    output: outcome,
+  },
+  doctor: { input: nothing, output: z.array(finding) },
+  openDashboard: { input: named, output: outcome },
+  openWindow: {
+    input: z.strictObject({
+      window: z.enum(windowNames),
+      name: name.optional(),
+    }),
+    output: outcome,
+  },
+} as const;
+
+type Operations = typeof operations;
+export type OperationName = keyof Operations;
+export type InputOf<Name extends OperationName> = z.infer<Operations[Name]['input']>;
+export type OutputOf<Name extends OperationName> = z.infer<Operations[Name]['output']>;
+
+/** The same, so that the compiler infers each output from the name of its operation. */
+export const shapes: {
+  [Name in OperationName]: {
+    input: z.ZodType<InputOf<Name>>;
+    output: z.ZodType<OutputOf<Name>>;
+  };
+} = operations;
+
+/** The channel of requests, and that of changes, which carries an {@link Overview}. */
+export const channels = { ask: 'latchkey:ask', changed: 'latchkey:changed' } as const;
+
+/** A request: the operation, and its input, which is not checked yet. */
+export const question = z.strictObject({
+  operation: z.custom<OperationName>(
+    (value) => typeof value === 'string' && Object.hasOwn(operations, value),
+  ),
+  input: z.unknown(),
+});
+
+/** What the preload script gives a page as `window.latchkey`. */
+export type Bridge = {
+  ask: <Name extends OperationName>(
+    operation: Name,
+    input: InputOf<Name>,
+  ) => Promise<OutputOf<Name>>;
+  onChange: (listener: (news: Overview) => void) => void;
+};

@@ -1,0 +1,189 @@
+import type { Answers } from './answers.ts';
+import type { ConnectionView, Overview, SignInView } from './contract.ts';
+import { secretWords, signInOf, stateWords } from './state.ts';
+import { windowNames, windows, type WindowName } from './windows.ts';
+
+/** What a click asks for. */
+export type MenuAction =
+  | {
+      do: 'signIn' | 'cancelSignIn' | 'signOut' | 'reconnect' | 'openDashboard' | 'rotate';
+      name: string;
+    }
+  | { do: 'open'; window: WindowName }
+  | { do: 'startAtLogin'; on: boolean }
+  | { do: 'quit' };
+
+/** An item of the tray's menu. One without `action` and `items` is a line to read. */
+export type MenuItem =
+  | { kind: 'separator' }
+  | {
+      kind: 'item';
+      label: string;
+      enabled: boolean;
+      checked?: boolean;
+      action?: MenuAction;
+      items?: MenuItem[];
+    };
+
+/** How many connections a menu shows without scrolling; the window lists all of them. */
+const connectionLimit = 12;
+
+/** The tray's menu: every connection with its state in a word, then what can be done. */
+export function menu(overview: Overview): MenuItem[] {
+  const { known, connections, signIns, startAtLogin, trouble } = overview;
+  const listed = connections.slice(0, connectionLimit);
+  const more = connections.length - listed.length;
+  return [
+    ...(trouble ? [line(`${stateShapes.trouble} ${trouble.problem}`)] : []),
+    ...(connections.length === 0 && !trouble
+      ? [line(known ? 'No connections yet' : 'Loading connections…')]
+      : []),
+    ...listed.map((one) => connectionItem(one, signInOf(one, signIns))),
+    ...(more > 0 ? [open(`${more} more…`, 'connections')] : []),
+    { kind: 'separator' },
+    ...windowNames.flatMap((name) => {
+      const { menuLabel } = windows[name];
+      return menuLabel === undefined ? [] : [open(menuLabel, name)];
+    }),
+    { kind: 'separator' },
+    {
+      kind: 'item',
+      label: 'Start at login',
+      enabled: true,
+      checked: startAtLogin,
+      action: { do: 'startAtLogin', on: !startAtLogin },
+    },
+    item('Quit Latchkey', { do: 'quit' }),
+  ];
+}
+
+function connectionItem(one: ConnectionView, signIn: SignInView | undefined): MenuItem {
+  const { name, as, state, account, dashboard, rotates } = one;
+  const word = signIn ? 'waiting for you in the browser' : stateWords[state];
+  const person = as === 'person';
+  const readable = one.url !== '';
+  const actions: MenuItem[] = [
+    ...(signIn ? [item('Cancel sign-in', { do: 'cancelSignIn', name })] : []),
+    ...(person && !signIn && state === 'needs_sign_in'
+      ? [item('Sign in…', { do: 'signIn', name })]
+      : []),
+    ...(rotates ? [item(rotateWords(one), { do: 'rotate', name })] : []),
+    ...(person && !signIn && state !== 'needs_sign_in'
+      ? [item('Sign out', { do: 'signOut', name })]
+      : []),
+    item('Reconnect', { do: 'reconnect', name }),
+    ...(dashboard === undefined ? [] : [item('Open dashboard', { do: 'openDashboard', name })]),
+  ];
+  return {
+    kind: 'item',
+    label: `${stateShapes[signIn ? 'connecting' : state]} ${name} — ${word}`,
+    enabled: true,
+    items: readable
+      ? [
+          line(account === undefined ? asWords[as] : `As ${account}`),
+          line(hostOf(one.url)),
+          { kind: 'separator' },
+          ...actions,
+        ]
+      : [line('Its configuration cannot be read'), open('Connections', 'connections')],
+  };
+}
+
+function rotateWords(one: ConnectionView): string {
+  const what = secretWords(one);
+  if (one.state !== 'needs_key') return `Rotate ${what}…`;
+  return `Enter ${what}…`;
+}
+
+/** A shape beside each word, because menus have no colours. */
+const stateShapes: Record<ConnectionView['state'], string> = {
+  ready: '●',
+  connecting: '◐',
+  needs_sign_in: '◇',
+  needs_key: '◇',
+  trouble: '▲',
+  offline: '○',
+};
+
+const asWords: Record<ConnectionView['as'], string> = {
+  person: 'As a person',
+  client: 'As an OAuth client',
+  api_key: 'By API key',
+};
+
+function hostOf(url: string): string {
+  const { host, pathname } = new URL(url);
+  return host + pathname;
+}
+
+function item(label: string, action: MenuAction): MenuItem {
+  return { kind: 'item', label, enabled: true, action };
+}
+
+function open(label: string, window: WindowName): MenuItem {
+  return item(label, { do: 'open', window });
+}
+
+function line(label: string): MenuItem {
+  return { kind: 'item', label, enabled: false };
+}
+
+/** An item as Electron's menus take it. */
+export type MenuTemplate = {
+  type?: 'separator' | 'checkbox';
+  label?: string;
+  enabled?: boolean;
+  checked?: boolean;
+  click?: () => void;
+  submenu?: MenuTemplate[];
+};
+
+/** The template of an item, whose click runs its action. */
+export function menuTemplate(of: MenuItem, act: (action: MenuAction) => void): MenuTemplate {
+  if (of.kind === 'separator') return { type: 'separator' };
+  const { label, enabled, checked, action, items } = of;
+  return {
+    label,
+    enabled,
+    ...(checked !== undefined && { type: 'checkbox', checked }),
+    ...(action && { click: () => act(action) }),
+    ...(items && { submenu: items.map((one) => menuTemplate(one, act)) }),
+  };
+}
+
+export type MenuActionsPorts = {
+  answers: Answers;
+  openWindow: (window: WindowName, name?: string) => void;
+  startAtLogin: (on: boolean) => void;
+  quit: () => void;
+};
+
+/** Runs the action of a click in the menu or on a notification. */
+export function menuActions({
+  answers,
+  openWindow,
+  startAtLogin,
+  quit,
+}: MenuActionsPorts): (action: MenuAction) => void {
+  return (action) => {
+    switch (action.do) {
+      case 'open':
+        return openWindow(action.window);
+      case 'rotate':
+        return openWindow('key', action.name);
+      case 'startAtLogin':
+        return startAtLogin(action.on);
+      case 'quit':
+        return quit();
+      case 'signIn':
+      case 'cancelSignIn':
+      case 'signOut':
+      case 'reconnect':
+      case 'openDashboard':
+        return void answers[action.do]({ name: action.name }).then(({ ok }) => {
+          // The menu has closed by now; the window shows what failed.
+          if (!ok) openWindow('connections');
+        });
+    }
+  };
+}

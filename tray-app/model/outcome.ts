@@ -1,0 +1,37 @@
+import { AccountsError } from 'latchkey/accounts';
+import type { Outcome } from './contract.ts';
+
+/** Why something did not happen, for the user. */
+export type Refused = Extract<Outcome, { ok: false }>;
+
+/**
+ * The words for an error of the accounts service. The name of the connection that they are `about` keeps its case.
+ *
+ * @throws any other error, which is a bug
+ */
+export function refused(error: unknown, about = ''): Refused {
+  if (!(error instanceof AccountsError)) throw error;
+  return {
+    ok: false,
+    problem: sentence(error.message, about),
+    remedy: sentence(error.hint, about),
+  };
+}
+
+/** The outcome of `work`, which resolves with what it did. `about` is the name of its connection. */
+export async function outcomeOf(work: Promise<string>, about?: string): Promise<Outcome> {
+  try {
+    return { ok: true, message: await work };
+  } catch (error) {
+    return refused(error, about);
+  }
+}
+
+/** The words of the terminal with a capital, unless they begin with an address or a name, and a period. */
+function sentence(words: string, about: string): string {
+  if (words === '') return '';
+  const capital = words.replace(/^[a-z]+(?=[\s,’'])/, (first) =>
+    first === about ? first : first.charAt(0).toUpperCase() + first.slice(1),
+  );
+  return /[.!?]$/.test(capital) ? capital : `${capital}.`;
+}

@@ -1,0 +1,133 @@
+import type { AccountsDoor, ConnectionView as Connection } from 'latchkey/accounts';
+import type { ConnectionView, Overview } from './contract.ts';
+import { refused } from './outcome.ts';
+import type { SignIns } from './sign-ins.ts';
+import { notices, type Notice } from './state.ts';
+
+export type LiveOverviewPorts = {
+  accounts: Pick<AccountsDoor, 'assistants' | 'watch' | 'claimNotice'>;
+  signIns: Pick<SignIns, 'views'>;
+  startsAtLogin: () => boolean;
+  /** Called after every change. */
+  changed: (overview: Overview) => void;
+  notify: (notice: Notice) => void;
+  /** Resolves after `ms`, or as soon as `signal` aborts. */
+  sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+};
+
+/** The pause before the connections are read again after a failure. */
+const retryMs = 5_000;
+
+/** What the tray and the windows show, kept up to date while the app runs. */
+export interface LiveOverview {
+  now(): Overview;
+  /** Announces a change that the app itself has made: a sign-in, a setting. */
+  touch(): void;
+  /** Follows the accounts service until `signal` aborts. A failure is shown, and the service is tried again. */
+  follow(signal: AbortSignal): Promise<void>;
+}
+
+export function liveOverview(ports: LiveOverviewPorts): LiveOverview {
+  const { accounts, signIns, startsAtLogin, changed, notify, sleep } = ports;
+  let known = false;
+  let connections: Overview['connections'] = [];
+  let trouble: Overview['trouble'];
+  let before: Overview | undefined;
+
+  const now = (): Overview => ({
+    known,
+    connections,
+    signIns: signIns.views(),
+    startAtLogin: startsAtLogin(),
+    ...(trouble && { trouble }),
+  });
+
+  async function followOnce(signal: AbortSignal): Promise<void> {
+    const titles = new Map((await accounts.assistants()).map(({ id, title }) => [id, title]));
+    for await (const seen of accounts.watch(signal)) {
+      connections = seen.map((one) => toConnectionView(one, (id) => titles.get(id) ?? id));
+      known = true;
+      trouble = undefined;
+      const overview = now();
+      changed(overview);
+      for (const notice of notices(before, overview))
+        if (await accounts.claimNotice(notice.name)) notify(notice);
+      before = overview;
+    }
+  }
+
+  return {
+    now,
+    touch: () => changed(now()),
+    async follow(signal) {
+      while (!signal.aborted) {
+        try {
+          await followOnce(signal);
+        } catch (error) {
+          const { problem, remedy } = refused(error);
+          trouble = { problem, remedy };
+          changed(now());
+          await sleep(retryMs, signal);
+        }
+      }
+    },
+  };
+}
+
+/** A connection as the pages and the menu show it. */
+export function toConnectionView(
+  connection: Connection,
+  titleOf: (assistant: string) => string,
+): ConnectionView {
+  const { name, url, source, as, state, reason = '', issuer, scopes = [] } = connection;
+  const { signedInAs } = connection;
+  const { expiresAt, renewable, proxies, startedBy, secret } = connection;
+  const { account } = proxies.find((one) => one.account !== undefined) ?? {};
+  const starting = proxies.length > 0 && proxies.every((one) => one.state === 'connecting');
+  const needed = state === 'needs_sign_in' && as !== 'person' ? 'needs_key' : state;
+  const dashboard = secret?.dashboardUrl ?? dashboardOf(url);
+  const call = lastCall(connection);
+  return {
+    name,
+    url,
+    as,
+    state: starting && state === 'ready' ? 'connecting' : needed,
+    detail: state === 'ready' ? '' : reason,
+    ...(account !== undefined && { account }),
+    ...(signedInAs !== undefined && { signedInAs }),
+    ...(issuer !== undefined && { issuer }),
+    scopes: [...scopes],
+    ...(expiresAt !== undefined && { tokenExpiresAt: expiresAt }),
+    renewable,
+    ...(call && { lastCall: call }),
+    own: source.own,
+    usedBy: [...new Set(proxies.map(assistantOf))],
+    startedBy: startedBy.map(titleOf),
+    rotates: secret !== undefined,
+    ...(secret?.storedAt !== undefined && { keySince: secret.storedAt }),
+    keyDue: secret?.old ?? false,
+    oldKeyKept: secret?.onTrial ?? false,
+    ...(dashboard !== undefined && { dashboard }),
+  };
+}
+
+function lastCall({ proxies }: Connection): ConnectionView['lastCall'] {
+  return proxies
+    .flatMap((proxy) => {
+      if (!proxy.lastCall) return [];
+      const { at, method, outcome } = proxy.lastCall;
+      return [{ at, method, outcome, assistant: assistantOf(proxy) }];
+    })
+    .sort((one, other) => other.at - one.at)[0];
+}
+
+/** The assistant that started a proxy. */
+function assistantOf({ assistant, pid }: Connection['proxies'][number]): string {
+  return assistant?.name ?? `process ${pid}`;
+}
+
+/** The dashboard of a Latchkey server, which is recognized by the path of its endpoints. */
+function dashboardOf(url: string): string | undefined {
+  const { origin, pathname } = URL.parse(url) ?? { origin: '', pathname: '' };
+  return /^\/mcp\/[^/]+\/[^/]+$/.test(pathname) ? `${origin}/` : undefined;
+}

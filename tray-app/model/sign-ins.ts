@@ -1,0 +1,101 @@
+import type { Outcome, SignInView } from './contract.ts';
+import { isInProgress } from './state.ts';
+
+export type SignInsPorts = {
+  now: () => number;
+  /** Called after every step. */
+  changed: () => void;
+};
+
+/** What a running sign-in gets. */
+export type SignInProgress = {
+  signal: AbortSignal;
+  /** To be called with the page that the user has to visit, and whether a browser opened it. */
+  waiting: (page: string, browserOpened: boolean) => void;
+};
+
+/** The sign-ins that this app has started: at most one for each connection, each visible and cancellable. */
+export interface SignIns {
+  views(): SignInView[];
+  /** Runs `work`, which waits for the user; a second one for the same name joins the first. */
+  begin(name: string, work: (progress: SignInProgress) => Promise<Outcome>): Promise<Outcome>;
+  /** `false` if none was in progress. */
+  cancel(name: string): boolean;
+  /** The page that waits for the user. It is a secret: only they may open it. */
+  address(name: string): string | undefined;
+  /** Removes a sign-in that has ended. */
+  forget(name: string): void;
+}
+
+type SignIn = {
+  view: SignInView;
+  controller: AbortController;
+  address: string | undefined;
+  ending: Promise<Outcome>;
+};
+
+export function openSignIns({ now, changed }: SignInsPorts): SignIns {
+  const all = new Map<string, SignIn>();
+
+  function note(signIn: SignIn, news: Partial<SignInView>): void {
+    signIn.view = { ...signIn.view, ...news };
+    changed();
+  }
+
+  async function run(
+    signIn: SignIn,
+    work: (progress: SignInProgress) => Promise<Outcome>,
+  ): Promise<Outcome> {
+    const { signal } = signIn.controller;
+    const outcome = await work({
+      signal,
+      waiting(page, browserOpened) {
+        signIn.address = page;
+        note(signIn, { phase: 'waiting', browserOpened });
+      },
+    });
+    signIn.address = undefined;
+    if (outcome.ok) note(signIn, { phase: 'done' });
+    else if (signal.aborted) note(signIn, { phase: 'cancelled', problem: '', remedy: '' });
+    else note(signIn, { phase: 'failed', problem: outcome.problem, remedy: outcome.remedy });
+    return outcome;
+  }
+
+  return {
+    views: () => [...all.values()].map(({ view }) => view),
+    async begin(name, work) {
+      const current = all.get(name);
+      if (current && isInProgress(current.view)) return current.ending;
+      const view: SignInView = {
+        name,
+        phase: 'opening',
+        browserOpened: false,
+        since: now(),
+        problem: '',
+        remedy: '',
+      };
+      const ending = Promise.withResolvers<Outcome>();
+      const signIn: SignIn = {
+        view,
+        controller: new AbortController(),
+        address: undefined,
+        ending: ending.promise,
+      };
+      all.set(name, signIn);
+      changed();
+      run(signIn, work).then(ending.resolve, ending.reject);
+      return ending.promise;
+    },
+    cancel(name) {
+      const signIn = all.get(name);
+      if (!signIn || !isInProgress(signIn.view)) return false;
+      signIn.controller.abort();
+      return true;
+    },
+    address: (name) => all.get(name)?.address,
+    forget(name) {
+      const signIn = all.get(name);
+      if (signIn && !isInProgress(signIn.view)) all.delete(name);
+    },
+  };
+}

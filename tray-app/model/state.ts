@@ -1,0 +1,124 @@
+/** What the state of the connections means: in words, in the tray icon, and in notifications. */
+import type { ConnectionView, Overview, SignInView } from './contract.ts';
+
+/** The state of a connection in a word or two, in the menu and in the window Connections. */
+export const stateWords: Record<ConnectionView['state'], string> = {
+  ready: 'ready',
+  connecting: 'connecting',
+  needs_sign_in: 'needs sign-in',
+  needs_key: 'needs a key',
+  trouble: 'trouble',
+  offline: 'offline',
+};
+
+/** The credential of a connection that can be rotated; a personal sign-in can use a client with a secret. */
+export function secretWords({ as }: Pick<ConnectionView, 'as'>): string {
+  return as === 'api_key' ? 'API key' : 'client secret';
+}
+
+/** The sign-in in progress for a connection. */
+export function signInOf(
+  { name }: Pick<ConnectionView, 'name'>,
+  signIns: readonly SignInView[],
+): SignInView | undefined {
+  return signIns.find((one) => one.name === name && isInProgress(one));
+}
+
+export function isInProgress({ phase }: Pick<SignInView, 'phase'>): boolean {
+  return phase === 'opening' || phase === 'waiting';
+}
+
+/** What the tray shows while its menu is closed. */
+export type TrayStatus = {
+  icon: 'well' | 'attention' | 'trouble' | 'offline';
+  /** The same in words, for the pointer and for screen readers. */
+  tooltip: string;
+};
+
+/** The worst state of all connections. What only the user can resolve comes before what resolves without them. */
+export function trayStatus({ known, connections, signIns, trouble }: Overview): TrayStatus {
+  if (trouble) return { icon: 'trouble', tooltip: `Latchkey: ${trouble.problem}` };
+  const waiting = signIns.find(({ phase }) => phase === 'waiting');
+  if (waiting)
+    return { icon: 'attention', tooltip: `Latchkey: waiting for your sign-in to ${waiting.name}` };
+  const needy = connections.filter(
+    ({ state }) => state === 'needs_sign_in' || state === 'needs_key',
+  );
+  const troubled = connections.filter(({ state }) => state === 'trouble');
+  const offline = connections.filter(({ state }) => state === 'offline');
+  if (troubled.length > 0)
+    return { icon: 'trouble', tooltip: `Latchkey: trouble with ${listed(troubled)}` };
+  if (needy.length > 0)
+    return {
+      icon: 'attention',
+      tooltip: `Latchkey: ${listed(needy)} ${needy.length === 1 ? 'needs' : 'need'} you`,
+    };
+  if (offline.length > 0)
+    return { icon: 'offline', tooltip: `Latchkey: ${listed(offline)} cannot be reached` };
+  if (!known) return { icon: 'well', tooltip: 'Latchkey: loading connections' };
+  if (connections.length === 0) return { icon: 'well', tooltip: 'Latchkey: no connections yet' };
+  return { icon: 'well', tooltip: 'Latchkey: all connections are ready' };
+}
+
+function listed(some: readonly { name: string }[]): string {
+  const [first, second] = some;
+  if (some.length === 1) return first?.name ?? '';
+  if (some.length === 2) return `${first?.name} and ${second?.name}`;
+  return `${some.length} connections`;
+}
+
+/**
+ * The file of the tray icon. macOS colours a template image; elsewhere a dark panel gets the light drawing. Electron finds the
+ * file of double size by its name.
+ */
+export function iconFile(icon: TrayStatus['icon'], platform: string, darkPanel: boolean): string {
+  if (platform === 'darwin') return `${icon}Template.png`;
+  return `${icon}-${darkPanel ? 'light' : 'dark'}.png`;
+}
+
+/** A desktop notification about a connection, and what a click on it does. */
+export type Notice = {
+  name: string;
+  title: string;
+  body: string;
+  opens: 'signIn' | 'key';
+};
+
+/**
+ * The notifications that a change of the connections calls for: one for each connection that needs the user now and did not
+ * before. The caller claims a notification before it shows it, so that no other program shows it again on the same day.
+ */
+export function notices(before: Overview | undefined, now: Overview): Notice[] {
+  const earlier = new Map(before?.connections.map(({ name, state }) => [name, state]));
+  return now.connections
+    .filter(({ name, state }) => earlier.get(name) !== state)
+    .filter(({ name }) => !now.signIns.some((one) => one.name === name && one.phase === 'waiting'))
+    .flatMap((one) => noticeOf(one) ?? []);
+}
+
+function noticeOf(one: ConnectionView): Notice | undefined {
+  const { name, state, keyDue } = one;
+  const what = secretWords(one);
+  if (state === 'needs_sign_in')
+    return {
+      name,
+      title: `${name} needs you to sign in`,
+      body: 'An assistant is waiting. Click to sign in with your browser.',
+      opens: 'signIn',
+    };
+  if (state === 'needs_key')
+    return {
+      name,
+      title: `${name} needs a new ${what}`,
+      body: `Its ${what} is missing or is no longer accepted. Click to enter one.`,
+      opens: 'key',
+    };
+  if (keyDue)
+    return {
+      name,
+      title: `Time to rotate the ${what} of ${name}`,
+      body: 'It is 90 days old. Click to enter a new one.',
+      opens: 'key',
+    };
+  return undefined;
+}

@@ -1,0 +1,272 @@
+import { html, nothing, type TemplateResult } from 'lit-html';
+import { repeat } from 'lit-html/directives/repeat.js';
+import type { ConnectionView, OperationName, Outcome, Overview } from '#model/contract';
+import { isInProgress, secretWords, stateWords } from '#model/state';
+import { address, moment } from './format.ts';
+import { outcomeNotice, problemNotice, stateBadge, waitingView, type Mood } from './notices.ts';
+import { announce, ask, onOverview, show } from './page.ts';
+
+const moods: Record<ConnectionView['state'], Mood> = {
+  ready: 'good',
+  connecting: 'busy',
+  needs_sign_in: 'warn',
+  needs_key: 'warn',
+  trouble: 'bad',
+  offline: 'quiet',
+};
+
+let overview: Overview | undefined;
+/** The outcome of the last action, by connection. */
+const outcomes = new Map<string, Outcome>();
+const busy = new Set<string>();
+
+type Action = Extract<
+  OperationName,
+  | 'signIn'
+  | 'cancelSignIn'
+  | 'copySignInAddress'
+  | 'signOut'
+  | 'reconnect'
+  | 'remove'
+  | 'openDashboard'
+>;
+
+async function act(operation: Action, name: string): Promise<void> {
+  const isSignIn = operation === 'signIn';
+  outcomes.delete(name);
+  if (!isSignIn) busy.add(name);
+  draw();
+  const outcome = await ask(operation, { name });
+  busy.delete(name);
+  // The overview shows the outcome of a sign-in, because the menu can start one as well.
+  if (!isSignIn) outcomes.set(name, outcome);
+  announce(outcome.ok ? outcome.message : outcome.problem);
+  draw();
+}
+
+function draw(): void {
+  if (!overview) return;
+  const { known, connections, trouble } = overview;
+  show(html`
+    <header class="head">
+      <h1>Connections</h1>
+      ${connections.length === 0 ? nothing : addButton('')}
+    </header>
+    ${trouble ? problemNotice(trouble.problem, trouble.remedy) : nothing}
+    ${
+      connections.length === 0
+        ? trouble
+          ? nothing
+          : known
+            ? empty
+            : html`<p class="soft" role="status">Loading connections…</p>`
+        : html`<ul class="cards">
+            ${repeat(connections, ({ name }) => name, card)}
+          </ul>`
+    }
+    <dialog id="sure" aria-labelledby="sure-title"></dialog>
+  `);
+}
+
+const addButton = (kind: string): TemplateResult =>
+  html`<button type="button" class=${kind} @click=${() => ask('openWindow', { window: 'add' })}>
+    Add connection
+  </button>`;
+
+const empty = html`<div class="empty">
+  <p>No connections yet. A connection lets an assistant on this machine reach a server as you.</p>
+  ${addButton('primary')}
+</div>`;
+
+function card(one: ConnectionView): TemplateResult {
+  const { name, url, state, detail } = one;
+  const signIn = overview?.signIns.find((each) => each.name === name);
+  const waiting = signIn !== undefined && isInProgress(signIn);
+  return html`<li class="card" aria-busy=${busy.has(name)}>
+    <div class="card-head">
+      <h2 dir="auto">${name}</h2>
+      ${waiting ? stateBadge('busy', 'waiting for you') : stateBadge(moods[state], stateWords[state])}
+    </div>
+    ${url === '' ? nothing : html`<p class="mono soft">${address(url)}</p>`}
+    ${
+      waiting
+        ? waitingView(signIn, {
+            cancel: () => void act('cancelSignIn', name),
+            copyAddress: () => void act('copySignInAddress', name),
+          })
+        : html`${detail === '' ? nothing : html`<p class="detail">${detail}</p>`}
+          ${signIn?.phase === 'failed' ? problemNotice(signIn.problem, signIn.remedy) : nothing}`
+    }
+    ${
+      one.keyDue && !one.oldKeyKept
+        ? html`<p class="detail">
+            Its ${secretWords(one)} is 90 days old or more. Enter a new one.
+          </p>`
+        : nothing
+    }
+    ${
+      one.oldKeyKept
+        ? html`<p class="detail">
+            A new ${secretWords(one)} is stored. The old one is kept until a call has worked with
+            the new one.
+          </p>`
+        : nothing
+    }
+    ${
+      url === ''
+        ? nothing
+        : html`${connectionFactsList(one)} ${outcomeNotice(outcomes.get(name))}
+          ${actions(one, waiting)}`
+    }
+  </li>`;
+}
+
+function actions(one: ConnectionView, waiting: boolean): TemplateResult {
+  const { name, as, state, rotates, dashboard, own } = one;
+  const signedIn = as === 'person' && state !== 'needs_sign_in';
+  const button = (label: string, operation: Action, kind = 'quiet') =>
+    html`<button
+      type="button"
+      class=${kind}
+      aria-label=${`${label} ${name}`}
+      ?disabled=${busy.has(name)}
+      @click=${() => act(operation, name)}
+    >
+      ${label}
+    </button>`;
+  return html`<div class="actions">
+    ${state === 'needs_sign_in' && !waiting ? button('Sign in', 'signIn', 'primary') : nothing}
+    ${
+      rotates
+        ? html`<button
+            type="button"
+            class=${state === 'needs_key' ? 'primary' : 'quiet'}
+            aria-label=${`${keyWords(one)} of ${name}`}
+            @click=${() => ask('openWindow', { window: 'key', name })}
+          >
+            ${keyWords(one)}
+          </button>`
+        : nothing
+    }
+    ${one.usedBy.length > 0 ? button('Reconnect', 'reconnect') : nothing}
+    ${dashboard === undefined ? nothing : button('Open dashboard', 'openDashboard')}
+    ${signedIn && !waiting ? button('Sign out', 'signOut') : nothing}
+    ${
+      own
+        ? html`<button
+            type="button"
+            class="quiet danger"
+            aria-label=${`Remove ${name}`}
+            @click=${() => confirmRemoval(one, () => void act('remove', name))}
+          >
+            Remove
+          </button>`
+        : nothing
+    }
+  </div>`;
+}
+
+function keyWords(one: ConnectionView): string {
+  return `${one.state === 'needs_key' ? 'Enter' : 'Rotate'} ${secretWords(one)}`;
+}
+
+const asWords: Record<ConnectionView['as'], string> = {
+  person: 'you, in person',
+  client: 'an OAuth client',
+  api_key: 'an API key',
+};
+
+/** The details of a connection, one row each. Empty ones are omitted. */
+function connectionFactsList(one: ConnectionView): TemplateResult {
+  const { as, account, issuer, scopes, tokenExpiresAt, renewable, keySince, lastCall } = one;
+  const { signedInAs } = one;
+  const rows: [string, unknown][] = [
+    ['Reaches it as', account ?? asWords[as]],
+    ['Signed in as', signedInAs],
+    ['Signed in at', issuer && html`<span class="mono">${issuer}</span>`],
+    ['May', scopes.length > 0 && html`<span class="mono">${scopes.join(' ')}</span>`],
+    ['Access token', tokenExpiresAt !== undefined && tokenLife(tokenExpiresAt, renewable)],
+    [as === 'api_key' ? 'Key stored' : 'Secret stored', keySince !== undefined && moment(keySince)],
+    [
+      'Last call',
+      lastCall &&
+        html`<span class="mono">${lastCall.method}</span>, ${callWords[lastCall.outcome]},
+          ${moment(lastCall.at)}`,
+    ],
+    ['In use by', one.usedBy.join(', ')],
+    ['Installed in', one.startedBy.join(', ')],
+  ];
+  return html`<dl class="facts">
+    ${rows.map(([term, fact]) =>
+      fact
+        ? html`<dt>${term}</dt>
+            <dd>${fact}</dd>`
+        : nothing,
+    )}
+  </dl>`;
+}
+
+const callWords: Record<NonNullable<ConnectionView['lastCall']>['outcome'], string> = {
+  ok: 'answered',
+  tool_error: 'the tool failed',
+  failed: 'failed',
+};
+
+function tokenLife(expiresAt: number, renewable: boolean): TemplateResult {
+  const past = expiresAt <= Date.now() / 1000;
+  return html`${past ? 'expired' : 'expires'}
+  ${moment(expiresAt)}${renewable ? ', renewed automatically' : ''}`;
+}
+
+/** Names the connection and the assistants that lose access. */
+function confirmRemoval({ name, url, startedBy, as }: ConnectionView, remove: () => void): void {
+  const dialog = document.querySelector<HTMLDialogElement>('#sure');
+  if (!dialog) return;
+  const used =
+    startedBy.length === 0
+      ? 'No assistant starts it.'
+      : `${startedBy.join(', ')} ${startedBy.length === 1 ? 'starts it and loses' : 'start it and lose'} access now.`;
+  const forgotten =
+    as === 'person' ? 'You are signed out at the server.' : 'What is kept of it is forgotten.';
+  const words: [string, string][] = [
+    ['h2', `Remove ${name}?`],
+    ['p', `${url}. ${used} ${forgotten}`],
+  ];
+  dialog.replaceChildren(
+    ...words.map(([tag, text]) => {
+      const element = document.createElement(tag);
+      if (tag === 'h2') element.id = 'sure-title';
+      element.textContent = text;
+      return element;
+    }),
+    choices(dialog, remove),
+  );
+  dialog.showModal();
+}
+
+function choices(dialog: HTMLDialogElement, remove: () => void): HTMLElement {
+  const row = document.createElement('div');
+  row.className = 'actions';
+  const choice = (label: string, kind: string, chosen: () => void) => {
+    const element = document.createElement('button');
+    element.type = 'button';
+    element.className = kind;
+    element.textContent = label;
+    element.addEventListener('click', () => {
+      dialog.close();
+      chosen();
+    });
+    return element;
+  };
+  row.append(
+    choice('Remove', 'danger', remove),
+    choice('Keep it', '', () => {}),
+  );
+  return row;
+}
+
+onOverview((changed) => {
+  overview = changed;
+  draw();
+});
+setInterval(draw, 30_000);

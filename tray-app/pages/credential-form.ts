@@ -1,0 +1,200 @@
+/** The form of step two: the name of the connection, and how the user authenticates. */
+import { html, nothing, type TemplateResult } from 'lit-html';
+import type { Credential, Outcome, Pasted, Probed } from '#model/contract';
+import { outcomeNotice } from './notices.ts';
+import { typedText } from './page.ts';
+
+/** The server that was found at the URL. */
+export type Found = Extract<Probed, { ok: true }>;
+
+/** How the user authenticates. */
+export type Method = 'person' | 'client' | 'api_key' | 'pasted';
+
+const methods: Record<Exclude<Method, 'pasted'>, { title: string; help: string }> = {
+  person: {
+    title: 'Sign in with the browser',
+    help: 'Your own account, with your consent. Choose this unless you were given something else.',
+  },
+  client: { title: 'OAuth client', help: 'A client id and its secret, from the dashboard.' },
+  api_key: { title: 'API key', help: 'A key that begins with mcp_, from the dashboard.' },
+};
+
+/** What a pasted configuration contains, without its secret. */
+export type ReadBack = Extract<Pasted, { ok: true }>;
+
+type CredentialForm = {
+  found: Found;
+  method: Method;
+  problem?: Outcome;
+  name: string;
+  pasted: ReadBack | undefined;
+  /** What is being done with the input, if it was submitted. */
+  doing: string | undefined;
+  add: (event: SubmitEvent) => Promise<void>;
+  choose: (method: Method) => void;
+  back: () => void;
+};
+
+/** Offers the methods that the server accepts. */
+export function credentialForm(form: CredentialForm): TemplateResult {
+  const { found, method, problem, name, pasted, doing, add, back } = form;
+  const { takes, needs } = found;
+  const offered = takes.length > 0 ? takes : needs === 'nothing' ? [] : (['api_key'] as const);
+  const busy = doing !== undefined;
+  return html`<form @submit=${add} aria-busy=${busy}>
+    ${outcomeNotice(problem)}
+    <div class="found">
+      <p><strong dir="auto">${found.serverName}</strong></p>
+      <p class="mono soft">${found.url}</p>
+      ${
+        found.issuer === undefined
+          ? nothing
+          : html`<p class="help">Signs people in at <span class="mono">${found.issuer}</span></p>`
+      }
+    </div>
+    <div class="field">
+      <label for="name">Name</label>
+      <input
+        id="name"
+        name="name"
+        required
+        maxlength="64"
+        pattern="[A-Za-z0-9][A-Za-z0-9_.\\-]*"
+        spellcheck="false"
+        autocomplete="off"
+        .value=${name}
+        aria-describedby="name-help"
+      />
+      <p id="name-help" class="help">
+        What you and your assistants call it: letters, digits, dots, dashes and underscores.
+      </p>
+    </div>
+    ${method === 'pasted' ? pastedFacts(pasted) : choice(offered, form)}
+    ${credentialFields(found, method)}
+    <div class="actions">
+      <button class="primary" ?disabled=${busy}>
+        ${doing ?? (method === 'person' ? 'Add and sign in' : 'Check and add')}
+      </button>
+      <button type="button" class="quiet" ?disabled=${busy} @click=${back}>Back</button>
+    </div>
+  </form>`;
+}
+
+function choice(
+  offered: readonly Exclude<Method, 'pasted'>[],
+  { method: chosen, choose }: CredentialForm,
+): TemplateResult {
+  if (offered.length === 0)
+    return html`<p class="notice">
+      The server requires no authentication. Anyone who can reach it can use it.
+    </p>`;
+  return html`<fieldset>
+    <legend>How do you prove who you are?</legend>
+    ${offered.map(
+      (method) =>
+        html`<label class="choice">
+          <input
+            type="radio"
+            name="way"
+            value=${method}
+            .checked=${method === chosen}
+            @change=${() => choose(method)}
+          />
+          <span>${methods[method].title}<span class="help">${methods[method].help}</span></span>
+        </label>`,
+    )}
+  </fieldset>`;
+}
+
+function pastedFacts(pasted: ReadBack | undefined): TemplateResult {
+  const { as, clientId, scopes = [] } = pasted ?? { as: 'person' as const };
+  return html`<div class="notice">
+    <p><strong>${methods[as].title}, as pasted</strong></p>
+    ${clientId === undefined ? nothing : html`<p class="mono">${clientId}</p>`}
+    ${scopes.length === 0 ? nothing : html`<p class="mono soft">${scopes.join(' ')}</p>`}
+    ${as === 'person' ? nothing : html`<p class="help">Its secret goes to the keychain.</p>`}
+  </div>`;
+}
+
+/** The fields of the method. */
+function credentialFields(found: Found, method: Method): TemplateResult | typeof nothing {
+  const secret = (label: string, shape: string) =>
+    html`<div class="field">
+      <label for="secret">${label}</label>
+      <input
+        id="secret"
+        name="secret"
+        type="password"
+        required
+        spellcheck="false"
+        autocomplete="off"
+        placeholder=${shape}
+        aria-describedby="secret-help"
+      />
+      <p id="secret-help" class="help">
+        It is tried at the server, then kept in the keychain of this machine, and never shown again.
+      </p>
+    </div>`;
+  const client = html`<div class="field">
+    <label for="client">Client id</label>
+    <input
+      id="client"
+      name="client"
+      required
+      spellcheck="false"
+      autocomplete="off"
+      placeholder="client_…"
+    />
+  </div>`;
+  switch (method) {
+    case 'pasted':
+      return nothing;
+    case 'person':
+      return found.needsClientId ? client : nothing;
+    case 'api_key':
+      return found.needs === 'nothing' ? nothing : secret('API key', 'mcp_…');
+    case 'client':
+      return html`${client} ${secret('Client secret', 'secret_…')}
+        <div class="field">
+          <label for="scopes">Scopes</label>
+          <input
+            id="scopes"
+            name="scopes"
+            spellcheck="false"
+            autocomplete="off"
+            aria-describedby="scopes-help"
+          />
+          <p id="scopes-help" class="help">
+            Separated by blanks. Empty: all that the client may have.
+          </p>
+        </div>`;
+  }
+}
+
+/** The credential that the user has entered. A pasted text goes back to the program, which reads its secret. */
+export function typedCredential(
+  method: Method,
+  data: FormData,
+  { needsClientId }: Found,
+  pastedText: string,
+): Credential {
+  switch (method) {
+    case 'pasted':
+      return { as: 'pasted', pastedText };
+    case 'api_key':
+      return { as: 'api_key', apiKeySecret: typedText(data, 'secret') };
+    case 'client':
+      return {
+        as: 'client',
+        clientId: typedText(data, 'client'),
+        clientSecret: typedText(data, 'secret'),
+        scopes: typedText(data, 'scopes')
+          .split(/[\s,]+/)
+          .filter(Boolean),
+      };
+    case 'person': {
+      const clientId = typedText(data, 'client');
+      return { as: 'person', ...(needsClientId && clientId !== '' && { clientId }) };
+    }
+  }
+}

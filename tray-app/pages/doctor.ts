@@ -1,0 +1,67 @@
+import { html, nothing, type TemplateResult } from 'lit-html';
+import type { Finding } from '#model/contract';
+import { stateBadge, type Mood } from './notices.ts';
+import { announce, ask, show } from './page.ts';
+
+const moods: Record<Finding['state'], [mood: Mood, word: string]> = {
+  ok: ['good', 'fine'],
+  warn: ['warn', 'look at this'],
+  fail: ['bad', 'trouble'],
+};
+
+let findings: Finding[] | undefined;
+let busy = false;
+
+async function run(): Promise<void> {
+  busy = true;
+  draw();
+  findings = await ask('doctor', {});
+  busy = false;
+  announce(summary(findings));
+  draw();
+}
+
+function summary(all: readonly Finding[]): string {
+  const failing = all.filter(({ state }) => state === 'fail').length;
+  const warning = all.filter(({ state }) => state === 'warn').length;
+  if (failing + warning === 0) return 'Everything that Latchkey needs is here.';
+  const parts = [
+    failing > 0 ? `${failing} in trouble` : '',
+    warning > 0 ? `${warning} to look at` : '',
+  ];
+  return `${parts.filter(Boolean).join(', ')}.`;
+}
+
+function draw(): void {
+  show(html`
+    <header class="head">
+      <h1>Doctor</h1>
+      <button type="button" ?disabled=${busy} @click=${run}>
+        ${busy ? 'Looking…' : 'Look again'}
+      </button>
+    </header>
+    <p class="lead">
+      ${findings ? summary(findings) : 'Looks at the keychain, the network and every connection.'}
+    </p>
+    ${
+      findings
+        ? html`<ul class="rows" aria-busy=${busy}>
+            ${findings.map(row)}
+          </ul>`
+        : nothing
+    }
+  `);
+}
+
+function row({ check, state, what, hint }: Finding): TemplateResult {
+  return html`<li>
+    <div>
+      <p><strong>${check}</strong></p>
+      <p>${what}</p>
+      ${hint === '' ? nothing : html`<p class="help">${hint}</p>`}
+    </div>
+    ${stateBadge(...moods[state])}
+  </li>`;
+}
+
+void run();
