@@ -1,7 +1,7 @@
 import { ConfigurationError, UsageError } from '#config/errors';
 import { type Connection, connectionEntry } from '#config/connection';
 import { connectionNames } from '#config/find-entry';
-import { editJson } from '#config/jsonc';
+import { editJson, memberAt } from '#config/jsonc';
 import { fileSnapshot, replaceFile } from '#config/replace-file';
 import type { Options } from '#config/options';
 import { registryFile } from '#config/user-files';
@@ -34,6 +34,26 @@ export async function setRegistered(
   await host.exclusively(`file ${file}`, options, async () => {
     const snapshot = await fileSnapshot(file);
     const changes = [{ path: ['mcpServers', name], value: entry }];
+    await replaceFile(snapshot, await editJson(snapshot.bytes, file, changes));
+  });
+}
+
+/** Gives an entry of our own connections another name and account, in one replacement of the file. */
+export async function renameRegistered(
+  from: string,
+  { name, account }: { name: string; account: string | undefined },
+  options: Options,
+  host: AccountsHost,
+): Promise<void> {
+  const file = registryFile(host);
+  await host.exclusively(`file ${file}`, options, async () => {
+    const snapshot = await fileSnapshot(file);
+    const entry = await memberAt(snapshot.bytes, ['mcpServers', from]);
+    const value = { ...Object(entry), ...(account !== undefined && { account }) };
+    const changes = [
+      { path: ['mcpServers', from], value: undefined },
+      { path: ['mcpServers', name], value },
+    ];
     await replaceFile(snapshot, await editJson(snapshot.bytes, file, changes));
   });
 }

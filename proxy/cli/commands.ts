@@ -10,6 +10,7 @@ const loaders: Readonly<Record<string, () => Promise<Command>>> = {
   connect: () => Promise.resolve(connectCommand),
   add: async () => (await import('./add.ts')).addCommand,
   remove: async () => (await import('./remove.ts')).removeCommand,
+  rename: async () => (await import('./rename.ts')).renameCommand,
   import: async () => (await import('./import.ts')).importCommand,
   install: async () => (await import('./install.ts')).installCommand,
   uninstall: async () => (await import('./install.ts')).uninstallCommand,

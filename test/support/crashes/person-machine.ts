@@ -1,6 +1,7 @@
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { AccountsDoor, ConnectionView } from '#proxy/auth/accounts-service';
+import { renameConnection } from '#proxy/auth/rename-connection';
 import { settleRotation } from '#proxy/auth/secret-trial';
 import { systemClock } from '#proxy/clock/clock';
 import type { Launcher } from '#proxy/config/launch-entry';
@@ -26,6 +27,7 @@ const shared = 'oauth client ';
 /** The accounts service, just started: all that it knows is on disk and in the keychain. */
 export type StartedAccounts = {
   readonly door: Omit<AccountsDoor, 'doctor'>;
+  rename(from: string, to: string): Promise<unknown>;
   /** The same by a name and what JSON can say, as another process calls it. */
   call(name: string, ...input: readonly unknown[]): Promise<unknown>;
   /** The first look at everything, as the tray takes it at its start. */
@@ -105,6 +107,7 @@ export async function personMachine(launcher: Launcher): Promise<PersonMachine> 
       const door = { ...connections, ...openAssistants({ host, options, given: {} }) };
       return {
         door,
+        rename: async (from, to) => renameConnection(from, to, options, host),
         call: async (...line) => callDoor(door, JSON.stringify(line)),
         async look() {
           for await (const views of door.watch(stop)) return views;
