@@ -25,8 +25,13 @@ export function fileSecretStore({
   keyFile: string;
   platform: NodeJS.Platform;
 }): SecretStore {
-  const key = readKey(keyFile, platform);
-  key.catch(() => undefined);
+  let key: Promise<Buffer> | undefined;
+  const keyRead = async () =>
+    (key ??= readKey(keyFile, platform).catch((error: unknown) => {
+      key = undefined;
+      throw error;
+    }));
+  keyRead().catch(() => undefined);
   const pathOf = (account: string) =>
     join(directory, `${createHash('sha256').update(account).digest('hex')}.secret`);
 
@@ -34,18 +39,18 @@ export function fileSecretStore({
     get: (account) =>
       guarded(async () => {
         const sealed = await absentIsUndefined(readFile(pathOf(account)));
-        return sealed && open256(await key, account, sealed);
+        return sealed && open256(await keyRead(), account, sealed);
       }),
 
     set: (account, secret) =>
       guarded(async () => {
         await mkdir(directory, { recursive: true, mode: 0o700 });
-        await writeDurably(directory, pathOf(account), seal256(await key, account, secret));
+        await writeDurably(directory, pathOf(account), seal256(await keyRead(), account, secret));
       }),
 
     remove: (account) =>
       guarded(async () => {
-        await key;
+        await keyRead();
         return (await absentIsUndefined(unlink(pathOf(account)).then(() => true))) ?? false;
       }),
   };

@@ -11,6 +11,11 @@ const service = 'latchkey';
 const windowsMaxChars = 1_200;
 
 const probeNames = 1_024;
+/**
+ * So many operations may go unanswered before others fail at once. Each occupies one of the four threads that Node
+ * has for files, names and cryptography, until the keychain answers.
+ */
+const mostStalled = 2;
 /** Long enough for a person to type the password of a locked keyring. */
 const defaultTimeoutMs = 20_000;
 
@@ -31,21 +36,38 @@ export function osSecretStore({
 }): SecretStore {
   // Every new entry opens a D-Bus connection that only the garbage collector closes.
   const entries = new Map<string, AsyncEntry>();
-  const library = load().catch((error: unknown) => {
-    throw failure(error);
-  });
-  library.catch(() => undefined);
+  let library: Promise<KeyringLibrary> | undefined;
+  /** Reads under way, by account: who asks for the same meanwhile gets the same answer. */
+  const reads = new Map<string, Promise<string | null | undefined>>();
+  const stalled = new Set<Promise<unknown>>();
   let seenWorking: Promise<void> | undefined;
 
+  async function loaded(): Promise<KeyringLibrary> {
+    library ??= load().catch((error: unknown) => {
+      library = undefined;
+      throw failure(error);
+    });
+    return library;
+  }
+  loaded().catch(() => undefined);
+
   async function call<T>(account: string, use: (entry: AsyncEntry) => Promise<T>): Promise<T> {
-    const { AsyncEntry } = await library;
+    const { AsyncEntry } = await loaded();
+    if (stalled.size >= mostStalled)
+      throw new SecretStoreError('timeout', 'it has yet to answer earlier requests');
     try {
       const entry =
         entries.get(account) ??
         new AsyncEntry(service, account, { linux: { store: 'secret-service' } });
       entries.set(account, entry);
-      return await within(timeoutMs, use(entry));
+      const work = use(entry);
+      return await within(timeoutMs, work, () => {
+        stalled.add(work);
+        const settled = () => void stalled.delete(work);
+        work.then(settled, settled);
+      });
     } catch (error) {
+      entries.delete(account);
       throw error instanceof SecretStoreError ? error : failure(error);
     }
   }
@@ -62,7 +84,9 @@ export function osSecretStore({
 
   const store: SecretStore = {
     async get(account) {
-      const secret = await call(account, (entry) => entry.getPassword());
+      const read = reads.get(account) ?? call(account, (entry) => entry.getPassword());
+      reads.set(account, read);
+      const secret = await read.finally(() => endRead(account, read));
       if (secret !== null) return secret;
       seenWorking ??= probe();
       await seenWorking.catch((error: unknown) => {
@@ -71,19 +95,28 @@ export function osSecretStore({
       });
       return undefined;
     },
-    set: (account, secret) => call(account, (entry) => entry.setPassword(secret)),
-    remove: (account) => call(account, (entry) => entry.deletePassword()),
+    set: async (account, secret) => written(account, (entry) => entry.setPassword(secret)),
+    remove: async (account) => written(account, (entry) => entry.deletePassword()),
   };
+
+  function endRead(account: string, read: Promise<unknown>): void {
+    if (reads.get(account) === read) reads.delete(account);
+  }
+
+  /** Whoever reads afterwards gets what was written, not the answer to an earlier question. */
+  async function written<T>(account: string, use: (entry: AsyncEntry) => Promise<T>): Promise<T> {
+    return call(account, use).finally(() => reads.delete(account));
+  }
   return platform === 'win32' ? chunkedSecretStore(store, windowsMaxChars) : store;
 }
 
-async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T> {
+async function within<T>(timeoutMs: number, work: Promise<T>, onTimeout: () => void): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new SecretStoreError('timeout', `no answer within ${timeoutMs / 1000} s`)),
-      timeoutMs,
-    );
+    timer = setTimeout(() => {
+      onTimeout();
+      reject(new SecretStoreError('timeout', `no answer within ${timeoutMs / 1000} s`));
+    }, timeoutMs);
   });
   try {
     return await Promise.race([work, limit]);

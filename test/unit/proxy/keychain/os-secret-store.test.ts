@@ -1,0 +1,88 @@
+import { expect, test } from 'vitest';
+import { lazySecretStore } from '#proxy/keychain/lazy-secret-store';
+import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+import { osSecretStore } from '#proxy/keychain/os-secret-store';
+import { memoryEntries } from '#support/crashes/memory-keychain';
+
+/** A keychain that answers a read when the test says so; `reads` are those that it was asked for. */
+function slowKeychain() {
+  const reads: PromiseWithResolvers<string | null>[] = [];
+  const AsyncEntry = class extends memoryEntries({ kept: new Map(), isGone: false }) {
+    override async getPassword(): Promise<string | null> {
+      const answer = Promise.withResolvers<string | null>();
+      reads.push(answer);
+      return answer.promise;
+    }
+  };
+  return { reads, load: async () => ({ AsyncEntry }) };
+}
+
+test('secret store: a keychain that failed to open is opened again at the next use', async () => {
+  let opened = 0;
+  const store = lazySecretStore(() => {
+    opened += 1;
+    return opened === 1 ? Promise.reject(new Error('away')) : Promise.resolve(memorySecretStore());
+  });
+
+  await expect(store.get('one')).rejects.toThrow('away');
+  expect(await store.get('one')).toBe(undefined);
+});
+
+test('keychain: a library that failed to load is loaded again at the next use', async () => {
+  const { reads, load } = slowKeychain();
+  let loads = 0;
+  const store = osSecretStore({
+    platform: 'linux',
+    async load() {
+      loads += 1;
+      if (loads === 1) throw new Error('no such file');
+      return load();
+    },
+  });
+
+  await expect(store.get('one')).rejects.toMatchObject({ code: 'unavailable' });
+  const again = store.get('one');
+  await expect.poll(() => reads.length).toBe(1);
+  reads[0]?.resolve('a secret');
+  expect(await again).toBe('a secret');
+});
+
+test('keychain: reads of an account at the same time share one operation', async () => {
+  const { reads, load } = slowKeychain();
+  const store = osSecretStore({ platform: 'linux', load });
+  const both = Promise.all([store.get('one'), store.get('one')]);
+  await expect.poll(() => reads.length).toBe(1);
+  reads[0]?.resolve('a secret');
+
+  expect(await both).toEqual(['a secret', 'a secret']);
+  expect(reads).toHaveLength(1);
+});
+
+test('keychain: a read that begins after a write does not share one from before it', async () => {
+  const { reads, load } = slowKeychain();
+  const store = osSecretStore({ platform: 'linux', load });
+  const before = store.get('one');
+  await expect.poll(() => reads.length).toBe(1);
+  await store.set('one', 'new');
+  const after = store.get('one');
+  await expect.poll(() => reads.length).toBe(2);
+  reads[1]?.resolve('new');
+  reads[0]?.resolve('old');
+
+  expect(await after).toBe('new');
+  expect(await before).toBe('old');
+});
+
+test('keychain: once two operations go unanswered, others fail at once until it answers', async () => {
+  const { reads, load } = slowKeychain();
+  const store = osSecretStore({ platform: 'linux', timeoutMs: 5, load });
+  for (const account of ['one', 'two', 'three', 'four'])
+    await expect(store.get(account)).rejects.toMatchObject({ code: 'timeout' });
+  expect(reads).toHaveLength(2);
+
+  for (const read of reads) read.resolve('late');
+  const answered = store.get('three');
+  await expect.poll(() => reads.length).toBe(3);
+  reads[2]?.resolve('a secret');
+  expect(await answered).toBe('a secret');
+});
