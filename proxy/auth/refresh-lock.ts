@@ -20,7 +20,10 @@ export function processRefreshLock(): RefreshLock {
   return { hold: async (_, work) => work() };
 }
 
-const retryMs = 50;
+/** Refreshing takes about a second; who has to wait for longer waits for a person. */
+const firstRetryMs = 50;
+const longestRetryMs = 1_000;
+const quickRetries = 20;
 const sqliteBusy = 5;
 
 /**
@@ -64,7 +67,7 @@ async function open(directory: string, account: string): Promise<DatabaseSync> {
 
 async function begin(database: DatabaseSync, clock: Clock, patienceSeconds: number): Promise<void> {
   const deadline = clock.now() + patienceSeconds;
-  for (;;) {
+  for (let retries = 0; ; retries += 1) {
     try {
       return database.exec('BEGIN EXCLUSIVE');
     } catch (error) {
@@ -75,6 +78,7 @@ async function begin(database: DatabaseSync, clock: Clock, patienceSeconds: numb
           cause: error,
         });
     }
-    await clock.sleep(retryMs);
+    const retryMs = firstRetryMs * 1.2 ** Math.max(0, retries - quickRetries);
+    await clock.sleep(Math.min(retryMs, longestRetryMs));
   }
 }

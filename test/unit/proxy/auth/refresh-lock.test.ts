@@ -67,3 +67,29 @@ test('refresh lock: a directory that cannot be created is an error that names it
     sqliteRefreshLock(file, fakeClock()).hold('a', () => Promise.resolve()),
   ).rejects.toMatchObject({ code: 'no_lock', message: expect.stringContaining(file) });
 });
+
+test('refresh lock: a long wait asks less and less often, at least once a second', async () => {
+  const sleeps: number[] = [];
+  const clock = fakeClock();
+  const place = directory();
+  const first = held(sqliteRefreshLock(place, clock), 'a');
+  await first.got;
+  let ms = clock.now() * 1000;
+  const patient = {
+    now: () => Math.floor(ms / 1000),
+    sleep(forMs: number) {
+      sleeps.push(forMs);
+      ms += forMs;
+      return Promise.resolve();
+    },
+  };
+  const refusal = sqliteRefreshLock(place, patient).hold('a', () => Promise.resolve());
+
+  await expect(refusal).rejects.toMatchObject({ code: 'busy' });
+  expect(sleeps.slice(0, 20).every((slept) => slept === 50)).toBe(true);
+  expect(Math.max(...sleeps)).toBe(1_000);
+  expect(sleeps.length).toBeLessThan(120);
+
+  first.release();
+  await first.done;
+});
