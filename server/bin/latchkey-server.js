@@ -26,6 +26,13 @@ if (
   process.execve(execPath, [execPath, `${youngGeneration}=8`, ...execArgv, ...argv.slice(1)]);
 }
 
+// Node 22 warns of its own SQLite, which is not for users to act on. Other warnings are shown.
+const emitWarning = process.emitWarning;
+process.emitWarning = (warning, ...rest) => {
+  if (String(warning).startsWith('SQLite is an experimental feature')) return;
+  emitWarning.call(process, warning, ...rest);
+};
+
 // By default Node caches compiled code below the folder for temporary files, where another user of this host could plant
 // it. So it is cached only in a folder that this user owns and nobody else can change. `sudo` may keep another's HOME.
 function enableCompileCache() {
