@@ -82,6 +82,8 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
       ...(modern
         ? { ...modern, ...options.toolHeaders?.(message) }
         : sessionHeaders(session.current())),
+      // Modern servers that also answer `initialize` require the header on every POST.
+      ...(message.method === 'initialize' && { 'mcp-method': 'initialize' }),
     };
     return authorizedRequest(
       { url, method: 'POST', headers, body: message.bytes, signal },

@@ -203,3 +203,18 @@ test.each([
   expect(asked).toBe(asks);
   expect(assistant.said).toEqual([{ jsonrpc: '2.0', id: 7, ...said }]);
 });
+
+test('streamable HTTP: initialize carries its method in a header, other legacy requests do not', async () => {
+  const methods: unknown[] = [];
+  await using run = await upstreamAt(async (request, response) => {
+    const { id }: Said = JSON.parse(await bodyOf(request));
+    methods.push(request.headers['mcp-method']);
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, result: {} }));
+  });
+  const assistant = listener();
+  await run.upstream.send(asMessage({ id: 1, method: 'initialize' }), assistant.deliver, signal);
+  await run.upstream.send(asMessage({ id: 2, method: 'ping' }), assistant.deliver, signal);
+
+  expect(methods).toEqual(['initialize', undefined]);
+});
