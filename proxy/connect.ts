@@ -4,16 +4,11 @@ import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import type { Host } from '#host';
 import { explain, troubleOf } from '#errors';
-import type { Message } from 'latchkey-mcp/raw-message';
-import { fileAnswers, question } from '#pipeline/cached-answers';
-import { keptUpstream, toldSubject } from '#pipeline/offline-cache';
+import { openPipeline } from '#pipeline/pipeline';
 import { jsonLinesLog } from '#log/log';
 import { openSecretStore } from './open-account.ts';
-import { keptDirectory } from './open-kept.ts';
 import { openPresence } from './open-presence.ts';
 import { openCredential } from './open-credential.ts';
-import { openToolFilter } from './open-tool-filter.ts';
-import { openUpstream } from './open-upstream.ts';
 
 export type ConnectPorts = Host & {
   input: AsyncIterable<Buffer>;
@@ -29,32 +24,26 @@ export async function connect(
 ): Promise<void> {
   const { input, output, clock, stop } = ports;
   const { maxMessageBytes } = options;
-  const { url } = connection;
   const log = jsonLinesLog(options.logLevel, ports.writeLog);
   const identity = await openCredential(connection, options, ports, log);
   const { credential, account, door } = identity;
   const worked = async () => settled(connection, options, ports);
   const presence = openPresence(connection, options, { ...identity, worked }, ports, log);
   const explained = (error: unknown) => explain(error, connection);
-  const answers = fileAnswers(keptDirectory(options, ports), { url, account });
-  const hasStandIn = async (message: Message) =>
-    message.method === 'initialize' &&
-    (await answers.read(question(message, message))) !== undefined;
-  const kept = keptUpstream({
-    upstream: openUpstream(connection, credential, options, ports, log, hasStandIn),
-    answers,
-    ...toldSubject(connection),
+  const upstream = openPipeline(connection, options, {
+    host: ports,
+    log,
+    credential,
+    account,
+    door,
     troubleOf: (error) => troubleOf(error, options.signIn),
     explain: (error) => explained(error).failure.message,
-    ...(door && { door }),
-    presence,
-    clock,
-    log,
+    status: presence,
+    observe: (cache) =>
+      presence.step(async (request) =>
+        request === 'sign_in_done' ? cache.signedInElsewhere() : cache.tryNow(),
+      ),
   });
-  const filtered = openToolFilter(kept, connection, options, ports, log);
-  const upstream = presence.observed(filtered, async (request) =>
-    request === 'sign_in_done' ? kept.signedInElsewhere() : kept.tryNow(),
-  );
   try {
     await bridge({
       input,

@@ -2,8 +2,9 @@ import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { ok, warn, type Check } from '#status/checks';
 import { words } from '#errors';
-import { metServer } from '#pipeline/detect-server';
 import { readMessage, stringAt, type Message } from 'latchkey-mcp/raw-message';
+import { detectServer } from '#pipeline/detect-server';
+import { compose } from '#pipeline/step';
 import { jsonLinesLog } from '#log/log';
 import { streamableHttp } from '#transport/streamable-http';
 import type { Upstream } from '#transport/upstream';
@@ -31,22 +32,21 @@ export function greeting(
       const { maxMessageBytes } = options;
       const way = { url: new URL(connection.url), credential, http, clock, log, maxMessageBytes };
       let over = '';
-      const straight = streamableHttp(way);
-      const upstream = metServer(connection.transport ?? 'http-first', {
-        http: straight,
+      const detection = detectServer(connection.transport ?? 'http-first', {
         async sse() {
           const { httpSse } = await import('#transport/http-sse');
           over = ' over HTTP+SSE';
           return httpSse(way);
         },
-        async translated() {
+        async translated(upstream) {
           const { translatedUpstream } = await import('#pipeline/translated-server');
-          return translatedUpstream({ upstream: straight, clock, log });
+          return translatedUpstream({ upstream, clock, log });
         },
         // Whoever looks takes nothing as known, and keeps nothing.
         memory: { recall: () => undefined, remember: () => Promise.resolve() },
         log,
       });
+      const upstream = compose([detection], streamableHttp(way));
       try {
         const discovered = await asked(upstream, modern, signal);
         if (discovered?.members.has('result')) {

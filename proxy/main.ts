@@ -88,7 +88,7 @@ const host: CommandHost = {
     return subject;
   },
   async acceptedTools({ url }, options) {
-    const { openAcceptedTools } = await import('./open-accepted-tools.ts');
+    const { openAcceptedTools } = await import('#pipeline/accepted-tools');
     return openAcceptedTools(url, options, host);
   },
   async doctor(target, options, hears) {

@@ -46,8 +46,8 @@ export async function openAccount(
     patientLock,
     marks,
     async forgetKept() {
-      const { forgetKept } = await import('./open-kept.ts');
-      await forgetKept({ url, account: vault.account }, options, host);
+      const { forgetServer } = await import('#pipeline/cached-answers');
+      await forgetServer({ url, account: vault.account }, options, host);
     },
     async readPrivateKey(path) {
       const { readPrivateKeyFile } = await import('#auth/client-authentication');

@@ -25,8 +25,8 @@ export function openHost(host: Host, stop: () => AbortSignal): AccountsHost {
     account: async (connection, options) => openAccount(connection, options, host),
     store: async (options) => openSecretStore(options, host),
     async forgetKept(url, options) {
-      const { forgetKept } = await import('./open-kept.ts');
-      await forgetKept({ url, account: '' }, options, host);
+      const { forgetServer } = await import('#pipeline/cached-answers');
+      await forgetServer({ url, account: '' }, options, host);
     },
     async exclusively(name, options, work) {
       const { sqliteRefreshLock } = await import('#auth/refresh-lock');

@@ -1,7 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { EpochSeconds, Clock } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#clock/clock';
+import { defaultStateDirectory } from '#config/user-files';
+import type { Options } from '#config/options';
+import type { UserHost } from '#host';
 import type { Log } from '#log/log';
 import type { ListedTool } from './tool-filter.ts';
 
@@ -242,4 +245,14 @@ export function memoryAcceptedTools(kept: AcceptedTools = new Map()): AcceptedTo
       return Promise.resolve();
     },
   };
+}
+
+/** The tools at `url` that this user accepted. */
+export function openAcceptedTools(
+  url: string,
+  options: Options,
+  host: UserHost,
+): AcceptedToolStore {
+  if (options.secretStore === 'memory') return memoryAcceptedTools();
+  return fileAcceptedTools(join(options.stateDir ?? defaultStateDirectory(host), 'tools'), url);
 }

@@ -9,6 +9,10 @@ import {
   type Message,
 } from 'latchkey-mcp/raw-message';
 import { jsonMembers } from 'latchkey-mcp/json';
+import { defaultStateDirectory } from '#config/user-files';
+import type { Options } from '#config/options';
+import type { UserHost } from '#host';
+import { openRememberedServer } from './detect-server.ts';
 
 /** Keeps what one MCP server last answered to one account, for the next time it cannot be asked. */
 export interface KeptAnswers {
@@ -151,6 +155,26 @@ export function fileAnswers(directory: string, { url, account }: KeptFor): KeptA
       await files.rm(server, { recursive: true, force: true });
     },
   };
+}
+
+/** The answers that this user's host caches of the server at `url`. */
+export function openCachedAnswers(
+  { url, account }: KeptFor,
+  options: Options,
+  host: UserHost,
+): KeptAnswers {
+  const stateDirectory = options.stateDir ?? defaultStateDirectory(host);
+  return fileAnswers(join(stateDirectory, 'kept'), { url, account });
+}
+
+/** Forgets what the server at `url` answered to `account`, and which era and transport it speaks. */
+export async function forgetServer(
+  cached: KeptFor,
+  options: Options,
+  host: UserHost,
+): Promise<void> {
+  await openCachedAnswers(cached, options, host).forget();
+  await openRememberedServer(cached.url, options, host).remember(undefined);
 }
 
 /**

@@ -1,21 +1,23 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { modernVersion, stringAt, type Message } from 'latchkey-mcp/raw-message';
+import { defaultStateDirectory } from '#config/user-files';
+import type { Options } from '#config/options';
+import type { UserHost } from '#host';
 import type { Log } from '#log/log';
 import type { HttpSse } from '#transport/http-sse';
 import { UpstreamError, type Deliver, type Upstream } from '#transport/upstream';
+import type { Step } from './step.ts';
 import type { TranslatedUpstream } from './translated-server.ts';
 
 /** Which transport is tried first, and whether the other one is tried at all. */
 export type TransportChoice = 'http-first' | 'sse-first' | 'http-only' | 'sse-only';
 
-type MetServerPorts = {
-  /** Streamable HTTP. */
-  http: Upstream;
+type DetectServerPorts = {
   /** HTTP+SSE; loaded when it is needed. */
   sse: () => Promise<HttpSse>;
   /** Speaks the modern era to `http` for an assistant of the older one; loaded when it is needed. */
-  translated: () => Promise<TranslatedUpstream>;
+  translated: (http: Upstream) => Promise<TranslatedUpstream>;
   memory: RememberedServer;
   log: Log;
 };
@@ -31,8 +33,12 @@ const unknown = new Set([400, 404, 405, 406, 415]);
  *
  * MCP 2026-07-28 versioning, MCP 2025-11-25 transports, backwards compatibility
  */
-export function metServer(transport: TransportChoice, ports: MetServerPorts): Upstream {
-  const { http, memory, log } = ports;
+export function detectServer(transport: TransportChoice, ports: DetectServerPorts): Step {
+  return { name: 'detection', on: (http) => detecting(transport, ports, http) };
+}
+
+function detecting(transport: TransportChoice, ports: DetectServerPorts, http: Upstream): Upstream {
+  const { memory, log } = ports;
   let chosen = http;
   let used: HttpSse | undefined;
 
@@ -76,7 +82,7 @@ export function metServer(transport: TransportChoice, ports: MetServerPorts): Up
     deliver: Deliver,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const translated = await ports.translated();
+    const translated = await ports.translated(http);
     const answer = await translated.meet(initialize, signal);
     if (!answer) return false;
     log.info('the server speaks the modern era only, translating', {});
@@ -177,4 +183,13 @@ export function rememberedServer(directory: string, url: string): RememberedServ
       }
     },
   };
+}
+
+/** What this user's host remembers of the server at `url`. */
+export function openRememberedServer(
+  url: string,
+  options: Options,
+  host: UserHost,
+): RememberedServer {
+  return rememberedServer(join(options.stateDir ?? defaultStateDirectory(host), 'servers'), url);
 }

@@ -3,17 +3,17 @@ import { modernVersion, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
 import { type KeptAnswers, question, rememberedAnswers } from './cached-answers.ts';
-import { contact as contactWith, type Trouble, type Presence } from './contact.ts';
+import { contact as contactWith, type Contact, type Presence, type Trouble } from './contact.ts';
 import { idOf } from './messages.ts';
 import { keptCalls } from './offline-calls.ts';
 import { keptHandshake } from './offline-handshake.ts';
 import { announcements, keptLists, type Belief, listKinds, listMethod } from './offline-lists.ts';
 import { shownPages, type SignInDoor } from './sign-in-page.ts';
 import type { ToolSubject } from './sign-in-tool.ts';
+import type { Step } from './step.ts';
 import { waitingFor } from './waiting.ts';
 
-type KeptUpstreamOptions = {
-  upstream: Upstream;
+type OfflineCacheOptions = {
   answers: KeptAnswers;
   /** What the person calls the server, and where it is. */
   name: string;
@@ -30,22 +30,43 @@ type KeptUpstreamOptions = {
   random?: () => number;
 };
 
-/** An upstream that others may ask to look again. */
-interface KeptUpstream extends Upstream {
-  /** Somebody may have signed in with another process. */
-  signedInElsewhere(): Promise<void>;
+/** The step, and what other programs of this user may ask of it. */
+export type OfflineCache = Step & {
+  /** A person may have signed in with another process. */
+  signedInElsewhere: () => Promise<void>;
 
   /** Tries the server now rather than later. */
-  tryNow(): void;
-}
+  tryNow: () => void;
+};
 
 /**
- * A server that is always there: while it cannot be asked, its handshake and its lists are what it
- * answered in the last run, and it is tried until it is back. Where nobody is signed in, a tool lets a
- * person do that. The assistant is told of lists that may have changed.
+ * Answers for a server that cannot be asked: its handshake and its lists are what it answered in the last run, and it is
+ * tried until it is back. Where nobody is signed in, a tool lets a person do that. The assistant is notified of lists that
+ * may have changed.
  */
-export function keptUpstream(options: KeptUpstreamOptions): KeptUpstream {
-  const { upstream, answers, troubleOf, door, clock, log } = options;
+export function offlineCache(options: OfflineCacheOptions): OfflineCache {
+  const { door } = options;
+  let contact: Contact | undefined;
+  return {
+    name: 'offline cache',
+    on(next) {
+      const cache = caching(options, next);
+      ({ contact } = cache);
+      return cache.upstream;
+    },
+    async signedInElsewhere() {
+      await door?.lookAgain();
+      contact?.nudge();
+    },
+    tryNow: () => contact?.tryNow(),
+  };
+}
+
+function caching(
+  options: OfflineCacheOptions,
+  upstream: Upstream,
+): { contact: Contact; upstream: Upstream } {
+  const { answers, troubleOf, door, clock, log } = options;
   const memory = rememberedAnswers(answers);
   const announced = announcements();
   const say: Deliver = async (message) => announced.say(message);
@@ -78,7 +99,7 @@ export function keptUpstream(options: KeptUpstreamOptions): KeptUpstream {
   });
 
   const waiting = waitingFor({ contact, door, clock });
-  const parts = { ...options, contact, waiting, memory, announced, belief, pages };
+  const parts = { ...options, upstream, contact, waiting, memory, announced, belief, pages };
   const handshake = keptHandshake(parts);
   const list = keptLists(parts);
   const call = keptCalls(parts);
@@ -125,23 +146,18 @@ export function keptUpstream(options: KeptUpstreamOptions): KeptUpstream {
     return upstream.send(message, deliver, signal);
   }
 
-  return {
-    send,
-    async listen(deliver, signal) {
-      announced.to(deliver, 'session');
-      if (contact.unmet()) await contact.back(AbortSignal.any([signal, contact.life]));
-      if (!signal.aborted && !contact.life.aborted) await upstream.listen(deliver, signal);
-    },
-    async signedInElsewhere() {
-      await door?.lookAgain();
-      contact.nudge();
-    },
-    tryNow: () => contact.tryNow(),
-    async close(signal) {
-      contact.close();
-      await Promise.all([upstream.close(signal), memory.saved()]);
-    },
-  };
+  async function listen(deliver: Deliver, signal: AbortSignal): Promise<void> {
+    announced.to(deliver, 'session');
+    if (contact.unmet()) await contact.back(AbortSignal.any([signal, contact.life]));
+    if (!signal.aborted && !contact.life.aborted) await upstream.listen(deliver, signal);
+  }
+
+  async function close(signal: AbortSignal): Promise<void> {
+    contact.close();
+    await Promise.all([upstream.close(signal), memory.saved()]);
+  }
+
+  return { contact, upstream: { send, listen, close } };
 }
 
 /**

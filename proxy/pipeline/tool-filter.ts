@@ -11,6 +11,7 @@ import { elementsIn } from 'latchkey-mcp/json-edit';
 import { jsonMembers, type Span } from 'latchkey-mcp/json';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
+import type { Step } from './step.ts';
 import { type AcceptedToolStore, toolWatch } from './accepted-tools.ts';
 
 export type ToolFilterOptions = {
@@ -25,11 +26,11 @@ export type ToolFilterOptions = {
 };
 
 /**
- * An upstream without the tools that `rules` keep back: neither listed nor callable, and the server does
- * not hear of the call. Tools that changed since they were accepted are flagged, or kept back likewise.
+ * Hides the tools that `rules` do not allow: they are neither listed nor callable, and the server does
+ * not see the call. Tools that changed since they were accepted are flagged, or kept back likewise.
  * What is let through keeps its bytes.
  */
-export function toolFilter(upstream: Upstream, options: ToolFilterOptions): Upstream {
+export function toolFilter(options: ToolFilterOptions): Step {
   const { rules, changed, remedy, log } = options;
   const admits = admittedTools(rules);
   const withholds = changed === 'withhold';
@@ -66,33 +67,41 @@ export function toolFilter(upstream: Upstream, options: ToolFilterOptions): Upst
     if (news.length > 0 && !list.modern) await deliver(notice(news, withholds, remedy));
   }
 
-  async function called(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+  async function called(message: Message, deliver: Deliver, signal: AbortSignal, next: Upstream) {
     const name = stringAt(message, 'params', 'name');
     const kept = name !== undefined && withholds && (await watch.isChanged(name));
     if (name !== undefined && (kept || !admits(name))) return deliver(unknown(message, name));
-    return upstream.send(message, through(deliver), signal);
+    return next.send(message, through(deliver), signal);
   }
 
-  async function listTools(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+  async function listTools(
+    message: Message,
+    deliver: Deliver,
+    signal: AbortSignal,
+    next: Upstream,
+  ) {
     const key = idKey(message.id ?? 'null');
     lists.set(key, { modern: modernVersion(message) !== undefined });
     try {
-      await upstream.send(message, through(deliver), signal);
+      await next.send(message, through(deliver), signal);
     } finally {
       lists.delete(key);
     }
   }
 
   return {
-    // Nearly every call only passes, so that costs no promise.
-    send(message, deliver, signal) {
-      if (keepsBack && message.method === 'tools/call') return called(message, deliver, signal);
-      if (message.kind === 'request' && message.method === 'tools/list')
-        return listTools(message, deliver, signal);
-      return upstream.send(message, through(deliver), signal);
-    },
-    listen: async (deliver, signal) => upstream.listen(through(deliver), signal),
-    close: async (signal) => upstream.close(signal),
+    name: 'tool filter',
+    on: (next) => ({
+      // Nearly every call only passes, so that costs no promise.
+      send(message, deliver, signal) {
+        if (keepsBack && message.method === 'tools/call')
+          return called(message, deliver, signal, next);
+        if (message.kind === 'request' && message.method === 'tools/list')
+          return listTools(message, deliver, signal, next);
+        return next.send(message, through(deliver), signal);
+      },
+      listen: async (deliver, signal) => next.listen(through(deliver), signal),
+    }),
   };
 }
 

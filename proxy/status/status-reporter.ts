@@ -5,12 +5,12 @@ import type { Presence } from '#pipeline/contact';
 import type { Log } from '#log/log';
 import { redact } from '#log/redact';
 import type { TokenRecord } from '#auth/token-vault';
-import type { Upstream } from '#transport/upstream';
-import { observedUpstream } from './observed-upstream.ts';
+import type { Step } from '#pipeline/step';
 import { proxyStatus, type Fault } from './proxy-status.ts';
 import type { PublishedStatus } from './publish-status.ts';
 import { displayUrl, type RunningProxy } from './running-proxy.ts';
 import type { ProxyRequest } from './status-protocol.ts';
+import { statusStep } from './status-step.ts';
 
 export type StatusReporterOptions = {
   connection: Connection;
@@ -32,8 +32,8 @@ export type StatusReporterOptions = {
 };
 
 export type StatusReporter = Presence & {
-  /** The same upstream, observed; `onRequest` carries out what other programs ask of this proxy. */
-  observed(upstream: Upstream, onRequest: (request: ProxyRequest) => Promise<void>): Upstream;
+  /** The step that observes requests; `onRequest` carries out what other programs ask of this proxy. */
+  step(onRequest: (request: ProxyRequest) => Promise<void>): Step;
   close(): Promise<void>;
 };
 
@@ -144,9 +144,9 @@ export function statusReporter(options: StatusReporterOptions): StatusReporter {
       const isOnline = standing.state === 'online';
       status.changed(isOnline ? standing : { ...standing, reason: publicReason(standing.reason) });
     },
-    observed(upstream, handler) {
+    step(handler) {
       onRequest = handler;
-      return observedUpstream(upstream, status, (error) => {
+      return statusStep(status, (error) => {
         const { state, reason } = faultOf(error);
         return { state, reason: publicReason(reason) };
       });

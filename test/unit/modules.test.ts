@@ -16,7 +16,6 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   },
   'proxy/connect': {
     imports: ['auth', 'config', 'errors', 'host', 'log', 'pipeline'],
-    packages: ['latchkey-mcp'],
   },
   'proxy/errors': {
     imports: ['agent', 'auth', 'config', 'keychain', 'log', 'pipeline', 'transport'],
@@ -28,10 +27,22 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   },
   'proxy/host': { imports: ['clock', 'config', 'keychain', 'transport'] },
   'proxy/main': {
-    imports: ['agent', 'auth', 'cli', 'clock', 'config', 'errors', 'keychain', 'log', 'transport'],
+    imports: [
+      'agent',
+      'auth',
+      'cli',
+      'clock',
+      'config',
+      'errors',
+      'keychain',
+      'log',
+      'pipeline',
+      'transport',
+    ],
   },
-  'proxy/open-accepted-tools': { imports: ['config', 'host', 'pipeline'] },
-  'proxy/open-account': { imports: ['auth', 'clock', 'config', 'host', 'keychain', 'transport'] },
+  'proxy/open-account': {
+    imports: ['auth', 'clock', 'config', 'host', 'keychain', 'pipeline', 'transport'],
+  },
   'proxy/open-accounts': {
     imports: ['auth', 'clock', 'config', 'errors', 'log', 'status', 'transport'],
   },
@@ -49,14 +60,8 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     imports: ['auth', 'cli', 'config', 'errors', 'host', 'log', 'status', 'transport'],
   },
   'proxy/open-embedded-keyring': { imports: ['clock', 'host', 'keychain'] },
-  'proxy/open-kept': { imports: ['config', 'host', 'pipeline'] },
-  'proxy/open-host': { imports: ['auth', 'config', 'host', 'status'] },
+  'proxy/open-host': { imports: ['auth', 'config', 'host', 'pipeline', 'status'] },
   'proxy/open-presence': { imports: ['config', 'errors', 'host', 'log', 'status'] },
-  'proxy/open-tool-filter': { imports: ['config', 'host', 'log', 'pipeline', 'transport'] },
-  'proxy/open-upstream': {
-    imports: ['config', 'host', 'log', 'pipeline', 'transport'],
-    packages: ['latchkey-mcp'],
-  },
   'proxy/agent': {
     imports: ['clock', 'config', 'keychain', 'log', 'pipeline', 'transport'],
     packages: ['latchkey-mcp', 'ws'],
@@ -72,7 +77,10 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   },
   'proxy/keychain': { imports: ['host'], packages: ['@napi-rs/keyring'] },
   'proxy/log': {},
-  'proxy/pipeline': { imports: ['clock', 'log', 'transport'], packages: ['latchkey-mcp'] },
+  'proxy/pipeline': {
+    imports: ['clock', 'config', 'host', 'log', 'transport'],
+    packages: ['latchkey-mcp'],
+  },
   'proxy/status': {
     imports: ['auth', 'clock', 'config', 'host', 'keychain', 'log', 'pipeline', 'transport'],
     packages: ['fflate', 'latchkey-mcp'],

@@ -3,11 +3,12 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { jsonLinesLog } from '#proxy/log/log';
 import {
-  metServer,
+  detectServer,
   type TransportChoice,
   type ServerKind,
   rememberedServer,
 } from '#proxy/pipeline/detect-server';
+import { compose } from '#proxy/pipeline/step';
 import { translatedUpstream } from '#proxy/pipeline/translated-server';
 import { UpstreamError } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';
@@ -38,17 +39,16 @@ async function shakenHands({ http, sse, kind, transport = 'http-first' }: Case) 
   const stream = scriptedUpstream(sse ?? (() => []));
   const loaded: string[] = [];
   let remembered = kind;
-  const server = metServer(transport, {
-    http: streamable,
+  const detection = detectServer(transport, {
     sse() {
       loaded.push('sse');
       const refused = new UpstreamError('status', 'the server answered 405', { status: 405 });
       const open = async () => (sse ? Promise.resolve() : Promise.reject(refused));
       return Promise.resolve({ ...stream, open });
     },
-    translated() {
+    translated(upstream) {
       loaded.push('translated');
-      return Promise.resolve(translatedUpstream({ upstream: streamable, clock: fakeClock(), log }));
+      return Promise.resolve(translatedUpstream({ upstream, clock: fakeClock(), log }));
     },
     memory: {
       recall: () => remembered,
@@ -59,6 +59,7 @@ async function shakenHands({ http, sse, kind, transport = 'http-first' }: Case) 
     },
     log,
   });
+  const server = compose([detection], streamable);
   const assistant = listener();
   const failure: unknown = await server
     .send(asMessage(initialize), assistant.deliver, signal)

@@ -3,7 +3,8 @@ import { readMessage, type Message } from '#mcp/raw-message';
 import { jsonLinesLog } from '#proxy/log/log';
 import type { KeptAnswers } from '#proxy/pipeline/cached-answers';
 import type { Standing } from '#proxy/pipeline/contact';
-import { keptUpstream, toldSubject } from '#proxy/pipeline/offline-cache';
+import { offlineCache, toldSubject } from '#proxy/pipeline/offline-cache';
+import { compose } from '#proxy/pipeline/step';
 import type { SignInDoor, SignInPage } from '#proxy/pipeline/sign-in-page';
 import { signInTool } from '#proxy/pipeline/sign-in-tool';
 import { type Deliver, type Upstream, UpstreamError } from '#proxy/transport/upstream';
@@ -68,8 +69,7 @@ function machine(answers = memoryAnswers(), door?: SignInDoor) {
     listen: () => Promise.resolve(),
     close: () => Promise.resolve(),
   };
-  const proxy = keptUpstream({
-    upstream,
+  const cache = offlineCache({
     answers,
     name: 'acme',
     url: 'https://acme.example/mcp',
@@ -84,6 +84,7 @@ function machine(answers = memoryAnswers(), door?: SignInDoor) {
     log: jsonLinesLog('error', () => undefined),
     random: () => 1,
   });
+  const proxy = compose([cache], upstream);
   const deliver: Deliver = async (message: Message) => {
     said.push(JSON.parse(message.bytes.toString()));
   };

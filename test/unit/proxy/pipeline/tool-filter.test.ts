@@ -3,7 +3,8 @@ import { readMessage, type Message } from '#mcp/raw-message';
 import { jsonLinesLog } from '#proxy/log/log';
 import { type AcceptedToolStore, memoryAcceptedTools } from '#proxy/pipeline/accepted-tools';
 import { toolFilter, type ToolFilterOptions } from '#proxy/pipeline/tool-filter';
-import type { Deliver } from '#proxy/transport/upstream';
+import { compose } from '#proxy/pipeline/step';
+import type { Deliver, Upstream } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';
 
 const signal = new AbortController().signal;
@@ -19,30 +20,29 @@ function filtering(options: Partial<ToolFilterOptions> = {}) {
   const got: string[] = [];
   let first = () => Promise.resolve();
   let unasked: Deliver = () => Promise.resolve();
-  const upstream = toolFilter(
-    {
-      async send(request, deliver) {
-        sent.push(request);
-        await first();
-        const result = request.method === 'tools/list' ? `{"tools":[${tools}]}` : '{"content":[]}';
-        await deliver(message(`{"jsonrpc":"2.0","id":${request.id},"result":${result}}`));
-      },
-      listen(deliver) {
-        unasked = deliver;
-        return Promise.resolve();
-      },
-      close: () => Promise.resolve(),
+  const server: Upstream = {
+    async send(request, deliver) {
+      sent.push(request);
+      await first();
+      const result = request.method === 'tools/list' ? `{"tools":[${tools}]}` : '{"content":[]}';
+      await deliver(message(`{"jsonrpc":"2.0","id":${request.id},"result":${result}}`));
     },
-    {
-      rules: {},
-      changed: 'flag',
-      store: memoryAcceptedTools(),
-      remedy: 'latchkey tools acme',
-      clock: fakeClock(),
-      log: jsonLinesLog('warn', (line) => logged.push(line)),
-      ...options,
+    listen(deliver) {
+      unasked = deliver;
+      return Promise.resolve();
     },
-  );
+    close: () => Promise.resolve(),
+  };
+  const filter = toolFilter({
+    rules: {},
+    changed: 'flag',
+    store: memoryAcceptedTools(),
+    remedy: 'latchkey tools acme',
+    clock: fakeClock(),
+    log: jsonLinesLog('warn', (line) => logged.push(line)),
+    ...options,
+  });
+  const upstream = compose([filter], server);
   const deliver: Deliver = (answer) => {
     got.push(answer.bytes.toString());
     return Promise.resolve();

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { readMessage } from '#mcp/raw-message';
-import { observedUpstream } from '#proxy/status/observed-upstream';
+import { compose } from '#proxy/pipeline/step';
+import { statusStep } from '#proxy/status/status-step';
 import { proxyStatus } from '#proxy/status/proxy-status';
 import { displayUrl } from '#proxy/status/running-proxy';
 import { fakeClock } from '#support/fake-clock';
@@ -18,18 +19,15 @@ function observed() {
   const identity = { pid: 7, name: 'acme', url: 'https://acme.example/mcp' };
   const status = proxyStatus(identity, clock, () => undefined);
   let answer: object | Error = { result: {} };
-  const upstream = observedUpstream(
-    {
-      async send(_request, deliver) {
-        if (answer instanceof Error) throw answer;
-        await deliver(message({ id: 1, ...answer }));
-      },
-      listen: () => Promise.resolve(),
-      close: () => Promise.resolve(),
+  const step = statusStep(status, (error) => ({ state: 'trouble', reason: String(error) }));
+  const upstream = compose([step], {
+    async send(_request, deliver) {
+      if (answer instanceof Error) throw answer;
+      await deliver(message({ id: 1, ...answer }));
     },
-    status,
-    (error) => ({ state: 'trouble', reason: String(error) }),
-  );
+    listen: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  });
   const ask = async (
     value: object,
     answered: object | Error,

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { readMessage, type Message } from '#mcp/raw-message';
 import { jsonLinesLog } from '#proxy/log/log';
-import { withIdleTimeout } from '#proxy/transport/idle-timeout';
+import { idleTimeout } from '#proxy/pipeline/idle-timeout';
+import { compose } from '#proxy/pipeline/step';
 import { UpstreamError, type Deliver, type Upstream } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';
 
@@ -15,7 +16,9 @@ function silent() {
   const clock = fakeClock();
   const sent: Message[] = [];
   const aborted: string[] = [];
+  const person = { isSigningIn: false };
   let say: Deliver = async () => {};
+  let sayElsewhere: Deliver = async () => {};
   const inner: Upstream = {
     send: (asked, deliver, signal) => {
       sent.push(asked);
@@ -28,15 +31,28 @@ function silent() {
         });
       });
     },
-    listen: async () => {},
+    listen: async (deliver) => void (sayElsewhere = deliver),
     close: async () => {},
   };
   const log = jsonLinesLog('error', () => undefined);
-  const upstream = withIdleTimeout(inner, { idleTimeoutSeconds: 10, clock, log });
+  const upstream = compose(
+    [idleTimeout({ idleTimeoutSeconds: 10, isSigningIn: () => person.isSigningIn, clock, log })],
+    inner,
+  );
+  void upstream.listen(async () => {}, new AbortController().signal);
   const heard: Message[] = [];
   const send = (asked: Message, signal = new AbortController().signal) =>
     upstream.send(asked, async (said) => void heard.push(said), signal);
-  return { clock, sent, aborted, heard, send, say: async (said: Message) => say(said) };
+  return {
+    clock,
+    sent,
+    aborted,
+    heard,
+    person,
+    send,
+    say: async (said: Message) => say(said),
+    sayElsewhere: async (said: Message) => sayElsewhere(said),
+  };
 }
 
 test('idle timeout: a silent call fails once, and the server is told that it was cancelled', async () => {
@@ -91,4 +107,44 @@ test('idle timeout: none for subscriptions, and cancelling a call aborts it at t
 
   expect(await cancelled).toMatchObject({ code: 'aborted' });
   expect(aborted).toEqual(['tools/call']);
+});
+
+test('idle timeout: progress on another stream restarts it', async () => {
+  const { clock, aborted, send, sayElsewhere } = silent();
+  const given = send(call('tools/call')).catch((error: unknown) => error);
+  for (let turn = 0; turn < 5; turn += 1) {
+    await clock.advance(6);
+    await sayElsewhere(message({ jsonrpc: '2.0', method: 'notifications/progress', params: {} }));
+  }
+  const meanwhile = aborted.length;
+  for (let turn = 0; turn < 4; turn += 1) await clock.advance(6);
+
+  expect(meanwhile).toBe(0);
+  expect(await given).toMatchObject({ code: 'no_answer' });
+});
+
+test('idle timeout: it does not end a call while the assistant has yet to answer the server', async () => {
+  const { clock, aborted, send, say } = silent();
+  const given = send(call('tools/call')).catch((error: unknown) => error);
+  await say(message({ jsonrpc: '2.0', id: 1, method: 'elicitation/create', params: {} }));
+  for (let turn = 0; turn < 6; turn += 1) await clock.advance(10);
+  const meanwhile = aborted.length;
+  await send(message({ jsonrpc: '2.0', id: 1, result: {} }));
+  for (let turn = 0; turn < 3; turn += 1) await clock.advance(10);
+
+  expect(meanwhile).toBe(0);
+  expect(await given).toMatchObject({ code: 'no_answer' });
+});
+
+test('idle timeout: it does not end a call while a person signs in', async () => {
+  const { clock, aborted, person, send } = silent();
+  const given = send(call('tools/call')).catch((error: unknown) => error);
+  person.isSigningIn = true;
+  for (let turn = 0; turn < 6; turn += 1) await clock.advance(10);
+  const meanwhile = aborted.length;
+  person.isSigningIn = false;
+  for (let turn = 0; turn < 3; turn += 1) await clock.advance(10);
+
+  expect(meanwhile).toBe(0);
+  expect(await given).toMatchObject({ code: 'no_answer' });
 });

@@ -1,5 +1,3 @@
-import { mirroredParameters, paramHeaders, type MirroredParameter } from './param-headers.ts';
-import type { Deliver, Upstream } from './upstream.ts';
 import { elementsIn, withMembers } from 'latchkey-mcp/json-edit';
 import { jsonMembers, type Span } from 'latchkey-mcp/json';
 import {
@@ -9,15 +7,18 @@ import {
   textAt,
   type Message,
 } from 'latchkey-mcp/raw-message';
+import { mirroredParameters, paramHeaders, type MirroredParameter } from '#transport/param-headers';
+import type { Deliver, Upstream } from '#transport/upstream';
+import type { Step } from './step.ts';
 import type { Log } from '#log/log';
 
 /** What the lists of tools of one connection said that later calls need. */
-export interface KnownTools {
+export interface ToolHeaders {
   /** The headers that a call has to carry for what is known of its tool. */
   headers(message: Message): Record<string, string>;
 
-  /** `upstream`, with its lists of tools read as they pass. */
-  listening(upstream: Upstream): Upstream;
+  /** Reads lists of tools as they pass. */
+  step: Step;
 }
 
 const headerMismatch = '-32020';
@@ -30,7 +31,7 @@ const mostPages = 100;
  *
  * MCP 2026-07-28 server tools, x-mcp-header; SEP-2243
  */
-export function knownTools(log: Log): KnownTools {
+export function toolHeaders(log: Log): ToolHeaders {
   const tools = new Map<string, MirroredParameter[]>();
 
   /** The answer to a list of tools without those that must not be called. */
@@ -105,18 +106,20 @@ export function knownTools(log: Log): KnownTools {
       const known = tools.get(stringAt(message, 'params', 'name') ?? '');
       return known ? paramHeaders(message, known) : {};
     },
-    listening: (upstream) => ({
-      ...upstream,
-      send(message, deliver, signal) {
-        const { method } = message;
-        const listing = method === 'tools/list';
-        if ((!listing && method !== 'tools/call') || modernVersion(message) === undefined)
-          return upstream.send(message, deliver, signal);
-        if (!listing) return carry(upstream, message, deliver, signal);
-        const take: Deliver = async (said) =>
-          deliver(said.kind === 'response' ? learned(said) : said);
-        return upstream.send(message, take, signal);
-      },
-    }),
+    step: {
+      name: 'tool headers',
+      on: (next) => ({
+        send(message, deliver, signal) {
+          const { method } = message;
+          const listing = method === 'tools/list';
+          if ((!listing && method !== 'tools/call') || modernVersion(message) === undefined)
+            return next.send(message, deliver, signal);
+          if (!listing) return carry(next, message, deliver, signal);
+          const take: Deliver = async (said) =>
+            deliver(said.kind === 'response' ? learned(said) : said);
+          return next.send(message, take, signal);
+        },
+      }),
+    },
   };
 }

@@ -1,0 +1,98 @@
+import type { Connection } from '#config/connection';
+import type { Options } from '#config/options';
+import type { Host, UserHost } from '#host';
+import type { Log } from '#log/log';
+import type { Message } from 'latchkey-mcp/raw-message';
+import type { Credential } from '#transport/credential';
+import { streamableHttp } from '#transport/streamable-http';
+import type { Upstream } from '#transport/upstream';
+import { openAcceptedTools } from './accepted-tools.ts';
+import { openCachedAnswers, question } from './cached-answers.ts';
+import type { Presence, Trouble } from './contact.ts';
+import { detectServer, openRememberedServer } from './detect-server.ts';
+import { idleTimeout } from './idle-timeout.ts';
+import { offlineCache, toldSubject, type OfflineCache } from './offline-cache.ts';
+import type { SignInDoor } from './sign-in-page.ts';
+import { compose, type Step } from './step.ts';
+import { toolFilter } from './tool-filter.ts';
+import { toolHeaders } from './tool-headers.ts';
+
+export type PipelinePorts = {
+  host: Pick<Host, keyof UserHost | 'clock' | 'http'>;
+  log: Log;
+  credential: Credential;
+  /** Tells one caller of a server from another. */
+  account: string;
+  /** Where a person can sign in; none where nobody has to. */
+  door?: SignInDoor | undefined;
+  /** What an error says about the server; `undefined` when it is about something else. */
+  troubleOf: (error: unknown) => Trouble['kind'] | undefined;
+  /** A failure in words, with its remedy. */
+  explain: (error: unknown) => string;
+  status: Presence;
+  /** Notes each request and its end in `status`; answers what other programs ask of this proxy. */
+  observe: (cache: OfflineCache) => Step;
+};
+
+/**
+ * What a message of the assistant passes through on its way to the server of `connection`, in this order, and its
+ * answers in the opposite one. The bridge (`bridge.ts`) reads and writes the lines before it.
+ */
+export function pipelineSteps(
+  connection: Connection,
+  options: Options,
+  ports: PipelinePorts,
+): { steps: readonly Step[]; transport: Upstream } {
+  const { host, log, credential, account, door, explain, troubleOf, status } = ports;
+  const { clock, http } = host;
+  const { maxMessageBytes, idleTimeoutSeconds } = options;
+  const url = new URL(connection.url);
+  const remembered = openRememberedServer(connection.url, options, host);
+  const answers = openCachedAnswers({ url: connection.url, account }, options, host);
+  const cacheOptions = { ...toldSubject(connection), ...(door && { door }), presence: status };
+  const cache = offlineCache({ ...cacheOptions, answers, troubleOf, explain, clock, log });
+  const tools = toolHeaders(log);
+  const hasStandIn = async (message: Message) =>
+    message.method === 'initialize' &&
+    (await answers.read(question(message, message))) !== undefined;
+  const way = { url, credential, http, clock, log, maxMessageBytes, hasStandIn };
+  const { transport = 'http-first' } = connection;
+
+  const steps = [
+    ports.observe(cache),
+    // Next to the assistant, so that no list and no call bypasses it.
+    toolFilter({ ...toolRules(connection, options, host), clock, log }),
+    cache,
+    idleTimeout({ idleTimeoutSeconds, isSigningIn: () => door?.page() !== undefined, clock, log }),
+    detectServer(transport, {
+      sse: async () => (await import('#transport/http-sse')).httpSse(way),
+      async translated(upstream) {
+        const { translatedUpstream } = await import('./translated-server.ts');
+        return translatedUpstream({ upstream, clock, log });
+      },
+      memory: remembered,
+      log,
+    }),
+    tools.step,
+  ];
+  return {
+    steps,
+    transport: streamableHttp({ ...way, toolHeaders: (message) => tools.headers(message) }),
+  };
+}
+
+/** The server of `connection` behind all steps. */
+export function openPipeline(...parts: Parameters<typeof pipelineSteps>): Upstream {
+  const { steps, transport } = pipelineSteps(...parts);
+  return compose(steps, transport);
+}
+
+function toolRules(connection: Connection, options: Options, host: UserHost) {
+  const { name, url, configFile, allowTools, denyTools, changedTools = 'flag' } = connection;
+  return {
+    rules: { ...(allowTools && { allow: allowTools }), ...(denyTools && { deny: denyTools }) },
+    changed: changedTools,
+    store: openAcceptedTools(url, options, host),
+    remedy: `latchkey tools ${name}${configFile === undefined ? '' : ` --config ${configFile}`}`,
+  };
+}
