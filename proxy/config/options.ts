@@ -64,8 +64,8 @@ export const declarations = {
   'idle-timeout': {
     env: 'LATCHKEY_IDLE_TIMEOUT',
     value: 'SECONDS',
-    fallback: '0',
-    doc: 'give up a request about which the server says nothing for so long; 0: wait as long as the assistant',
+    fallback: '300',
+    doc: 'cancel a request when the server sends nothing for this long, not even progress; 0: never',
     formerly: { option: 'patience', env: 'LATCHKEY_PATIENCE' },
   },
   proxy: {
