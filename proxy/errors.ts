@@ -178,6 +178,8 @@ function wordsOf(error: unknown, connection?: Connection): Words {
       case 'unreachable':
         return { ...said, hint: remedy(error) ?? 'check the network and whether the server runs' };
       case 'status':
+        if (error.status === 404) return { ...said, hint: `check the URL of ${who}` };
+        return { ...said, hint: later(error.details.retryAfterSeconds) };
       case 'no_answer':
         return { ...said, hint: later(error.details.retryAfterSeconds) };
       case 'not_json_rpc':

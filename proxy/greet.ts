@@ -60,7 +60,7 @@ export function greeting(
         const name = answer && stringAt(answer, 'result', 'serverInfo', 'name');
         if (version !== undefined)
           return [ok('endpoint', `${name ?? 'a server'} speaks MCP ${version}${over}`)];
-        return [warn('endpoint', 'the server shakes no hands', 'check the path of the URL')];
+        return [warn('endpoint', 'MCP handshake failed', 'check the path of the URL')];
       } catch (error) {
         if (!(error instanceof TokenError) || error.code !== 'signed_out') throw error;
         const { message, hint } = words(error, connection);

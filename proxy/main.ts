@@ -66,8 +66,8 @@ const host: CommandHost = {
   ...openHost(base, stop),
   interactive: process.stdin.isTTY && process.stdout.isTTY,
   stop,
-  say: (line) => void process.stdout.write(`${printable(line)}\n`),
-  tell: (line) => void process.stderr.write(`${printable(line)}\n`),
+  print: (line) => void process.stdout.write(`${printable(line)}\n`),
+  warn: (line) => void process.stderr.write(`${printable(line)}\n`),
   async *lines() {
     const { createInterface } = await import('node:readline');
     yield* createInterface({ input: process.stdin });
@@ -104,7 +104,7 @@ const host: CommandHost = {
     const ending = new AbortController();
     // A second Ctrl-C does not wait.
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => ending.abort());
-    // Who read it is gone; a disk that is full for a while is no reason to serve nobody.
+    // The reader disconnected. A full disk does not stop the agent.
     process.stdout.on(
       'error',
       (error) => 'code' in error && error.code === 'EPIPE' && ending.abort(),
@@ -138,7 +138,7 @@ const host: CommandHost = {
   },
 };
 
-/** Aborts when somebody ends us; from now on signals do not end the process by themselves. */
+/** Aborts at SIGTERM, SIGINT and SIGHUP, which from now on do not end the process immediately. */
 function stop(): AbortSignal {
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
     process.on(signal, () => stopping.abort());
@@ -190,7 +190,7 @@ async function run(args: string[]): Promise<number> {
     }
     case 'version': {
       const { default: manifest } = await import('./package.json', { with: { type: 'json' } });
-      host.say(manifest.version);
+      host.print(manifest.version);
       return 0;
     }
     case 'run':
@@ -200,8 +200,8 @@ async function run(args: string[]): Promise<number> {
 
 function report(error: unknown): number {
   const { message, hint } = words(error, subject);
-  for (const line of message.split('\n')) host.tell(`latchkey: ${redact(line)}`);
-  if (hint) host.tell(`hint: ${hint}`);
+  for (const line of message.split('\n')) host.warn(`latchkey: ${redact(line)}`);
+  if (hint) host.warn(`hint: ${hint}`);
   if (appendLog) jsonLinesLog('error', appendLog).error(message, hint ? { hint } : {});
   return error instanceof UsageError ? 2 : 1;
 }

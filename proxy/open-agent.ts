@@ -95,7 +95,7 @@ function addresses(): string {
     .join();
 }
 
-/** Text and mode of the same file, whoever replaces it meanwhile. */
+/** Text and mode of the same file, even if it is replaced meanwhile. */
 async function readWithMode(path: string): Promise<{ text: string; mode: number } | undefined> {
   const file = await openFile(path).catch((error: unknown) => {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;

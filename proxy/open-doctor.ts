@@ -1,5 +1,5 @@
 import { signsIn } from '#auth/account';
-import type { DoctorHears, Examined } from '#cli/command-host';
+import type { DoctorProgress, Examined } from '#cli/command-host';
 import type { Connection } from '#config/connection';
 import { connectionNames, type ReadText } from '#config/find-entry';
 import { defaultStateDirectory, userFiles } from '#config/user-files';
@@ -24,7 +24,7 @@ import { openAccount, openSecretStore } from './open-account.ts';
 import type { CredentialPorts } from './open-credential.ts';
 
 export type DoctorPorts = CredentialPorts &
-  DoctorHears &
+  DoctorProgress &
   Pick<Host, 'nodeVersion'> & { readText: ReadText };
 
 /** Runs the doctor on this host; `target` undefined: about the host alone. */

@@ -111,10 +111,10 @@ async function secretFor(what: string, variable: string, host: CommandHost): Pro
 }
 
 const asWords: Record<Checked['as'], string> = {
-  api_key: 'it takes the API key',
-  client: 'it takes the OAuth client',
-  person: 'a person signs in',
-  nobody: 'it wants no credential',
+  api_key: 'the API key is valid',
+  client: 'the OAuth client is valid',
+  person: 'requires a sign-in',
+  nobody: 'requires no authentication',
 };
 
 function say(
@@ -123,8 +123,8 @@ function say(
   json: boolean,
   host: CommandHost,
 ): void {
-  if (json) return host.say(JSON.stringify({ name, url, file, checked: checked ?? null }));
-  host.say(`${name} is ${url}${checked ? `: ${asWords[checked.as]}` : ', unchecked'}`);
-  if (checked?.as === 'person') host.tell(`next: latchkey login ${name}`);
-  host.tell(`next: latchkey install ASSISTANT ${name}`);
+  if (json) return host.print(JSON.stringify({ name, url, file, checked: checked ?? null }));
+  host.print(`${name} is ${url}${checked ? `: ${asWords[checked.as]}` : ', unchecked'}`);
+  if (checked?.as === 'person') host.warn(`next: latchkey login ${name}`);
+  host.warn(`next: latchkey install ASSISTANT ${name}`);
 }

@@ -137,9 +137,9 @@ async function agentLogin(input: CommandInput, host: CommandHost): Promise<void>
   const keySecret = checkAgentKey(await host.secret(`agent key for ${base}`), 'standard input');
   const store = await host.store(host.options(input.options));
   await store.set(agentKeyAccount(base), keySecret);
-  host.say(`the agent key for ${base} is kept`);
-  host.tell(`next: latchkey agent --server-url ${base}`);
-  host.tell('hint: an agent that runs already takes it over at SIGHUP, and loses no call');
+  host.print(`the agent key for ${base} is kept`);
+  host.warn(`next: latchkey agent --server-url ${base}`);
+  host.warn('hint: an agent that runs already takes it over at SIGHUP, and loses no call');
 }
 
 const machineConfiguration = '/etc/latchkey/agent.json';
@@ -182,8 +182,8 @@ async function agentService(
   });
   if (what === 'uninstall') return remove(path, kind, user, host);
   if (input.flags.has('dry-run')) {
-    host.tell(`${path}:`);
-    for (const line of text.trimEnd().split('\n')) host.say(line);
+    host.warn(`${path}:`);
+    for (const line of text.trimEnd().split('\n')) host.print(line);
     return;
   }
   const before = await existing(path);
@@ -194,11 +194,11 @@ async function agentService(
   } catch (error) {
     throw unwritable(path, error);
   }
-  host.say(`written: ${path}`);
+  host.print(`written: ${path}`);
   const hint = npxHint(launcher, host);
-  if (hint !== undefined) host.tell(`hint: ${hint}`);
-  for (const line of next) host.tell(`next: ${line}`);
-  if (newKey !== undefined) host.tell(`hint: ${newKey}`);
+  if (hint !== undefined) host.warn(`hint: ${hint}`);
+  for (const line of next) host.warn(`next: ${line}`);
+  if (newKey !== undefined) host.warn(`hint: ${newKey}`);
 }
 
 async function remove(
@@ -208,14 +208,14 @@ async function remove(
   host: CommandHost,
 ): Promise<void> {
   const before = await existing(path);
-  if (before === undefined) return host.say(`there is no service: ${path}`);
+  if (before === undefined) return host.print(`there is no service: ${path}`);
   if (!before.includes(serviceMark)) throw foreign(path);
   await rm(path).catch((error: unknown) => {
     throw unwritable(path, error);
   });
-  host.say(`removed: ${path}`);
+  host.print(`removed: ${path}`);
   const manager = user ? 'systemctl --user' : 'systemctl';
-  host.tell(
+  host.warn(
     kind === 'systemd'
       ? `next: ${manager} stop latchkey-agent, then ${manager} daemon-reload`
       : `next: launchctl bootout ${user ? 'gui/$(id -u)' : 'system'}/latchkey.agent`,
@@ -230,7 +230,7 @@ async function existing(path: string): Promise<string | undefined> {
 }
 
 function foreign(path: string): AgentError {
-  return new AgentError('service', `${path} is not of our making`, {
+  return new AgentError('service', `${path} was not created by Latchkey`, {
     remedy: 'move it away, then repeat',
   });
 }

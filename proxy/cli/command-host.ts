@@ -4,7 +4,7 @@ import type { Options, OptionTexts } from '#config/options';
 import type { ExaminePorts, Finding } from '#status/checks';
 import type { AcceptedToolStore } from '#pipeline/accepted-tools';
 
-/** What an agent serves, and to whom. */
+/** Which server an agent connects to, and what it serves. */
 export type AgentPlan = {
   /** The server's URL, without a slash at its end. */
   base: string;
@@ -12,21 +12,21 @@ export type AgentPlan = {
   keyFile?: string;
 };
 
-export type DoctorHears = Pick<ExaminePorts, 'progress' | 'found'>;
+export type DoctorProgress = Pick<ExaminePorts, 'progress' | 'found'>;
 export type Examined = { findings: readonly Finding[]; bundle: () => Promise<Uint8Array> };
 
-/** The machine that a command runs on, and whoever sits at it. */
+/** The host that a command runs on, with its terminal. */
 export interface CommandHost extends AccountsHost {
-  /** Whether somebody sits at a terminal who can answer. */
+  /** Whether standard input and output are a terminal, so that a question can be answered. */
   readonly interactive: boolean;
-  /** Aborts when somebody wants us gone. Asking for it takes over Ctrl-C. */
+  /** Aborts at SIGINT, SIGTERM and SIGHUP. Calling it takes over Ctrl-C. */
   readonly stop: () => AbortSignal;
 
   /** Writes one line to standard output, with nothing in it that acts on a terminal. */
-  say(line: string): void;
+  print(line: string): void;
 
   /** The same to standard error. */
-  tell(line: string): void;
+  warn(line: string): void;
 
   /** What the person types, line by line. */
   lines(): AsyncIterable<string>;
@@ -50,12 +50,12 @@ export interface CommandHost extends AccountsHost {
   /** What was accepted of the tools of `connection`. */
   acceptedTools(connection: Connection, options: Options): Promise<AcceptedToolStore>;
 
-  /** Looks at everything that a connection needs, or at this machine alone, and says what it found. */
-  doctor(target: string | undefined, options: Options, hears: DoctorHears): Promise<Examined>;
+  /** Checks everything that a connection needs, or without `target` this host, and reports findings. */
+  doctor(target: string | undefined, options: Options, progress: DoctorProgress): Promise<Examined>;
 
   /** Carries MCP between standard input and output and `connection`, until the assistant hangs up. */
   bridge(connection: Connection, options: Options): Promise<void>;
 
-  /** Serves local MCP servers to the cloud, until somebody wants us gone. */
+  /** Serves local MCP servers to the cloud, until SIGINT or SIGTERM. */
   agent(plan: AgentPlan, options: Options, how: { json: boolean }): Promise<void>;
 }

@@ -22,7 +22,7 @@ export const completionCommand: Command = {
     if (!isShell(shell))
       throw new UsageError('which shell?', 'latchkey completion knows bash and zsh');
     const script = completionScript(shell, await allCommands());
-    for (const line of script.trimEnd().split('\n')) host.say(line);
+    for (const line of script.trimEnd().split('\n')) host.print(line);
     return 0;
   },
 };
@@ -41,7 +41,7 @@ export const namesCommand: Command = {
   async run(_input, host) {
     const names = await connectionNames(userFiles(host), (path) => host.readText(path));
     // A name from an assistant's file may hold anything; a shell gets what cannot hurt it.
-    for (const name of names.filter((one) => /^[\w.-]+$/.test(one))) host.say(name);
+    for (const name of names.filter((one) => /^[\w.-]+$/.test(one))) host.print(name);
     return 0;
   },
 };

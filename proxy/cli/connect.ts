@@ -48,7 +48,7 @@ export const connectCommand: Command = {
     }
     const { readArguments } = await import('#config/mcp-remote');
     const { logLevel, warnings, ...entry } = readArguments({ url: target, port, flags }, host);
-    for (const warning of warnings) host.tell(`latchkey: ${warning}`);
+    for (const warning of warnings) host.warn(`latchkey: ${warning}`);
     const options = host.options({ ...(logLevel && { 'log-level': logLevel }), ...given });
     const connection = await findConnection(target, options, host, entry);
     await host.bridge({ ...connection, ...tools }, options);

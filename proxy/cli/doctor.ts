@@ -22,15 +22,15 @@ The exit code is 1 when something does. It opens no browser and calls no tool.`,
     const [file] = flags.get('bundle') ?? [];
     const json = flags.has('json');
     const { findings, bundle } = await host.doctor(target, options, {
-      progress: (name) => host.tell(`looking at ${name} …`),
+      progress: (name) => host.warn(`looking at ${name} …`),
       found: (finding) => {
-        for (const line of json ? [] : doctorLines(finding)) host.say(line);
+        for (const line of json ? [] : doctorLines(finding)) host.print(line);
       },
     });
-    if (json) host.say(JSON.stringify({ checks: findings }));
+    if (json) host.print(JSON.stringify({ checks: findings }));
     if (file !== undefined) {
       await writeNew(file, await bundle());
-      host.tell(`wrote ${file}; look into it before you send it to anybody`);
+      host.warn(`wrote ${file}; look into it before you send it to anybody`);
     }
     return findings.some(({ state }) => state === 'fail') ? 1 : 0;
   },

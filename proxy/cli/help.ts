@@ -40,7 +40,7 @@ function all(commands: readonly Command[]): string {
   const lines = shown.map(
     ({ summary }, at) => `  latchkey ${(usages[at] ?? '').padEnd(width)}  ${summary}`,
   );
-  return `latchkey connects an AI assistant to an MCP server, as somebody.
+  return `latchkey connects AI assistants to MCP servers, and signs in for them.
 
 usage:
 ${lines.join('\n')}

@@ -9,9 +9,9 @@ export async function hiddenLine(
 ): Promise<string> {
   const { createInterface } = await import('node:readline');
   const terminal = input.isTTY;
-  // The editor of the terminal echoes what is typed; here it echoes to nobody.
-  const nobody = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const lines = createInterface({ input, output: nobody, terminal });
+  // The line editor echoes what is typed; this discards it.
+  const discarded = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const lines = createInterface({ input, output: discarded, terminal });
   if (terminal) output.write(`${question}: `);
   try {
     for await (const line of lines) return line.trim();

@@ -11,7 +11,7 @@ export const importCommand: Command = {
   arity: [0, 1],
   summary: 'move secrets out of assistants’ files, and take over mcp-remote',
   about: `Moves the secrets in an assistant's file, or in all of them, to the keychain, and leaves "keychain"
-behind. Entries that start mcp-remote, and those whose assistant connects by itself, start latchkey
+behind. Entries that start mcp-remote, and those that an assistant connects to itself, start latchkey
 from then on; mcp-remote's sign-in comes along where it is certain whose it is. On a terminal it
 shows what it is about to do and asks. A copy of the file stays beside it, without
 the secrets that were moved, until you delete it.`,
@@ -37,8 +37,8 @@ async function importEntries(input: CommandInput, host: CommandHost): Promise<bo
   const { config: _, ...options } = host.options(input.options);
   const { files, problems } = await importPlan(operands[0], options, host);
   const steps = files.flatMap((file) => file.steps.map((step) => told(file, step)));
-  if (!json) for (const step of steps) host.say(lineOf(step));
-  if (!json && steps.length === 0) host.say('nothing to import');
+  if (!json) for (const step of steps) host.print(lineOf(step));
+  if (!json && steps.length === 0) host.print('nothing to import');
   const dry = flags.has('dry-run');
   const backups: string[] = [];
   const signIns: string[] = [];
@@ -51,15 +51,16 @@ async function importEntries(input: CommandInput, host: CommandHost): Promise<bo
           signIns.push(connection.name);
     }
   if (json)
-    host.say(
+    host.print(
       JSON.stringify({ dry_run: dry, imported: steps, sign_ins: signIns, backups, problems }),
     );
-  for (const name of json ? [] : signIns) host.say(`${name}: mcp-remote’s sign-in was taken over`);
+  for (const name of json ? [] : signIns)
+    host.print(`${name}: mcp-remote’s sign-in was taken over`);
   for (const backup of json ? [] : backups)
-    host.tell(`the file as it was, without the secrets that were moved: ${backup}`);
+    host.warn(`the file as it was, without the secrets that were moved: ${backup}`);
   for (const { name, problem } of json ? [] : problems)
     for (const line of `${name} was left as it is: ${problem}`.split('\n'))
-      host.tell(`latchkey: ${line}`);
+      host.warn(`latchkey: ${line}`);
   return problems.length === 0;
 }
 
@@ -75,7 +76,7 @@ function lineOf({ file, entry, name, url, moved }: Done): string {
 /** Whoever cannot be asked has said yes by starting this. */
 async function agreed(host: CommandHost): Promise<boolean> {
   if (!host.interactive) return true;
-  host.tell('Go on? [y/N]');
+  host.warn('Go on? [y/N]');
   for await (const line of host.lines()) return /^y(es)?$/i.test(line.trim());
   return false;
 }

@@ -34,7 +34,7 @@ export const uninstallCommand: Command = {
   operands: 'ASSISTANT NAME',
   arity: [2, 2],
   summary: 'take that back',
-  about: `Puts back what install found, byte for byte where nobody changed the file since; else it removes, or
+  about: `Puts back what install found, byte for byte if the file has not changed since; else it removes, or
 puts back, that one entry. The connection itself stays.`,
   flags: { json: { doc: 'one JSON object' } },
   options: ['config', 'state-dir'],
@@ -62,16 +62,16 @@ async function install(input: CommandInput, host: CommandHost): Promise<void> {
     replace: input.flags.has('replace'),
   });
   const { file, changed, backup } = installed;
-  if (input.flags.has('json')) return host.say(JSON.stringify({ assistant, name, ...installed }));
-  host.say(
+  if (input.flags.has('json')) return host.print(JSON.stringify({ assistant, name, ...installed }));
+  host.print(
     changed
       ? `${target.title} starts ${name}: ${file}`
       : `${target.title} starts ${name} already: ${file}`,
   );
-  if (backup !== undefined) host.tell(`the file as it was: ${backup}`);
+  if (backup !== undefined) host.warn(`the file as it was: ${backup}`);
   const hint = npxHint(host.launcher, host);
-  if (hint !== undefined) host.tell(`hint: ${hint}`);
-  if (changed) host.tell(`next: restart ${target.title}`);
+  if (hint !== undefined) host.warn(`hint: ${hint}`);
+  if (changed) host.warn(`next: restart ${target.title}`);
 }
 
 /** `latchkey uninstall`: the file as it was, or without the one entry where it has changed since. */
@@ -82,12 +82,12 @@ async function uninstall(input: CommandInput, host: CommandHost): Promise<void> 
   const { title, file } = target;
   const outcome = await uninstallLaunch(name, target, options, host);
   if (input.flags.has('json'))
-    return host.say(JSON.stringify({ assistant, name, file, ...outcome }));
+    return host.print(JSON.stringify({ assistant, name, file, ...outcome }));
   const words = {
     restored: `${title} is as it was before ${name}: ${file}`,
-    removed: `${title} starts ${name} no more: ${file}`,
+    removed: `${title} no longer starts ${name}: ${file}`,
     absent: `${title} did not start ${name}: ${file}`,
   };
-  host.say(words[outcome.did]);
-  if (outcome.backup !== undefined) host.tell(`the file as it was: ${outcome.backup}`);
+  host.print(words[outcome.did]);
+  if (outcome.backup !== undefined) host.warn(`the file as it was: ${outcome.backup}`);
 }

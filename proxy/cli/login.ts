@@ -64,9 +64,9 @@ async function namedAccount(
 
 type Terminal = {
   /** Standard output. */
-  say: (line: string) => void;
+  print: (line: string) => void;
   /** Standard error. */
-  tell: (line: string) => void;
+  warn: (line: string) => void;
   /** What the person types. */
   lines: () => AsyncIterable<string>;
   openBrowser: (url: URL) => Promise<boolean>;
@@ -80,17 +80,17 @@ async function login(account: Account, terminal: Terminal, signal: AbortSignal):
   const { connection } = account;
   const show: ShowPage = async (page, redirectUri, isOurs) => {
     if (await terminal.openBrowser(page.link())) {
-      terminal.tell('the browser opens; if it does not, open this page on this machine:');
-      terminal.tell(page.link().href);
-      terminal.tell('waiting for you to finish there, up to 10 minutes; Ctrl-C gives up');
+      terminal.warn('the browser opens; if it does not, open this page on this machine:');
+      terminal.warn(page.link().href);
+      terminal.warn('waiting for you to finish there, up to 10 minutes; Ctrl-C gives up');
       return undefined;
     }
-    terminal.tell('open this page in a browser, on any machine:');
-    terminal.tell(page.url.href);
-    terminal.tell(
+    terminal.warn('open this page in a browser, on any machine:');
+    terminal.warn(page.url.href);
+    terminal.warn(
       `then paste here the address that it ends at (${redirectUri}?…), also if it shows an error`,
     );
-    return pastedRedirect(terminal.lines(), redirectUri, isOurs, (line) => terminal.tell(line));
+    return pastedRedirect(terminal.lines(), redirectUri, isOurs, (line) => terminal.warn(line));
   };
   const signingIn = signInAccount(account, { show, signal, rebind: true });
   const { issuer, scope, signedInAs } = await Promise.race([signingIn, givenUp(signal, signingIn)]);
@@ -98,27 +98,27 @@ async function login(account: Account, terminal: Terminal, signal: AbortSignal):
   await account.forgetKept();
   const what = scope === undefined ? '' : `, for ${scope}`;
   const { name, url, credentials } = connection;
-  terminal.say(`signed in to ${name} (${url}) at ${issuer}${what}`);
+  terminal.print(`signed in to ${name} (${url}) at ${issuer}${what}`);
   if (credentials.kind === 'client_credentials')
-    terminal.say(`signed in as the OAuth client ${credentials.clientId}`);
-  else if (signedInAs !== undefined) terminal.say(`signed in as ${signedInAs}`);
-  else terminal.say('the server does not name the account that was signed in');
+    terminal.print(`signed in as the OAuth client ${credentials.clientId}`);
+  else if (signedInAs !== undefined) terminal.print(`signed in as ${signedInAs}`);
+  else terminal.print('the server does not name the account that was signed in');
 }
 
 /** `latchkey logout`: what could not be taken back at the server is said, and the exit code is 1. */
 async function logout(
   account: Account,
-  terminal: { say: (line: string) => void; tell: (line: string) => void },
+  terminal: { print: (line: string) => void; warn: (line: string) => void },
 ): Promise<boolean> {
   const { connection } = account;
   const { wasSignedIn, notRevoked } = await signOutConnection(account);
-  if (!wasSignedIn) terminal.say(`nobody was signed in to ${connection.name}`);
+  if (!wasSignedIn) terminal.print(`you were not signed in to ${connection.name}`);
   else if (!notRevoked)
-    terminal.say(`signed out of ${connection.name}: revoked at the server, forgotten here`);
+    terminal.print(`signed out of ${connection.name}: revoked at the server, forgotten here`);
   else {
-    terminal.say(`signed out of ${connection.name} on this machine`);
-    terminal.tell(`latchkey: the server was not told: ${notRevoked.message}`);
-    terminal.tell('hint: revoke the access there, under what your account has allowed');
+    terminal.print(`signed out of ${connection.name} on this machine`);
+    terminal.warn(`latchkey: the server did not revoke the access: ${notRevoked.message}`);
+    terminal.warn('hint: withdraw it on the account page of the server');
   }
   return notRevoked === undefined;
 }

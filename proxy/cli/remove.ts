@@ -26,12 +26,12 @@ async function remove(input: CommandInput, host: CommandHost): Promise<boolean> 
   const { connection, notRevoked } = await removeConnection(name, options, host);
   const startedBy = await startingAssistants(name, host);
   if (input.flags.has('json'))
-    host.say(JSON.stringify({ name, url: connection.url, revoked: !notRevoked, startedBy }));
-  else host.say(`${name} is forgotten, with its secrets`);
+    host.print(JSON.stringify({ name, url: connection.url, revoked: !notRevoked, startedBy }));
+  else host.print(`${name} is forgotten, with its secrets`);
   if (notRevoked !== undefined) {
-    host.tell(`latchkey: the server was not told: ${notRevoked.message}`);
-    host.tell('hint: revoke the access there, under what your account has allowed');
+    host.warn(`latchkey: the server did not revoke the access: ${notRevoked.message}`);
+    host.warn('hint: withdraw it on the account page of the server');
   }
-  for (const assistant of startedBy) host.tell(`next: latchkey uninstall ${assistant} ${name}`);
+  for (const assistant of startedBy) host.warn(`next: latchkey uninstall ${assistant} ${name}`);
   return notRevoked === undefined;
 }

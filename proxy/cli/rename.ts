@@ -18,14 +18,14 @@ proxy that is running under the old name has to be restarted.`,
     const { url, launches } = await renameConnection(from, to, options, host);
     if (flags.has('json')) {
       const assistants = launches.map(({ title: _title, ...launch }) => launch);
-      host.say(JSON.stringify({ from, to, url, assistants }));
+      host.print(JSON.stringify({ from, to, url, assistants }));
       return 0;
     }
-    host.say(`${from} is now ${to} (${url})`);
+    host.print(`${from} is now ${to} (${url})`);
     for (const { title, file, backup } of launches) {
-      host.say(`${title} starts ${to}: ${file}`);
-      if (backup !== undefined) host.tell(`the file as it was: ${backup}`);
-      host.tell(`next: restart ${title}`);
+      host.print(`${title} starts ${to}: ${file}`);
+      if (backup !== undefined) host.warn(`the file as it was: ${backup}`);
+      host.warn(`next: restart ${title}`);
     }
     return 0;
   },

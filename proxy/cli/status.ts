@@ -25,7 +25,7 @@ server.`,
     const files = options.config === undefined ? userFiles(host) : [options.config];
     const readText = (path: string) => host.readText(path);
     const names = target === undefined ? await connectionNames(files, readText) : [target];
-    // URLs that no file names, but somebody signed in to.
+    // URLs that no file names, but that have a sign-in.
     const urls =
       target === undefined && isDefault ? await signedInUrls(join(state, 'sign-ins')) : [];
     const { statuses, problems } = await connectionStatuses(names, urls, target !== undefined, {
@@ -36,8 +36,8 @@ server.`,
       clock: host.clock,
     });
     const found = statuses.map(({ status }) => status);
-    if (flags.has('json')) host.say(statusJson(found, problems));
-    else for (const line of statusLines(found, problems, host.clock.now())) host.say(line);
+    if (flags.has('json')) host.print(statusJson(found, problems));
+    else for (const line of statusLines(found, problems, host.clock.now())) host.print(line);
     return 0;
   },
 };
@@ -99,7 +99,7 @@ function remedy({ as, name, url }: AccountStatus): string {
 }
 
 function tokenWords(seconds: number, renewable: boolean): string {
-  const then = renewable ? ', renewed by itself' : '';
+  const then = renewable ? ', renewed automatically' : '';
   if (seconds <= 0) return `expired${then}`;
   return `expires in ${seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`}${then}`;
 }

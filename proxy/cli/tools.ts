@@ -29,7 +29,7 @@ tool is accepted when it is first seen. It reads this machine alone and asks no 
     const all = flags.has('accept-all');
     const accept = all ? ('all' as const) : (flags.get('accept') ?? []);
     const input = { connection, accept, json: flags.has('json') };
-    for (const line of await tools(input, { store, clock: host.clock })) host.say(line);
+    for (const line of await tools(input, { store, clock: host.clock })) host.print(line);
     return 0;
   },
 };

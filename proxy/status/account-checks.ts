@@ -32,7 +32,7 @@ export function accountChecks(account: Account, login: string): Check[] {
                 warn(
                   'discovery',
                   `${found.issuer} does not announce PKCE with S256`,
-                  'tell whoever runs it',
+                  'tell its administrator',
                 ),
               ]
             : []),
@@ -68,7 +68,7 @@ function tokenFinding(
   const { state, as, scope, expiresAt, renewable } = status;
   if (state === 'signed_out')
     return as === 'person'
-      ? warn('token', 'nobody is signed in', login)
+      ? warn('token', 'not signed in', login)
       : fail('token', 'there is none, and none can be had', login);
   const life =
     expiresAt === undefined
@@ -76,6 +76,6 @@ function tokenFinding(
       : expiresAt <= now
         ? 'expired'
         : `for ${Math.round((expiresAt - now) / 60)} more minutes`;
-  const facts = [life, renewable && 'renewed by itself', scope && `scopes ${scope}`];
+  const facts = [life, renewable && 'renewed automatically', scope && `scopes ${scope}`];
   return ok('token', `of a ${as}: ${facts.filter(Boolean).join('; ')}`);
 }

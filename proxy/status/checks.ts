@@ -71,12 +71,16 @@ export async function examine(
   return all;
 }
 
-/** What nobody has words for is a bug, and the other checks go on all the same. */
+/** An error without words is a bug; the other checks still run. */
 function inWords(name: string, error: unknown, words: ExaminePorts['words']): Finding {
   try {
     const { message, hint } = words(error);
     return fail(name, message, hint);
   } catch {
-    return fail(name, `fails unexpectedly: ${String(error)}`, 'tell whoever made this program');
+    return fail(
+      name,
+      `fails unexpectedly: ${String(error)}`,
+      'report it to the developers of Latchkey',
+    );
   }
 }

@@ -29,7 +29,7 @@ export function keychainCheck(kind: string, open: () => Promise<SecretStore>): C
       const kept = await store.get(account);
       const removed = await store.remove(account);
       if (kept === probeSecret && removed)
-        return [ok('keychain', `${kind}: keeps, reads, removes`)];
+        return [ok('keychain', `${kind}: stores, reads and removes a secret`)];
       const hint = 'try --secret-store file with LATCHKEY_SECRET_STORE_KEY_FILE';
       return [fail('keychain', `${kind}: does not give back what it was given`, hint)];
     },

@@ -20,7 +20,7 @@ export function networkChecks(url: URL, settings: NetworkSettings): Check[] {
       name: 'proxy',
       run() {
         const way = route();
-        if (!way) return [ok('proxy', 'none on the way')];
+        if (!way) return [ok('proxy', 'none')];
         return [ok('proxy', `${way.origin}, by ${way.setting}`)];
       },
     },
@@ -111,7 +111,7 @@ export function serverCheck(url: URL, { http, clock }: { http: HttpClient; clock
         stream.destroy();
         const what = `answers ${statusCode} to a message`;
         if (stream.statusCode === 401)
-          return ok('server', `${what}, and wants a credential for more`);
+          return ok('server', `${what}, and requires authentication for its stream`);
         const isStream = /^text\/event-stream\b/i.test(stream.headers['content-type'] ?? '');
         return stream.statusCode === 200 && isStream
           ? ok('server', `${what}, and has the stream of HTTP+SSE, of 2024-11-05`)
@@ -129,7 +129,7 @@ function certificateFindings(url: URL, { socket }: IncomingMessage, now: EpochSe
   const day = leaf.valid_to;
   const what = `${socket.getProtocol() ?? 'TLS'}, issued by ${issuer}, until ${day}, trusted by ${storeOf(leaf)}`;
   if (until - now < soonSeconds)
-    return [warn('tls', what, 'it ends soon: tell whoever runs the server')];
+    return [warn('tls', what, 'it expires soon: tell the administrator of the server')];
   return [ok('tls', what)];
 }
 
@@ -170,16 +170,16 @@ function clockFindings({ headers }: IncomingMessage, now: EpochSeconds): Finding
   const skew = Math.round(now - theirs);
   const what = `${Math.abs(skew)} s ${skew < 0 ? 'behind' : 'ahead of'} the server`;
   if (Math.abs(skew) <= skewSeconds) return [ok('clock', what)];
-  return [warn('clock', what, 'let this machine set its clock by itself')];
+  return [warn('clock', what, 'set the clock of this computer automatically')];
 }
 
 function statusFinding({ statusCode = 0 }: IncomingMessage): Finding {
   const what = `answers ${statusCode}`;
   if (statusCode === 404) return fail('server', what, 'check the path of the URL');
-  if (statusCode >= 500) return fail('server', what, 'tell whoever runs the server');
+  if (statusCode >= 500) return fail('server', what, 'tell the administrator of the server');
   if (statusCode >= 300 && statusCode < 400)
     return fail('server', what, 'use the address that it leads to, if you trust that');
-  return ok('server', statusCode === 401 ? `${what}: it wants a credential` : what);
+  return ok('server', statusCode === 401 ? `${what}: requires authentication` : what);
 }
 
 function isTls(socket: unknown): socket is tls.TLSSocket {

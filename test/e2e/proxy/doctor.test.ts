@@ -108,9 +108,9 @@ await suite('keychain', 'doctor with a keychain', () => {
     expect(said('proxy')).toBe(`http://${proxy.host}, by HTTPS_PROXY`);
     expect(said('tls')).toMatch(/issued by Company Root, until .* trusted by --ca-file/);
     expect(said('discovery')).toContain('named by the server');
-    expect(said('token')).toMatch(/of a client: for \d+ more minutes; renewed by itself/);
+    expect(said('token')).toMatch(/of a client: for \d+ more minutes; renewed automatically/);
     expect(said('endpoint')).toBe('Sales speaks MCP 2025-06-18');
-    expect(said('keychain')).toBe('os: keeps, reads, removes');
+    expect(said('keychain')).toBe('os: stores, reads and removes a secret');
     expect(Object.keys(zip)).toEqual(
       ['versions', 'configuration', 'checks'].map((name) => `latchkey-doctor/${name}.json`),
     );

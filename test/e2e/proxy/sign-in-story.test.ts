@@ -282,7 +282,7 @@ await suite(['keychain', 'browser'], 'signing in to the demo, without any prepar
     expect(refreshed.json['error']).toBe('invalid_grant');
     expect(await status()).toMatchObject({ state: 'signed_out' });
     expect(await kept()).toEqual({ accessToken: '', refreshToken: '' });
-    expect((await latchkey('logout', url)).stdout).toContain('nobody was signed in');
+    expect((await latchkey('logout', url)).stdout).toContain('you were not signed in');
   });
 
   test('over SSH the URL is printed and the redirect is pasted', async () => {

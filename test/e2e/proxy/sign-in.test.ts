@@ -80,7 +80,7 @@ test('logout: it deletes the tokens even when the server cannot be reached, and 
   const status = await machine.run('status', url);
 
   expect(logout.code).toBe(1);
-  expect(logout.stderr).toContain('the server was not told');
+  expect(logout.stderr).toContain('the server did not revoke the access');
   expect(status.stdout).toContain('signed out');
 });
 
