@@ -102,6 +102,7 @@ function start(): void {
   const signIns = openSignIns({
     now: () => Math.floor(Date.now() / 1_000),
     changed: () => live.touch(),
+    report,
   });
   const accounts = openAccounts({
     platform,
@@ -126,6 +127,7 @@ function start(): void {
     startsAtLogin: () => loginStart.isOn(),
     changed,
     notify,
+    report,
     sleep: async (ms, signal) => sleep(ms, undefined, { signal }).catch(() => undefined),
   });
   const all = answers({
@@ -144,6 +146,7 @@ function start(): void {
       live.touch();
     },
     quit: () => app.quit(),
+    report,
   });
   const tray = new Tray(icon(trayStatus(live.now()).icon));
 
@@ -170,7 +173,7 @@ function start(): void {
     const frame = event.senderFrame;
     if (!isOurPage(frame?.url, frame !== null && frame.parent === null))
       throw new Error('only the pages of this program are answered');
-    return answer(request, all);
+    return answer(request, all, report);
   });
   nativeTheme.on('updated', () => live.touch());
   app.on('second-instance', () => windows.open('connections'));
@@ -194,6 +197,11 @@ async function openBrowser(page: URL): Promise<boolean> {
     () => true,
     () => false,
   );
+}
+
+/** Writes an unexpected error to the log of the app. */
+function report(error: unknown): void {
+  process.stderr.write(`latchkey: ${error instanceof Error ? error.stack : String(error)}\n`);
 }
 
 function icon(name: Parameters<typeof iconFile>[0]) {

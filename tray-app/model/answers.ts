@@ -9,7 +9,7 @@ import {
   type OutputOf,
   type Overview,
 } from './contract.ts';
-import { outcomeOf, refused } from './outcome.ts';
+import { failureOf, outcomeOf, refused, type Report } from './outcome.ts';
 import type { SignInProgress, SignIns } from './sign-ins.ts';
 import { secretWords } from './state.ts';
 import type { WindowName } from './windows.ts';
@@ -252,20 +252,30 @@ function no(problem: string, remedy: string): Outcome {
 }
 
 /**
- * Answers the request of a page. The contract checks both the request and the answer.
+ * Answers the request of a page. The contract checks both the request and the answer. An error becomes a failure if the
+ * operation can answer with one.
  *
  * @throws {ZodError} if the request is none of the contract
+ * @throws any error of another operation
  */
-export async function answer(request: unknown, all: Answers): Promise<unknown> {
+export async function answer(request: unknown, all: Answers, report: Report): Promise<unknown> {
   const { operation, input } = question.parse(request);
-  return perform(operation, input, all);
+  return perform(operation, input, all, report);
 }
 
 async function perform<Name extends OperationName>(
   operation: Name,
   input: unknown,
   all: Answers,
+  report: Report,
 ): Promise<OutputOf<Name>> {
   const { input: shape, output } = shapes[operation];
-  return output.parse(await all[operation](shape.parse(input)));
+  const checked = shape.parse(input);
+  try {
+    return output.parse(await all[operation](checked));
+  } catch (error) {
+    const failure = output.safeParse(failureOf(error, report));
+    if (failure.success) return failure.data;
+    throw error;
+  }
 }

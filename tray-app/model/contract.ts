@@ -86,10 +86,14 @@ export const overview = z.strictObject({
 });
 export type Overview = z.infer<typeof overview>;
 
-/** Success, or a failure: the page shows `problem`, and `remedy` below it. */
+/** Why an operation failed: a page shows `problem`, and `remedy` below it. */
+const failed = z.strictObject({ ok: z.literal(false), problem: z.string(), remedy: z.string() });
+export type Failed = z.infer<typeof failed>;
+
+/** What came of an operation. */
 export const outcome = z.discriminatedUnion('ok', [
   z.strictObject({ ok: z.literal(true), message: z.string() }),
-  z.strictObject({ ok: z.literal(false), problem: z.string(), remedy: z.string() }),
+  failed,
 ]);
 export type Outcome = z.infer<typeof outcome>;
 
@@ -107,7 +111,7 @@ export const probed = z.discriminatedUnion('ok', [
     /** The user must enter a client id, because the server does not register clients. */
     needsClientId: z.boolean(),
   }),
-  z.strictObject({ ok: z.literal(false), problem: z.string(), remedy: z.string() }),
+  failed,
 ]);
 export type Probed = z.infer<typeof probed>;
 
@@ -121,7 +125,7 @@ export const pasted = z.discriminatedUnion('ok', [
     clientId: z.string().optional(),
     scopes: z.array(z.string()),
   }),
-  z.strictObject({ ok: z.literal(false), problem: z.string(), remedy: z.string() }),
+  failed,
 ]);
 export type Pasted = z.infer<typeof pasted>;
 
@@ -180,14 +184,14 @@ const operations = {
   /** A new API key or client secret, whichever the connection has. */
   rotate: { input: z.strictObject({ name, secret }), output: outcome },
   undoRotation: { input: named, output: outcome },
-  assistants: { input: nothing, output: z.array(assistantView) },
+  assistants: { input: nothing, output: z.union([z.array(assistantView), failed]) },
   install: { input: z.strictObject({ assistant, name }), output: outcome },
   uninstall: { input: z.strictObject({ assistant, name }), output: outcome },
   importEntry: {
     input: z.strictObject({ assistant, entry: z.string().max(256) }),
     output: outcome,
   },
-  doctor: { input: nothing, output: z.array(finding) },
+  doctor: { input: nothing, output: z.union([z.array(finding), failed]) },
   openDashboard: { input: named, output: outcome },
   openWindow: {
     input: z.strictObject({

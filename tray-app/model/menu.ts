@@ -1,5 +1,6 @@
 import type { Answers } from './answers.ts';
 import type { ConnectionView, Overview, SignInView } from './contract.ts';
+import { failureOf, type Report } from './outcome.ts';
 import { secretWords, signInOf, stateWords } from './state.ts';
 import { windowNames, windows, type WindowName } from './windows.ts';
 
@@ -156,6 +157,7 @@ export type MenuActionsPorts = {
   openWindow: (window: WindowName, name?: string) => void;
   startAtLogin: (on: boolean) => void;
   quit: () => void;
+  report: Report;
 };
 
 /** Runs the action of a click in the menu or on a notification. */
@@ -164,6 +166,7 @@ export function menuActions({
   openWindow,
   startAtLogin,
   quit,
+  report,
 }: MenuActionsPorts): (action: MenuAction) => void {
   return (action) => {
     switch (action.do) {
@@ -180,10 +183,12 @@ export function menuActions({
       case 'signOut':
       case 'reconnect':
       case 'openDashboard':
-        return void answers[action.do]({ name: action.name }).then(({ ok }) => {
-          // The menu has closed by now; the window shows what failed.
-          if (!ok) openWindow('connections');
-        });
+        return void answers[action.do]({ name: action.name })
+          .catch((error: unknown) => failureOf(error, report))
+          .then(({ ok }) => {
+            // The menu has closed by now; the window shows what failed.
+            if (!ok) openWindow('connections');
+          });
     }
   };
 }

@@ -1,20 +1,35 @@
 import { AccountsError } from 'latchkey/accounts';
-import type { Outcome } from './contract.ts';
-
-/** Why something did not happen, for the user. */
-export type Refused = Extract<Outcome, { ok: false }>;
+import type { Failed, Outcome } from './contract.ts';
 
 /**
  * The words for an error of the accounts service. The name of the connection that they are `about` keeps its case.
  *
  * @throws any other error, which is a bug
  */
-export function refused(error: unknown, about = ''): Refused {
+export function refused(error: unknown, about = ''): Failed {
   if (!(error instanceof AccountsError)) throw error;
   return {
     ok: false,
     problem: sentence(error.message, about),
     remedy: sentence(error.hint, about),
+  };
+}
+
+/** Receives an error that nothing expected, for the log. */
+export type Report = (error: unknown) => void;
+
+/**
+ * The words for any error. One that is unexpected is reported; its own text is not shown, because it is for developers and may
+ * contain a secret.
+ */
+export function failureOf(error: unknown, report: Report): Failed {
+  if (error instanceof AccountsError) return refused(error);
+  report(error);
+  const kind = error instanceof Error ? error.name : typeof error;
+  return {
+    ok: false,
+    problem: `An unexpected error occurred (${kind}).`,
+    remedy: 'Try again. If it happens again, quit Latchkey and start it again.',
   };
 }
 

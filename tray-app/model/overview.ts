@@ -1,6 +1,6 @@
 import type { AccountsDoor, ConnectionView as Connection } from 'latchkey/accounts';
 import type { ConnectionView, Overview } from './contract.ts';
-import { refused } from './outcome.ts';
+import { failureOf, type Report } from './outcome.ts';
 import type { SignIns } from './sign-ins.ts';
 import { notices, type Notice } from './state.ts';
 
@@ -11,6 +11,7 @@ export type LiveOverviewPorts = {
   /** Called after every change. */
   changed: (overview: Overview) => void;
   notify: (notice: Notice) => void;
+  report: Report;
   /** Resolves after `ms`, or as soon as `signal` aborts. */
   sleep: (ms: number, signal: AbortSignal) => Promise<void>;
 };
@@ -28,7 +29,7 @@ export interface LiveOverview {
 }
 
 export function liveOverview(ports: LiveOverviewPorts): LiveOverview {
-  const { accounts, signIns, startsAtLogin, changed, notify, sleep } = ports;
+  const { accounts, signIns, startsAtLogin, changed, notify, report, sleep } = ports;
   let known = false;
   let connections: Overview['connections'] = [];
   let trouble: Overview['trouble'];
@@ -64,7 +65,7 @@ export function liveOverview(ports: LiveOverviewPorts): LiveOverview {
         try {
           await followOnce(signal);
         } catch (error) {
-          const { problem, remedy } = refused(error);
+          const { problem, remedy } = failureOf(error, report);
           trouble = { problem, remedy };
           changed(now());
           await sleep(retryMs, signal);

@@ -1,10 +1,12 @@
 import type { Outcome, SignInView } from './contract.ts';
+import { failureOf, type Report } from './outcome.ts';
 import { isInProgress } from './state.ts';
 
 export type SignInsPorts = {
   now: () => number;
   /** Called after every step. */
   changed: () => void;
+  report: Report;
 };
 
 /** What a running sign-in gets. */
@@ -17,7 +19,10 @@ export type SignInProgress = {
 /** The sign-ins that this app has started: at most one for each connection, each visible and cancellable. */
 export interface SignIns {
   views(): SignInView[];
-  /** Runs `work`, which waits for the user; a second one for the same name joins the first. */
+  /**
+   * Runs `work`, which waits for the user; a second one for the same name joins the first. If `work` rejects, the outcome is a
+   * failure.
+   */
   begin(name: string, work: (progress: SignInProgress) => Promise<Outcome>): Promise<Outcome>;
   /** `false` if none was in progress. */
   cancel(name: string): boolean;
@@ -34,7 +39,7 @@ type SignIn = {
   ending: Promise<Outcome>;
 };
 
-export function openSignIns({ now, changed }: SignInsPorts): SignIns {
+export function openSignIns({ now, changed, report }: SignInsPorts): SignIns {
   const all = new Map<string, SignIn>();
 
   function note(signIn: SignIn, news: Partial<SignInView>): void {
@@ -53,7 +58,7 @@ export function openSignIns({ now, changed }: SignInsPorts): SignIns {
         signIn.address = page;
         note(signIn, { phase: 'waiting', browserOpened });
       },
-    });
+    }).catch((error: unknown) => failureOf(error, report));
     signIn.address = undefined;
     if (outcome.ok) note(signIn, { phase: 'done' });
     else if (signal.aborted) note(signIn, { phase: 'cancelled', problem: '', remedy: '' });

@@ -1,17 +1,20 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { repeat } from 'lit-html/directives/repeat.js';
-import type { AssistantView, Outcome, Overview } from '#model/contract';
+import type { AssistantView, Failed, Outcome, Overview } from '#model/contract';
 import { address } from './format.ts';
 import { outcomeNotice, problemNotice, stateBadge } from './notices.ts';
 import { announce, ask, onOverview, show } from './page.ts';
 
 let overview: Overview | undefined;
 let assistants: AssistantView[] | undefined;
+let failed: Failed | undefined;
 const outcomes = new Map<string, Outcome>();
 const busy = new Set<string>();
 
 async function look(): Promise<void> {
-  assistants = await ask('assistants', {});
+  const answer = await ask('assistants', {});
+  failed = 'ok' in answer ? answer : undefined;
+  assistants = 'ok' in answer ? [] : answer;
   draw();
 }
 
@@ -44,8 +47,9 @@ function draw(): void {
       Each change keeps a copy of the file as it was, and Remove brings it back. Restart an
       assistant after a change.
     </p>
+    ${failed ? problemNotice(failed.problem, failed.remedy) : nothing}
     ${
-      found.length === 0
+      found.length === 0 && !failed
         ? html`<p class="empty">No assistant was found on this machine.</p>`
         : html`<ul class="cards">
             ${repeat(found, ({ id }) => id, card)}

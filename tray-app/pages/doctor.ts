@@ -1,6 +1,6 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
-import type { Finding } from '#model/contract';
-import { stateBadge, type Mood } from './notices.ts';
+import type { Failed, Finding } from '#model/contract';
+import { problemNotice, stateBadge, type Mood } from './notices.ts';
 import { announce, ask, show } from './page.ts';
 
 const moods: Record<Finding['state'], [mood: Mood, word: string]> = {
@@ -10,14 +10,17 @@ const moods: Record<Finding['state'], [mood: Mood, word: string]> = {
 };
 
 let findings: Finding[] | undefined;
+let failed: Failed | undefined;
 let busy = false;
 
 async function run(): Promise<void> {
   busy = true;
   draw();
-  findings = await ask('doctor', {});
+  const answer = await ask('doctor', {});
   busy = false;
-  announce(summary(findings));
+  failed = 'ok' in answer ? answer : undefined;
+  findings = 'ok' in answer ? undefined : answer;
+  announce(findings ? summary(findings) : '');
   draw();
 }
 
@@ -43,6 +46,7 @@ function draw(): void {
     <p class="lead">
       ${findings ? summary(findings) : 'Looks at the keychain, the network and every connection.'}
     </p>
+    ${failed ? problemNotice(failed.problem, failed.remedy) : nothing}
     ${
       findings
         ? html`<ul class="rows" aria-busy=${busy}>

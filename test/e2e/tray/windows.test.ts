@@ -239,6 +239,20 @@ await suite('browser', 'tray app windows', () => {
     expect(await page.locator('main').textContent()).toContain('Enter a new one');
   });
 
+  test('a doctor that fails says why, and can be asked again', async () => {
+    desktop.script([seenConnection({ name: 'no-doctor' })]);
+    const page = await desktop.window('doctor');
+    await button(page, 'Look again').click();
+    const alert = await page.getByRole('alert').textContent();
+    await lookAt(page, 'doctor-failed');
+    desktop.script(everyState());
+    await button(page, 'Look again').click();
+    await page.getByText('1 in trouble, 1 to look at.').first().waitFor();
+
+    expect(alert).toContain('The configuration cannot be read.');
+    expect(await page.getByRole('alert').count()).toBe(0);
+  });
+
   test('removing a connection says what will stop working, and can be cancelled', async () => {
     const page = await desktop.window('connections');
     await button(page, 'Remove library').click();

@@ -173,21 +173,25 @@ export function openAccounts(): AccountsDoor {
       problems: [],
     }),
     import: async (file) => ({ file, signInTakenOver: [] }),
-    doctor: async () => [
-      { check: 'Keychain', state: 'ok', what: 'The Secret Service answers and is unlocked.' },
-      {
-        check: 'Clock',
-        state: 'warn',
-        what: 'This machine is 94 s behind cloud.example.com.',
-        hint: 'Let it be set by the network; tokens seem expired before they are.',
-      },
-      {
-        check: 'sales',
-        state: 'fail',
-        what: 'cloud.example.com answers 401: the API key is no longer accepted.',
-        hint: 'Enter a new one under Connections.',
-      },
-    ],
+    doctor: async () => {
+      if (connections.some(({ name }) => name === 'no-doctor'))
+        throw new AccountsError('io', 'the configuration cannot be read', 'check its permissions');
+      return [
+        { check: 'Keychain', state: 'ok', what: 'The Secret Service answers and is unlocked.' },
+        {
+          check: 'Clock',
+          state: 'warn',
+          what: 'This machine is 94 s behind cloud.example.com.',
+          hint: 'Let it be set by the network; tokens seem expired before they are.',
+        },
+        {
+          check: 'sales',
+          state: 'fail',
+          what: 'cloud.example.com answers 401: the API key is no longer accepted.',
+          hint: 'Enter a new one under Connections.',
+        },
+      ];
+    },
     async claimNotice(name) {
       if (claimed.has(name)) return false;
       claimed.add(name);

@@ -10,7 +10,11 @@ import { patient } from '#support/patient';
 const unreadable = () => new AccountsError('io', 'the file cannot be read', 'look at the file');
 
 /** Follows an accounts service that fails as often as given. */
-function following(fails: { assistants?: number; watch?: number }) {
+function following(
+  fails: { assistants?: number; watch?: number },
+  failure: () => Error = unreadable,
+) {
+  const reported: unknown[] = [];
   const left = { assistants: 0, watch: 0, ...fails };
   const clock = fakeClock();
   const seen: Overview[] = [];
@@ -19,12 +23,12 @@ function following(fails: { assistants?: number; watch?: number }) {
   stop.signal.addEventListener('abort', () => ended.resolve());
   const accounts: LiveOverviewPorts['accounts'] = {
     async assistants() {
-      if (left.assistants-- > 0) throw unreadable();
+      if (left.assistants-- > 0) throw failure();
       return [];
     },
     async *watch() {
       yield [];
-      if (left.watch-- > 0) throw unreadable();
+      if (left.watch-- > 0) throw failure();
       await ended.promise;
     },
     claimNotice: async () => false,
@@ -35,12 +39,13 @@ function following(fails: { assistants?: number; watch?: number }) {
     startsAtLogin: () => false,
     changed: (overview) => seen.push(overview),
     notify: () => undefined,
+    report: (error) => reported.push(error),
     sleep: async (ms, signal) => clock.sleep(ms, signal),
   });
   const before = live.now();
   const done = live.follow(stop.signal);
   const troubles = () => seen.map(({ trouble }) => trouble?.problem);
-  return { clock, before, seen, stop, done, troubles };
+  return { clock, before, seen, stop, done, troubles, reported };
 }
 
 const problem = 'The file cannot be read.';
@@ -63,6 +68,19 @@ test.each([
     expect(troubles()).toEqual(shown);
   },
 );
+
+test('live overview: an unexpected error is shown and reported, and the overview is updated again', async () => {
+  const bug = new TypeError('undefined is not a function');
+  const { clock, stop, done, troubles, reported } = following({ watch: 1 }, () => bug);
+  await clock.settled();
+  await clock.advance(5);
+  await clock.settled();
+  stop.abort();
+  await done;
+
+  expect(troubles()).toEqual([undefined, 'An unexpected error occurred (TypeError).', undefined]);
+  expect(reported).toEqual([bug]);
+});
 
 test('live overview: an error is shown by the icon, its tooltip and the first line of the menu', async () => {
   const { clock, seen, stop, done } = following({ assistants: 1 });

@@ -7,8 +7,10 @@ const page = 'https://cloud.example.com/oauth/consent';
 
 function waiting() {
   const seen: string[] = [];
+  const reported: unknown[] = [];
   const signIns = openSignIns({
     now: () => 1,
+    report: (error) => reported.push(error),
     changed: () =>
       seen.push(
         signIns
@@ -24,7 +26,7 @@ function waiting() {
     signal.addEventListener('abort', () => ending.resolve(no));
     return ending.promise;
   };
-  return { signIns, seen, ending, work };
+  return { signIns, seen, reported, ending, work };
 }
 
 test('sign-in: its progress is reported from start to end, with its page while it waits', async () => {
@@ -61,6 +63,29 @@ test('sign-in: a cancelled one is not a failure, and a failed one says why', asy
   expect(signIns.views()).toMatchObject([
     { phase: 'failed', problem: 'denied', remedy: 'ask again' },
   ]);
+});
+
+test('sign-in: an unexpected error ends it as failed, reports the error, and allows another one', async () => {
+  const { signIns, seen, reported, work } = waiting();
+  const bug = new TypeError('undefined is not a function');
+  const outcome = await signIns.begin('sales', async ({ waiting: wait }) => {
+    wait(page, true);
+    throw bug;
+  });
+  const failed = signIns.views();
+  const address = signIns.address('sales');
+  void signIns.begin('sales', work);
+
+  expect(outcome).toMatchObject({
+    ok: false,
+    problem: 'An unexpected error occurred (TypeError).',
+  });
+  expect(failed).toMatchObject([
+    { phase: 'failed', problem: expect.stringContaining('TypeError') },
+  ]);
+  expect(address).toBeUndefined();
+  expect(reported).toEqual([bug]);
+  expect(seen.at(-1)).toBe('waiting');
 });
 
 test('autostart on Linux: the desktop entry quotes the whole path of the app', () => {

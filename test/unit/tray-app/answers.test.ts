@@ -1,0 +1,70 @@
+import { expect, test } from 'vitest';
+import { AccountsError } from '#proxy/auth/accounts-service';
+import { answer, type Answers } from '#tray/model/answers';
+import { menuActions } from '#tray/model/menu';
+
+const bug = new TypeError('undefined is not a function');
+const request = { operation: 'signOut', input: { name: 'sales' } };
+
+/** Answers that all fail with the error. */
+const failing = (error: Error): Answers =>
+  new Proxy(Object.create(null), {
+    get: () => async () => {
+      throw error;
+    },
+  });
+
+function recorder() {
+  const reported: unknown[] = [];
+  return { reported, report: (error: unknown) => void reported.push(error) };
+}
+
+test('request of a page: an unexpected error becomes a failed outcome, and is reported', async () => {
+  const { reported, report } = recorder();
+
+  const outcome = await answer(request, failing(bug), report);
+
+  expect(outcome).toEqual({
+    ok: false,
+    problem: 'An unexpected error occurred (TypeError).',
+    remedy: expect.stringContaining('Try again'),
+  });
+  expect(reported).toEqual([bug]);
+});
+
+test('request of a page: an operation that answers with a list can fail, too', async () => {
+  const { reported, report } = recorder();
+  const unreadable = new AccountsError('io', 'the file cannot be read', '');
+
+  const outcome = await answer({ operation: 'doctor', input: {} }, failing(unreadable), report);
+
+  expect(outcome).toEqual({ ok: false, problem: 'The file cannot be read.', remedy: '' });
+  expect(reported).toEqual([]);
+});
+
+test('request of a page: one outside the contract rejects, and is not reported', async () => {
+  const { reported, report } = recorder();
+  const input = { name: '../sales' };
+
+  await expect(answer({ operation: 'signOut', input }, failing(bug), report)).rejects.toThrow(
+    'invalid',
+  );
+  expect(reported).toEqual([]);
+});
+
+test('menu: an action that fails unexpectedly is reported, and opens the window Connections', async () => {
+  const { reported, report } = recorder();
+  const opened = Promise.withResolvers<string>();
+  const act = menuActions({
+    answers: failing(bug),
+    openWindow: opened.resolve,
+    startAtLogin: () => undefined,
+    quit: () => undefined,
+    report,
+  });
+
+  act({ do: 'signOut', name: 'sales' });
+
+  expect(await opened.promise).toBe('connections');
+  expect(reported).toEqual([bug]);
+});
