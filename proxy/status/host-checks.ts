@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { mkdir, rm, statfs, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { isAbsolute, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { assistants } from '#config/assistants';
 import { findDocuments, type ReadText } from '#config/find-entry';
+import { isLaunch } from '#config/launch-entry';
 import type { UserHost } from '#host';
 import type { SecretStore } from '#keychain/secret-store';
 import { fail, ok, warn, type Check, type Finding } from './checks.ts';
@@ -74,7 +77,7 @@ export function assistantCheck(host: UserHost, readText: ReadText): Check {
     name: 'assistants',
     async run() {
       const findings: Finding[] = [];
-      for (const [name, { title, file }] of Object.entries(assistants)) {
+      for (const [name, { title, file, servers }] of Object.entries(assistants)) {
         const path = file(host);
         let text: string | undefined;
         try {
@@ -96,12 +99,48 @@ export function assistantCheck(host: UserHost, readText: ReadText): Check {
         else {
           const version = name === 'vscode' ? vscodeVersion(readText) : ownVersion(document);
           findings.push(ok('assistants', `${title}${version && ` ${version}`}: ${path}`));
+          const entries = Object.entries(membersOf(membersOf(document)[servers]));
+          for (const [key, entry] of entries) {
+            const missing = missingFile(entry);
+            if (missing === undefined) continue;
+            const what = `${title}: ${path}: ${key} starts ${missing}, which does not exist`;
+            findings.push(
+              fail('assistants', what, `latchkey install ${name} ${nameIn(entry) ?? key}`),
+            );
+          }
         }
       }
       if (findings.length > 0) return findings;
       return [warn('assistants', 'none is configured here', 'latchkey install ASSISTANT NAME')];
     },
   };
+}
+
+/** The file that an entry needs to start this program and that is gone, as after an update of Node. */
+function missingFile(entry: unknown): string | undefined {
+  if (!isLaunch(entry)) return undefined;
+  const { command, args, env } = membersOf(entry);
+  const words: unknown[] = [command, ...(Array.isArray(args) ? args : [])];
+  return [...words, pathOf(membersOf(env)['LATCHKEY_LAUNCHER'])]
+    .filter((word) => typeof word === 'string')
+    .filter((word, at) => isAbsolute(word) && (at === 0 || /\.[jt]s$/.test(word)))
+    .find((path) => !existsSync(path));
+}
+
+function pathOf(fileUrl: unknown): string | undefined {
+  try {
+    return fileURLToPath(String(fileUrl));
+  } catch {
+    return undefined; // Absent, or not written by install.
+  }
+}
+
+/** The connection of an entry that `install` wrote. */
+function nameIn(entry: unknown): string | undefined {
+  const { args } = membersOf(entry);
+  const words: unknown[] = Array.isArray(args) ? args : [];
+  const name = words[words.indexOf('connect') + 1];
+  return words.includes('connect') && typeof name === 'string' ? name : undefined;
 }
 
 /** Claude Code writes the version that last greeted its user. */
