@@ -13,6 +13,7 @@ import {
 } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import { UpstreamError, type Upstream } from '#transport/upstream';
+import { backlog } from './backlog.ts';
 import { lineCutter, type LongLine, identify, lineWriter } from './lines.ts';
 
 type BridgeOptions = {
@@ -42,15 +43,21 @@ export async function bridge(options: BridgeOptions): Promise<void> {
   const { input, upstream, clock, log, maxMessageBytes, explain, stop } = options;
   const writer = lineWriter(options.output);
   const requests = openRequests();
+  const pending = backlog(clock);
   const over = new AbortController();
   const busy = new Set<Promise<unknown>>();
   let fault: { error: unknown } | undefined;
   let listening: AbortController | undefined;
+  let isRefusing = false;
+  let refusal: Promise<void> | undefined;
   // What comes behind a message of the handshake waits until the server has seen that one.
   let handshake: Promise<unknown> | undefined;
 
   function deliver(message: Message): Promise<void> {
-    if (message.kind !== 'response') return writer.write(message.bytes);
+    if (message.kind !== 'response') {
+      pending.received(message);
+      return writer.write(message.bytes);
+    }
     const id = message.id ?? 'null';
     const request = id === 'null' ? undefined : requests.take(id);
     if (request) return writer.write(answerTo(request.id, message).bytes);
@@ -79,6 +86,18 @@ export async function bridge(options: BridgeOptions): Promise<void> {
       const failure = { code: -32600, message: 'a request with this id is still open' };
       return writer.write(errorAnswer(id, failure).bytes);
     }
+    // A subscription stays open.
+    const isSubscription = message.method === 'subscriptions/listen';
+    const done = isSubscription ? undefined : pending.add(message.bytes.length);
+    try {
+      await carry(request);
+    } finally {
+      done?.();
+    }
+  }
+
+  async function carry(request: OpenRequest): Promise<void> {
+    const { message } = request;
     const { signal } = request.controller;
     const turn = handshake;
     if (message.method === 'initialize') {
@@ -95,12 +114,15 @@ export async function bridge(options: BridgeOptions): Promise<void> {
   }
 
   async function tell(message: Message): Promise<void> {
+    if (message.kind === 'response') pending.answered(message.id ?? 'null');
+    const done = pending.add(message.bytes.length);
     const sent = (handshake ?? Promise.resolve())
       .then(() => upstream.send(message, deliver, over.signal))
       .catch((error: unknown) => {
         const { failure } = explain(error);
         log.warn('message not delivered', { what: message.method, reason: failure.message });
-      });
+      })
+      .finally(done);
     track(sent);
     const ready = message.method === 'notifications/initialized';
     if (ready) waitFor(sent);
@@ -133,9 +155,26 @@ export async function bridge(options: BridgeOptions): Promise<void> {
         errorAnswer(id ?? 'null', { code: error.code, message: error.message }).bytes,
       );
     }
-    if (message.kind === 'request' && message.id !== undefined) await ask(message, message.id);
-    else if (message.method === 'notifications/cancelled') await cancel(message);
+    const { kind, id, method } = message;
+    if (
+      isRefusing &&
+      pending.isFull() &&
+      kind !== 'response' &&
+      method !== 'notifications/cancelled'
+    )
+      return refuse(message);
+    if (kind === 'request' && id !== undefined) await ask(message, id);
+    else if (method === 'notifications/cancelled') await cancel(message);
     else await tell(message);
+  }
+
+  /** Nothing else is read until the assistant has taken the refusal. */
+  async function refuse({ id, method }: Message): Promise<void> {
+    log.warn('message refused: too many are open', { what: method });
+    if (id === undefined) return;
+    const failure = { code: -32000, message: 'too many requests are open; repeat it later' };
+    refusal = writer.write(errorAnswer(id, failure).bytes);
+    await refusal;
   }
 
   function begin(line: Buffer | LongLine): void {
@@ -182,7 +221,12 @@ export async function bridge(options: BridgeOptions): Promise<void> {
 
   async function readAll(): Promise<void> {
     const lines = lineCutter(maxMessageBytes);
-    for await (const chunk of input) lines.take(chunk).forEach(begin);
+    for await (const chunk of input) {
+      lines.take(chunk).forEach(begin);
+      await refusal;
+      if (pending.isFull()) await pending.room(over.signal);
+      isRefusing = pending.isFull();
+    }
     const last = lines.rest();
     if (last) begin(last);
     const enough = clock.sleep(graceMs, over.signal).then(() => true);

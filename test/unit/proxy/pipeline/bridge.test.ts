@@ -157,3 +157,78 @@ test('bridge: requests that are open at the end get an error, which says that a 
   ]);
   expect(run.closed()).toBe(1);
 });
+
+const turns = async (count: number) => {
+  for (let turn = 0; turn < count; turn += 1) await new Promise(setImmediate);
+};
+/** Many times what may be open, in lines of 100 bytes. */
+const flood = Array.from({ length: 8_000 }, (_, index) => ({
+  id: `flood ${index}`,
+  method: 'tools/call',
+  params: { name: 'x'.repeat(60) },
+}));
+
+test('bridge: a flood of requests is read no faster than it is answered, and all are answered', async () => {
+  const waiting: (() => void)[] = [];
+  const run = running(async ({ id = '' }, deliver) => {
+    await new Promise<void>((resolve) => void waiting.push(resolve));
+    await deliver(answer(id));
+  });
+  const read = run.read(flood.length);
+  for (const request of flood) run.say(request);
+  await turns(50);
+  const atOnce = run.sent.length;
+  while (run.sent.length < flood.length || waiting.length > 0) {
+    waiting.splice(0).forEach((goOn) => goOn());
+    await turns(1);
+  }
+
+  expect(atOnce).toBeGreaterThan(1_000);
+  expect(atOnce).toBeLessThan(2_000);
+  expect(new Set((await read).map((line) => JSON.stringify(line))).size).toBe(flood.length);
+});
+
+test('bridge: behind a flood, the answer to a question of the server is read at once', async () => {
+  let goOn = () => {};
+  const run = running(async (message, deliver) => {
+    if (message.kind === 'response') return goOn();
+    if (message.method !== 'ask') return never(message, deliver, new AbortController().signal);
+    await deliver(readMessage(Buffer.from('{"jsonrpc":"2.0","id":"q","method":"roots/list"}')));
+    await new Promise<void>((resolve) => (goOn = resolve));
+    await deliver(answer(message.id ?? ''));
+  });
+  let text = '';
+  run.output.on('data', (chunk) => (text += String(chunk)));
+  run.say({ id: 1, method: 'ask' });
+  for (const request of flood) run.say(request);
+  run.say({ id: 'q', result: {} });
+  await turns(200);
+
+  const lines = text.trimEnd().split('\n');
+  const said = lines.map((line): { id: unknown } => JSON.parse(line));
+  expect(said).toContainEqual(expect.objectContaining({ id: 1, result: {} }));
+  expect(said).toContainEqual(
+    expect.objectContaining({ error: expect.objectContaining({ code: -32000 }) }),
+  );
+  expect(run.sent.length).toBeLessThan(2_000);
+});
+
+test('bridge: behind a flood to a server that hangs, a cancellation is read after half a minute', async () => {
+  const aborted: string[] = [];
+  const run = running(async (message, _, signal) => {
+    if (message.kind !== 'request') return;
+    signal.addEventListener('abort', () => aborted.push(message.id ?? ''));
+    return never(message, () => Promise.resolve(), signal);
+  });
+  run.output.resume();
+  for (const request of flood) run.say(request);
+  run.say({ method: 'notifications/cancelled', params: { requestId: 'flood 0' } });
+  await turns(50);
+  const before = [...aborted];
+  for (let turn = 0; turn < 200 && aborted.length === 0; turn += 1) {
+    await run.clock.advance(30);
+    await turns(5);
+  }
+
+  expect([before, aborted]).toEqual([[], ['"flood 0"']]);
+});
