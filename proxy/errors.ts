@@ -50,7 +50,7 @@ function wordsOf(error: unknown, connection?: Connection): Words {
           };
         return {
           message: `no keychain is available: ${error.message}`,
-          hint: 'start one (gnome-keyring, KWallet), or use --secret-store file with LATCHKEY_SECRET_STORE_KEY_FILE, or --secret-store memory, which keeps tokens only while it runs',
+          hint: 'start one (gnome-keyring, KWallet), or use --secret-store file with LATCHKEY_SECRET_STORE_KEY_FILE, or --secret-store memory, which keeps tokens only while it runs; an API key or an OAuth client from the environment needs no keychain',
         };
       case 'locked':
         return {

@@ -15,17 +15,18 @@ import { tokenAccount, tokenVault } from '#auth/token-vault';
 /** What accounts and their secrets are opened with. */
 export type AccountHost = Pick<Host, keyof UserHost | 'parentPid' | 'clock' | 'http' | 'keyring'>;
 
-/** Opens the account of a connection: its secret store, its locks and its marks. */
+/** Opens the account of a connection: its secret store (when first used), its locks and its marks. */
 export async function openAccount(
   connection: OAuthConnection,
   options: Options,
   host: AccountHost,
+  openStore = async (): Promise<SecretStore> => openSecretStore(options, host),
 ): Promise<Account> {
   const { clock, http, env } = host;
   const { url, credentials, account } = connection;
   const { clientId = '', scopes = [], issuer, resource } = credentials;
   const stateDirectory = options.stateDir ?? defaultStateDirectory(host);
-  const store = lazySecretStore(async () => openSecretStore(options, host));
+  const store = lazySecretStore(openStore);
   const purpose = { url, issuer, clientId, scopes, account, resource };
   const vault = tokenVault(store, await tokenAccount(purpose));
   const alone = options.secretStore === 'memory';

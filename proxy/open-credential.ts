@@ -7,6 +7,7 @@ import type { Options, SignInMode } from '#config/options';
 import { loginCommand } from '#errors';
 import type { SignInDoor } from '#pipeline/sign-in-page';
 import type { Host } from '#host';
+import { withMemoryFallback } from '#keychain/lazy-secret-store';
 import type { Log } from '#log/log';
 import type { TokenRecord } from '#auth/token-vault';
 import {
@@ -88,6 +89,11 @@ async function keptKey(
   return { credential, account: keyOf(connection) };
 }
 
+/** Whether the credential that brings tokens is in the environment or the configuration, not in the keychain. */
+function canFetchAgain({ credentials }: Connection): boolean {
+  return credentials.kind === 'client_credentials' && credentials.clientSecret !== inKeychain;
+}
+
 async function ownIdentity(
   connection: Connection,
   options: Options,
@@ -100,7 +106,16 @@ async function ownIdentity(
     return { credential: staticCredential({ 'x-api-key': apiKeySecret }), account: apiKeySecret };
   }
   if (!signsIn(connection)) return { credential: staticCredential({}), account: '' };
-  const account = await openAccount(connection, options, ports);
+  const account = await openAccount(connection, options, ports, async () => {
+    const store = await openSecretStore(options, ports);
+    if (options.secretStore !== 'os' || options.requiresKeychain || !canFetchAgain(connection))
+      return store;
+    return withMemoryFallback(store, ({ message: reason }) => {
+      log.warn('no keychain is available; tokens are kept in memory until the proxy ends', {
+        reason,
+      });
+    });
+  });
   const asClient = connection.credentials.kind === 'client_credentials';
   const expected = () => asClient || account.marks.signedInBefore();
   const { signIn: mode } = options;

@@ -173,7 +173,9 @@ export function launchEnvironment(
     ...Object.fromEntries(typed),
     ...(file !== registryFile(bare) && { LATCHKEY_CONFIG: file }),
     ...(state !== defaultStateDirectory(bare) && { LATCHKEY_STATE_DIR: resolve(state) }),
-    ...(secretStore !== 'os' && { LATCHKEY_SECRET_STORE: secretStore }),
+    ...((secretStore !== 'os' || options.requiresKeychain) && {
+      LATCHKEY_SECRET_STORE: secretStore,
+    }),
     ...(secretStoreKeyFile !== undefined && {
       LATCHKEY_SECRET_STORE_KEY_FILE: resolve(secretStoreKeyFile),
     }),

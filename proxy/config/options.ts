@@ -112,6 +112,8 @@ export type OptionTexts = Partial<Record<OptionName, string>>;
 export type Options = {
   config?: string;
   secretStore: 'os' | 'file' | 'memory';
+  /** `--secret-store os` was given: without a keychain nothing is kept in memory instead. */
+  requiresKeychain?: boolean;
   secretStoreKeyFile?: string;
   stateDir?: string;
   signIn: SignInMode;
@@ -142,6 +144,8 @@ export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options
     const before = formerly && env[formerly.env];
     return given[name] ?? (env[declaration.env] || before || declaration.fallback);
   };
+  const isChosen = (name: OptionName) =>
+    given[name] !== undefined || Boolean(env[declarations[name].env]);
   const choice = <T extends string>(name: OptionName, choices: readonly T[]): T => {
     const value = text(name);
     const chosen = choices.find((one) => one === value);
@@ -174,6 +178,7 @@ export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options
     ...(secretStoreKeyFile !== undefined && { secretStoreKeyFile }),
     ...(logFile !== undefined && { logFile }),
     secretStore,
+    ...(secretStore === 'os' && isChosen('secret-store') && { requiresKeychain: true }),
     signIn: choice('sign-in', signInModes),
     logLevel: choice('log-level', logLevels),
     maxMessageBytes,

@@ -91,7 +91,10 @@ export function osSecretStore({
       seenWorking ??= probe();
       await seenWorking.catch((error: unknown) => {
         seenWorking = undefined;
-        throw error;
+        // It answered the read.
+        if (!(error instanceof SecretStoreError)) throw error;
+        const { code, message, cause } = error;
+        throw new SecretStoreError(code, message, { cause, isReachable: true });
       });
       return undefined;
     },

@@ -15,8 +15,16 @@ export class SecretStoreError extends Error {
   override readonly name = 'SecretStoreError';
   readonly code: 'unavailable' | 'locked' | 'timeout';
 
-  constructor(code: SecretStoreError['code'], message: string, options?: ErrorOptions) {
+  /** `unavailable`, although a keychain answered: it keeps nothing, as it has no collection yet. */
+  readonly isReachable: boolean;
+
+  constructor(
+    code: SecretStoreError['code'],
+    message: string,
+    options?: ErrorOptions & { isReachable?: boolean },
+  ) {
     super(message, options);
     this.code = code;
+    this.isReachable = options?.isReachable ?? code !== 'unavailable';
   }
 }

@@ -54,7 +54,17 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     imports: ['auth', 'config', 'errors', 'keychain', 'log', 'status'],
   },
   'proxy/open-credential': {
-    imports: ['auth', 'clock', 'config', 'errors', 'host', 'log', 'pipeline', 'transport'],
+    imports: [
+      'auth',
+      'clock',
+      'config',
+      'errors',
+      'host',
+      'keychain',
+      'log',
+      'pipeline',
+      'transport',
+    ],
   },
   'proxy/open-doctor': {
     imports: ['auth', 'cli', 'config', 'errors', 'host', 'log', 'status', 'transport'],

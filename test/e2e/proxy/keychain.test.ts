@@ -61,10 +61,13 @@ await suite('keychain', 'keychain', () => {
 });
 
 test.skipIf(process.platform !== 'linux')(
-  'without a keychain: every open request gets an error, and the proxy ends with 1',
+  'without a keychain that is required: every open request gets an error, and the proxy ends with 1',
   async () => {
     await using server = await oauthFront(legacyMcp().handle);
-    await using proxy = start(server, { DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent' });
+    await using proxy = start(server, {
+      DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent',
+      LATCHKEY_SECRET_STORE: 'os',
+    });
 
     const { error } = await proxy.request('initialize', {});
 
@@ -72,5 +75,26 @@ test.skipIf(process.platform !== 'linux')(
     expect(await proxy.ended).toBe(1);
     expect(proxy.stderr()).toContain('latchkey: no keychain is available');
     expect(server.lines()).toEqual([]);
+  },
+);
+
+test.skipIf(process.platform !== 'linux')(
+  'without a keychain: a client from the environment works, with one warning, and nothing is stored',
+  async () => {
+    await using server = await oauthFront(legacyMcp().handle);
+    const env = { DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent' };
+    await using proxy = start(server, env);
+
+    const answer = await proxy.handshake();
+    await proxy.request('tools/list', {});
+
+    expect(answer.result).toMatchObject({ serverInfo: { name: 'legacy' } });
+    expect(server.tokenRequests).toHaveLength(1);
+    const warnings = proxy
+      .stderr()
+      .split('\n')
+      .filter((line) => line.includes('no keychain'));
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toContain('tokens are kept in memory until the proxy ends');
   },
 );

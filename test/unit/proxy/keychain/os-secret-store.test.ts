@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
-import { lazySecretStore } from '#proxy/keychain/lazy-secret-store';
+import { lazySecretStore, withMemoryFallback } from '#proxy/keychain/lazy-secret-store';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
 import { osSecretStore } from '#proxy/keychain/os-secret-store';
+import { SecretStoreError } from '#proxy/keychain/secret-store';
 import { memoryEntries } from '#support/crashes/memory-keychain';
 
 /** A keychain that answers a read when the test says so; `reads` are those that it was asked for. */
@@ -85,4 +86,36 @@ test('keychain: once two operations go unanswered, others fail at once until it 
   await expect.poll(() => reads.length).toBe(3);
   reads[2]?.resolve('a secret');
   expect(await answered).toBe('a secret');
+});
+
+test('memory fallback: a keychain that fails after its first use is not replaced', async () => {
+  const keychain = memorySecretStore();
+  const unavailable = new SecretStoreError('unavailable', 'gone');
+  let isGone = false;
+  const fellBack: string[] = [];
+  const store = withMemoryFallback(
+    {
+      ...keychain,
+      get: (account) => (isGone ? Promise.reject(unavailable) : keychain.get(account)),
+    },
+    ({ message }) => fellBack.push(message),
+  );
+  await store.set('one', 'a secret');
+  isGone = true;
+
+  await expect(store.get('one')).rejects.toBe(unavailable);
+  expect(fellBack).toEqual([]);
+});
+
+test.each([
+  ['locked', new SecretStoreError('locked', 'locked')],
+  ['slow to answer', new SecretStoreError('timeout', 'no answer')],
+  ['without a collection', new SecretStoreError('unavailable', 'none', { isReachable: true })],
+])('memory fallback: a keychain that is %s is not replaced', async (_, error) => {
+  const fails = async () => Promise.reject(error);
+  const store = withMemoryFallback({ get: fails, set: fails, remove: fails }, () => {
+    throw new Error('replaced');
+  });
+
+  await expect(store.get('one')).rejects.toBe(error);
 });
