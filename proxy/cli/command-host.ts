@@ -1,7 +1,7 @@
 import type { AccountsHost } from '#auth/accounts-host';
 import type { Connection } from '#config/connection';
 import type { Options, OptionTexts } from '#config/options';
-import type { ExaminePorts, Finding } from '#status/checks';
+import type { DoctorProgress, Examined } from '#status/doctor';
 import type { AcceptedToolStore } from '#pipeline/accepted-tools';
 
 /** Which server an agent connects to, and what it serves. */
@@ -11,9 +11,6 @@ export type AgentPlan = {
   configurationFile: string;
   keyFile?: string;
 };
-
-export type DoctorProgress = Pick<ExaminePorts, 'progress' | 'found'>;
-export type Examined = { findings: readonly Finding[]; bundle: () => Promise<Uint8Array> };
 
 /** The host that a command runs on, with its terminal. */
 export interface CommandHost extends AccountsHost {

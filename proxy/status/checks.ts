@@ -29,13 +29,15 @@ export const fail = (check: string, what: string, hint: string): Finding => ({
   hint,
 });
 
+/** Puts what a check threw into words; throws what is a bug again. */
+export type Words = (error: unknown) => { message: string; hint: string };
+
 export type ExaminePorts = {
   clock: Clock;
-  /** Puts what a check threw into words. */
-  words: (error: unknown) => { message: string; hint: string };
-  /** Hears of a check that takes more than a second. */
+  words: Words;
+  /** Called for a check that takes more than a second. */
   progress: (name: string) => void;
-  /** Hears of each finding as soon as there is one. */
+  /** Called with each finding as soon as there is one. */
   found: (finding: Finding) => void;
 };
 
@@ -72,7 +74,7 @@ export async function examine(
 }
 
 /** An error without words is a bug; the other checks still run. */
-function inWords(name: string, error: unknown, words: ExaminePorts['words']): Finding {
+function inWords(name: string, error: unknown, words: Words): Finding {
   try {
     const { message, hint } = words(error);
     return fail(name, message, hint);

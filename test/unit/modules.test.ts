@@ -21,10 +21,6 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     imports: ['agent', 'auth', 'config', 'keychain', 'log', 'pipeline', 'transport'],
     packages: ['latchkey-mcp'],
   },
-  'proxy/greet': {
-    imports: ['auth', 'config', 'errors', 'log', 'pipeline', 'status', 'transport'],
-    packages: ['latchkey-mcp'],
-  },
   'proxy/host': { imports: ['clock', 'config', 'keychain', 'transport'] },
   'proxy/main': {
     imports: [
@@ -66,9 +62,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'transport',
     ],
   },
-  'proxy/open-doctor': {
-    imports: ['auth', 'cli', 'config', 'errors', 'host', 'log', 'status', 'transport'],
-  },
+  'proxy/open-doctor': { imports: ['auth', 'config', 'errors', 'log', 'status', 'transport'] },
   'proxy/open-embedded-keyring': { imports: ['clock', 'host', 'keychain'] },
   'proxy/open-host': { imports: ['auth', 'config', 'host', 'pipeline', 'status'] },
   'proxy/open-presence': { imports: ['config', 'errors', 'host', 'log', 'status'] },

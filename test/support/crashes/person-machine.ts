@@ -6,7 +6,7 @@ import { settleRotation } from '#proxy/auth/secret-trial';
 import { systemClock } from '#proxy/clock/clock';
 import type { Launcher } from '#proxy/config/launch-entry';
 import { readOptions } from '#proxy/config/options';
-import { greeting } from '#proxy/greet';
+import { openEndpointCheck } from '#proxy/open-doctor';
 import { httpClient } from '#proxy/transport/http-client';
 import { openAssistants } from '#proxy/open-assistants';
 import { openConnections } from '#proxy/open-connections';
@@ -115,7 +115,7 @@ export async function personMachine(launcher: Launcher): Promise<PersonMachine> 
         },
         async works(name) {
           const connection = await host.readConnection(name, options);
-          const [found] = await greeting(connection, options, { ...host, stop }).run(stop);
+          const [found] = await openEndpointCheck(connection, options, { ...host, stop }).run(stop);
           const store = async () => host.store(options);
           await settleRotation(connection, startedAtMs, options, host, store);
           return found?.state === 'ok';

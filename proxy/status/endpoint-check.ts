@@ -1,7 +1,5 @@
 import type { Connection } from '#config/connection';
-import type { Options } from '#config/options';
-import { ok, warn, type Check } from '#status/checks';
-import { words } from '#errors';
+import type { Host } from '#host';
 import { readMessage, stringAt, type Message } from 'latchkey-mcp/raw-message';
 import { detectServer } from '#pipeline/detect-server';
 import { compose } from '#pipeline/step';
@@ -9,53 +7,56 @@ import { jsonLinesLog } from '#log/log';
 import { streamableHttp } from '#transport/streamable-http';
 import type { Upstream } from '#transport/upstream';
 import { TokenError } from '#auth/errors';
-import { openCredential, type CredentialPorts } from './open-credential.ts';
+import type { Credential } from '#transport/credential';
+import { ok, warn, type Check, type Words } from './checks.ts';
 
 const client = '{"name":"latchkey-doctor","version":"0"}';
 const modern = `{"jsonrpc":"2.0","id":"latchkey","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":${client},"io.modelcontextprotocol/clientCapabilities":{}}}}`;
 const legacy = `{"jsonrpc":"2.0","id":"latchkey","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":${client}}}`;
 
-/** The first words to a server, with the credential of the connection; no browser is opened. */
-export function greeting(
+export type EndpointCheckPorts = Pick<Host, 'clock' | 'http'> & {
+  /** How requests authenticate; it opens no browser. */
+  credential: () => Promise<Credential>;
+  maxMessageBytes: number;
+  words: Words;
+};
+
+/** Makes the handshake with the server, as an assistant does. */
+export function endpointCheck(
   connection: Connection,
-  options: Options,
-  ports: Omit<CredentialPorts, 'openBrowser'>,
+  { clock, http, credential, maxMessageBytes, words }: EndpointCheckPorts,
 ): Check {
   return {
     name: 'endpoint',
     async run(signal) {
       const log = jsonLinesLog('error', () => undefined);
-      const { clock, http } = ports;
-      const silent = { ...ports, openBrowser: () => Promise.resolve(false) };
-      const quiet = { ...options, signIn: 'never' as const };
-      const { credential } = await openCredential(connection, quiet, silent, log);
-      const { maxMessageBytes } = options;
-      const way = { url: new URL(connection.url), credential, http, clock, log, maxMessageBytes };
+      const url = new URL(connection.url);
+      const target = { url, credential: await credential(), http, clock, log, maxMessageBytes };
       let over = '';
       const detection = detectServer(connection.transport ?? 'http-first', {
         async sse() {
           const { httpSse } = await import('#transport/http-sse');
           over = ' over HTTP+SSE';
-          return httpSse(way);
+          return httpSse(target);
         },
         async translated(upstream) {
           const { translatedUpstream } = await import('#pipeline/translated-server');
           return translatedUpstream({ upstream, clock, log });
         },
-        // Whoever looks takes nothing as known, and keeps nothing.
+        // A check uses nothing that is cached, and caches nothing.
         memory: { recall: () => undefined, remember: () => Promise.resolve() },
         log,
       });
-      const upstream = compose([detection], streamableHttp(way));
+      const upstream = compose([detection], streamableHttp(target));
       try {
-        const discovered = await asked(upstream, modern, signal);
+        const discovered = await answerOf(upstream, modern, signal);
         if (discovered?.members.has('result')) {
           const name =
             stringAt(discovered, 'result', '_meta', 'io.modelcontextprotocol/serverInfo', 'name') ??
             stringAt(discovered, 'result', 'serverInfo', 'name');
           return [ok('endpoint', `${name ?? 'a server'} speaks MCP 2026-07-28`)];
         }
-        const answer = await asked(upstream, legacy, signal, true);
+        const answer = await answerOf(upstream, legacy, signal, true);
         const version = answer && stringAt(answer, 'result', 'protocolVersion');
         const name = answer && stringAt(answer, 'result', 'serverInfo', 'name');
         if (version !== undefined)
@@ -63,8 +64,8 @@ export function greeting(
         return [warn('endpoint', 'MCP handshake failed', 'check the path of the URL')];
       } catch (error) {
         if (!(error instanceof TokenError) || error.code !== 'signed_out') throw error;
-        const { message, hint } = words(error, connection);
-        return [warn('endpoint', `not asked: ${message}`, hint)];
+        const { message, hint } = words(error);
+        return [warn('endpoint', `not checked: ${message}`, hint)];
       } finally {
         await upstream.close(signal);
       }
@@ -72,8 +73,8 @@ export function greeting(
   };
 }
 
-/** A server of the era before may refuse the modern question in any way; the credential's no counts. */
-async function asked(
+/** A legacy server may refuse the modern request in any target; only a refused credential ends the check. */
+async function answerOf(
   upstream: Upstream,
   text: string,
   signal: AbortSignal,

@@ -1,0 +1,148 @@
+import { signsIn, type Account, type OAuthConnection } from '#auth/account';
+import type { Connection } from '#config/connection';
+import { connectionNames, type ReadText } from '#config/find-entry';
+import type { Options } from '#config/options';
+import { readConnection } from '#config/read-connection';
+import { defaultStateDirectory, userFiles } from '#config/user-files';
+import type { Host, UserHost } from '#host';
+import type { SecretStore } from '#keychain/secret-store';
+import { redact } from '#log/redact';
+import type { NetworkSettings } from '#transport/http-client';
+import { accountChecks } from './account-checks.ts';
+import { examine, fail, ok, warn, type Check, type ExaminePorts, type Finding } from './checks.ts';
+import { redactedBundle, redactedConnection, secretsOf } from './doctor-bundle.ts';
+import { assistantCheck, keychainCheck, stateDirectoryCheck, versionCheck } from './host-checks.ts';
+import { networkChecks, serverCheck } from './server-checks.ts';
+
+export type DoctorProgress = Pick<ExaminePorts, 'progress' | 'found'>;
+export type Examined = { findings: readonly Finding[]; bundle: () => Promise<Uint8Array> };
+
+export type DoctorPorts = DoctorProgress &
+  Pick<Host, keyof UserHost | 'clock' | 'http' | 'nodeVersion'> & {
+    /** Of this program. */
+    version: string;
+    network: NetworkSettings;
+    readText: ReadText;
+    store: () => Promise<SecretStore>;
+    account: (connection: OAuthConnection) => Promise<Account>;
+    /** The handshake with the server, with the credential of the connection. */
+    endpoint: (connection: Connection) => Check;
+    words: (error: unknown, connection?: Connection) => { message: string; hint: string };
+  };
+
+/**
+ * Checks this host, and everything that `target` needs, to the end whatever fails.
+ *
+ * @throws what is a bug
+ */
+export async function runDoctor(
+  target: string | undefined,
+  options: Options,
+  ports: DoctorPorts,
+): Promise<Examined> {
+  const versions = { latchkey: ports.version, node: ports.nodeVersion };
+  const readText: ReadText = (path) => ports.readText(path);
+  let connection: Connection | undefined;
+  const secrets = Object.entries(ports.env)
+    .filter(([name]) => name === 'LATCHKEY_API_KEY' || name === 'LATCHKEY_CLIENT_SECRET')
+    .map(([, value = '']) => value);
+  const clean = (finding: Finding): Finding => {
+    const known = connection ? [...secrets, ...secretsOf(connection, ports.env)] : secrets;
+    const { hint } = finding;
+    return {
+      ...finding,
+      what: redact(finding.what, known),
+      ...(hint !== undefined && { hint: redact(hint, known) }),
+    };
+  };
+  const examinePorts = {
+    clock: ports.clock,
+    words: (error: unknown) => ports.words(error, connection),
+    progress: ports.progress,
+    found: (finding: Finding) => ports.found(clean(finding)),
+  };
+
+  const general: Check[] = [
+    versionCheck(versions, ports.platform),
+    assistantCheck(ports, readText),
+    stateDirectoryCheck(options.stateDir ?? defaultStateDirectory(ports)),
+    keychainCheck(options.secretStore, ports.store),
+    {
+      name: 'configuration',
+      async run() {
+        if (target === undefined) return allConnections(options, ports, readText);
+        connection = await readConnection(target, options.config, ports, readText);
+        const { name, source, credentials } = connection;
+        return [
+          ok('configuration', `${name}, by ${source}: ${credentials.kind.replace('_', ' ')}`),
+        ];
+      },
+    },
+  ];
+  const findings = await examine(general, examinePorts);
+  if (connection) findings.push(...(await examine(await checksOf(connection), examinePorts)));
+
+  async function checksOf(about: Connection): Promise<Check[]> {
+    const url = new URL(about.url);
+    const account = signsIn(about) ? await ports.account(about) : undefined;
+    const file = about.configFile === undefined ? '' : ` --config ${about.configFile}`;
+    return [
+      ...networkChecks(url, ports.network),
+      serverCheck(url, ports),
+      ...(account ? accountChecks(account, `latchkey login ${about.name}${file}`) : []),
+      ports.endpoint(about),
+    ];
+  }
+
+  return {
+    findings: findings.map(clean),
+    async bundle() {
+      if (connection && signsIn(connection)) {
+        const { vault } = await ports.account(connection);
+        const token = await vault.access().catch(() => undefined);
+        const refresh = token && (await vault.refresh(token.issuer).catch(() => undefined));
+        if (token) secrets.push(token.accessToken);
+        if (refresh) secrets.push(refresh.refreshToken);
+      }
+      if (connection) secrets.push(...secretsOf(connection, ports.env));
+      const { proxy, ...shown } = options;
+      return redactedBundle(
+        {
+          versions: { ...versions, platform: ports.platform, at: new Date().toISOString() },
+          configuration: {
+            options: { ...shown, ...(proxy !== undefined && { proxy: withoutPassword(proxy) }) },
+            environment: Object.keys(ports.env).filter((name) => /^LATCHKEY_|_proxy$/i.test(name)),
+            ...(connection && { connection: redactedConnection(connection) }),
+          },
+          checks: findings.map(clean),
+        },
+        secrets,
+      );
+    },
+  };
+}
+
+async function allConnections(
+  { config }: Options,
+  ports: DoctorPorts,
+  readText: ReadText,
+): Promise<Finding[]> {
+  const files = config === undefined ? userFiles(ports) : [config];
+  const findings: Finding[] = [];
+  for (const name of await connectionNames(files, readText))
+    try {
+      const { source } = await readConnection(name, config, ports, readText);
+      findings.push(ok('configuration', `${name}, by ${source}`));
+    } catch (error) {
+      const { message } = ports.words(error);
+      // An entry that starts another program is not a connection.
+      if (!message.includes('starts another program'))
+        findings.push(fail('configuration', message, `correct it, then latchkey doctor ${name}`));
+    }
+  if (findings.length > 0) return findings;
+  return [warn('configuration', 'no connection is configured', 'latchkey add NAME URL')];
+}
+
+function withoutPassword(text: string): string {
+  return text.replace(/\/\/[^@/]*@/, '//…@');
+}
