@@ -9,7 +9,7 @@ import {
 } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import { eventStream, EventTooLargeError } from './event-stream.ts';
-import { retryMs } from './retry.ts';
+import { reopenAfterMs, mayRetry } from './retry.ts';
 import { UpstreamError, type Deliver } from './upstream.ts';
 
 /**
@@ -123,8 +123,6 @@ type StreamedAnswerOptions = {
   maxMessageBytes: number;
 };
 
-const resumeAttempts = 5;
-
 /** A server may leave the stream open behind its answer, but not forever. */
 const lingerMs = 5_000;
 
@@ -160,15 +158,15 @@ export async function streamedAnswer(
       if (signal.aborted) throw new UpstreamError('aborted', 'aborted');
       const { lastEventId } = position;
       if (lastEventId === undefined || modernVersion(request) !== undefined) throw endedEarly();
-      if (attempt >= resumeAttempts) throw endedEarly();
-      await clock.sleep(position.retryMs ?? retryMs(attempt), signal);
+      if (!mayRetry('stream_ended', attempt, () => true)) throw endedEarly();
+      await clock.sleep(position.retryMs ?? reopenAfterMs(attempt), signal);
       try {
         stream = await resume(lastEventId);
       } catch (error) {
         if (!(error instanceof UpstreamError) || error.code !== 'unreachable') throw error;
         log.debug('stream not resumed', { reason: error.message });
         // What the server said about waiting was not meant for its absence.
-        await clock.sleep(retryMs(attempt), signal);
+        await clock.sleep(reopenAfterMs(attempt), signal);
         attempt += 1;
         continue;
       }

@@ -2,7 +2,13 @@ import type { IncomingMessage } from 'node:http';
 import { answerTo, idKey, readMessage, type Message } from 'latchkey-mcp/raw-message';
 import { authorizedRequest } from './credential.ts';
 import { eventStream, EventTooLargeError } from './event-stream.ts';
-import { mayHaveRun, onceMore, repeatableRequests, retryMs } from './retry.ts';
+import {
+  mayHaveRun,
+  retryBrokenAnswer,
+  repeatableRequests,
+  reopenAfterMs,
+  mayRetry,
+} from './retry.ts';
 import type { StreamableHttpOptions } from './streamable-http.ts';
 import { unlessAborted, UpstreamError, type Deliver, type Upstream } from './upstream.ts';
 
@@ -157,7 +163,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
       await deliver(answer);
     };
     try {
-      await onceMore(
+      await retryBrokenAnswer(
         async () => exchange(message, taking, signal),
         () => harmless && !signal.aborted && !life.signal.aborted,
       );
@@ -179,7 +185,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
     if (message.kind !== 'request') return post(to, message, signal);
     await ask(to, message, deliver, signal).catch(async (error: unknown) => {
       const gone = error instanceof UpstreamError && error.status === 404 && handshake;
-      if (!gone) throw error;
+      if (!gone || !mayRetry('session_lost', 1, () => repeatable.has(message))) throw error;
       // The address is forgotten, so the request has not been carried out.
       await to.over;
       await ask(await unlessAborted(opened(), signal), message, deliver, signal);
@@ -199,7 +205,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
         if (error instanceof UpstreamError && error.code === 'unauthorized') return;
         log.debug('stream not opened', { reason: error instanceof Error ? error.message : '' });
       }
-      await clock.sleep(retryMs(attempt), signal);
+      await clock.sleep(reopenAfterMs(attempt), signal);
     }
   }
 

@@ -5,13 +5,13 @@ import type { Log } from '#log/log';
 import { HttpError, platformCode } from './http-client.ts';
 import { UpstreamError } from './upstream.ts';
 
-type PatientRequestOptions = {
+type RetryOptions = {
   /** Whether the request may run twice without harm; asked when that matters. */
   isRepeatable: () => boolean;
   /** Whether a connection that broke is to be made once more. */
   isWorthIt?: () => Promise<boolean>;
   /** When the assistant will have lost its patience. */
-  patientUntil: EpochSeconds;
+  deadlineAt: EpochSeconds;
   signal: AbortSignal;
   clock: Clock;
   log: Log;
@@ -19,9 +19,32 @@ type PatientRequestOptions = {
   random?: () => number;
 };
 
-/** How many times each kind of trouble is met before it is told. */
-const unaskedAttempts = 3;
-const connectionAttempts = 2;
+/**
+ * Why something is sent again: how often it is sent in all, and whether the server may have run it, as then only what may run
+ * twice is. A rejected token is `authorizedRequest`'s matter: the request is sent once more with a renewed one.
+ */
+const reasons = {
+  /** 429 or 503 with `Retry-After`, for as long as the assistant waits. RFC 6585 §4, RFC 9110 §15.6.4 */
+  busy: { attempts: Infinity, mayHaveRun: false },
+  /** 429, 502, 503 or 504, whose `Retry-After` is missing or means nothing. */
+  unavailable: { attempts: 3, mayHaveRun: true },
+  not_connected: { attempts: 2, mayHaveRun: false },
+  connection_broken: { attempts: 2, mayHaveRun: true },
+  /** What breaks off twice breaks off always. */
+  answer_broken: { attempts: 2, mayHaveRun: true },
+  /** 404 in a session: sent again in another session. */
+  session_lost: { attempts: 2, mayHaveRun: false },
+  /** An event stream that ended before its answer is resumed behind its last event; events restart the count. */
+  stream_ended: { attempts: 5, mayHaveRun: false },
+} satisfies Record<string, { attempts: number; mayHaveRun: boolean }>;
+
+type Reason = keyof typeof reasons;
+
+/** Whether what was sent `attempts` times is sent again; `isRepeatable` is asked when that matters. */
+export function mayRetry(reason: Reason, attempts: number, isRepeatable: () => boolean): boolean {
+  const { attempts: most, mayHaveRun: mayRun } = reasons[reason];
+  return attempts < most && (!mayRun || isRepeatable());
+}
 
 const firstWaitMs = 250;
 const longestWaitMs = 8_000;
@@ -31,35 +54,33 @@ const brokenConnection =
   /^(ECONNREFUSED|ECONNRESET|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_SOCKET)$/;
 
 /**
- * The response to what `send` sends, as many times as is safe and worth it: a server that says when to
- * come again has not begun; without that, and over a connection that broke behind the request, only
- * what may run twice is sent twice.
+ * The response to what `send` sends, as often as `reasons` allow and until the assistant stops waiting.
  *
  * @throws {UpstreamError} with `attempts`, or what the credential rejects with
  */
-export async function patientRequest(
+export async function requestWithRetries(
   send: () => Promise<IncomingMessage>,
-  options: PatientRequestOptions,
+  options: RetryOptions,
 ): Promise<{ response: IncomingMessage; attempts: number }> {
-  const { patientUntil, signal, clock, log, random = Math.random } = options;
+  const { deadlineAt, signal, clock, log, random = Math.random } = options;
   // Counted besides, as a clock that is set back would make the patience endless.
-  let leftMs = (patientUntil - clock.now()) * 1000;
+  let leftMs = (deadlineAt - clock.now()) * 1000;
   for (let attempt = 1; ; attempt += 1) {
     const pauseMs = backOffMs(attempt, random());
     let waitMs: number;
     try {
       const response = await send();
       const asked = askedWaitMs(response, clock.now());
-      const comesAgain = isBusy(response) && asked !== undefined;
-      const isWorthIt =
-        comesAgain || (isPassing(response) && attempt < unaskedAttempts && options.isRepeatable());
+      const reason = busyReason(response, asked);
       waitMs = Math.max(asked ?? 0, 0) + pauseMs;
-      if (!isWorthIt || waitMs > leftMs || clock.now() + waitMs / 1000 > patientUntil)
+      const isRetried = reason && mayRetry(reason, attempt, options.isRepeatable);
+      if (!isRetried || waitMs > leftMs || clock.now() + waitMs / 1000 > deadlineAt)
         return { response, attempts: attempt };
       log.debug('asked to come again', { status: response.statusCode, waitMs });
       response.resume();
     } catch (error) {
-      if (!mayConnectAgain(error, options) || attempt >= connectionAttempts)
+      const reason = connectionReason(error);
+      if (!reason || !mayRetry(reason, attempt, options.isRepeatable))
         throw counted(error, attempt);
       if (options.isWorthIt && !(await options.isWorthIt())) throw error;
       log.debug('connection broke', { reason: String(error) });
@@ -71,13 +92,13 @@ export async function patientRequest(
   }
 }
 
-/** RFC 6585 §4, RFC 9110 §15.6.4: both may say when to come again, and neither has done anything. */
-function isBusy({ statusCode }: IncomingMessage): boolean {
-  return statusCode === 429 || statusCode === 503;
-}
-
-function isPassing(response: IncomingMessage): boolean {
-  return isBusy(response) || response.statusCode === 502 || response.statusCode === 504;
+function busyReason(
+  { statusCode }: IncomingMessage,
+  askedMs: number | undefined,
+): Reason | undefined {
+  const isBusy = statusCode === 429 || statusCode === 503;
+  if (isBusy && askedMs !== undefined) return 'busy';
+  return isBusy || statusCode === 502 || statusCode === 504 ? 'unavailable' : undefined;
 }
 
 function askedWaitMs({ headers }: IncomingMessage, now: EpochSeconds): number | undefined {
@@ -85,10 +106,11 @@ function askedWaitMs({ headers }: IncomingMessage, now: EpochSeconds): number | 
   return seconds === undefined ? undefined : seconds * 1000;
 }
 
-function mayConnectAgain(error: unknown, { isRepeatable }: PatientRequestOptions): boolean {
+function connectionReason(error: unknown): Reason | undefined {
   const cause = error instanceof UpstreamError ? error.cause : undefined;
-  if (!(cause instanceof HttpError) || cause.code !== 'unreachable') return false;
-  return brokenConnection.test(platformCode(cause.cause)) && (!cause.sent || isRepeatable());
+  if (!(cause instanceof HttpError) || cause.code !== 'unreachable') return undefined;
+  if (!brokenConnection.test(platformCode(cause.cause))) return undefined;
+  return cause.sent ? 'connection_broken' : 'not_connected';
 }
 
 /** Doubled each time, and anywhere in its upper half, so that many who failed do not come together. */
@@ -102,15 +124,19 @@ function counted(error: unknown, attempts: number): unknown {
 }
 
 /**
- * Does `ask`, and does it again when the answer broke off and the request `mayRepeat`: once, as what
- * breaks off twice breaks off always. A complete answer without a result is no reason.
+ * Sends a request, and again when its answer broke off and it may be repeated. A complete answer without
+ * a result is no reason.
  */
-export async function onceMore(ask: () => Promise<void>, mayRepeat: () => boolean): Promise<void> {
+export async function retryBrokenAnswer(
+  ask: () => Promise<void>,
+  mayRepeat: () => boolean,
+): Promise<void> {
   try {
     await ask();
   } catch (error) {
     if (!(error instanceof UpstreamError) || error.code !== 'no_answer') throw error;
-    if (error.status === 202 || error.status === 204 || !mayRepeat()) throw error;
+    if (error.status === 202 || error.status === 204) throw error;
+    if (!mayRetry('answer_broken', 1, mayRepeat)) throw error;
     await ask().catch((again: unknown) => {
       throw again instanceof UpstreamError ? again.with({ attempts: 2 }) : again;
     });
@@ -228,19 +254,19 @@ const firstMs = 1_000;
 const longestMs = 30_000;
 
 /** How long to wait before a stream is asked for again, the `attempt`th time (from 0) in a row. */
-export function retryMs(attempt: number): number {
+export function reopenAfterMs(attempt: number): number {
   return Math.min(firstMs * 2 ** attempt, longestMs);
 }
 
 /** Something that happens again and again, and those who wait for the next time. */
-export interface Occasion {
+export interface RecurringEvent {
   happened(): void;
 
   /** Resolves when it happens, or at once when `signal` aborts; it never rejects. */
   next(signal: AbortSignal): Promise<void>;
 }
 
-export function occasion(): Occasion {
+export function recurringEvent(): RecurringEvent {
   const waiting = new Set<() => void>();
   return {
     happened() {

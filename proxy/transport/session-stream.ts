@@ -2,16 +2,16 @@ import type { IncomingMessage } from 'node:http';
 import type { Clock } from '#clock/clock';
 import type { Log } from '#log/log';
 import { readEvents, type StreamPosition, isEventStream } from './answers.ts';
-import { type Occasion, retryMs } from './retry.ts';
+import { type RecurringEvent, reopenAfterMs } from './retry.ts';
 import type { HeldSession } from './session.ts';
 import { UpstreamError, type Deliver } from './upstream.ts';
 
-type UnaskedStreamOptions = {
+type SessionStreamOptions = {
   session: HeldSession;
   /** Asks for the stream, behind the event of that id. */
   get: (lastEventId: string | undefined, signal: AbortSignal) => Promise<IncomingMessage>;
   /** The server takes a message. */
-  accepted: Occasion;
+  accepted: RecurringEvent;
   clock: Clock;
   log: Log;
   maxMessageBytes: number;
@@ -34,8 +34,8 @@ type Outcome = 'ended' | 'absent' | 'none' | 'forgotten' | 'refused' | 'unauthor
  *
  * MCP 2025-11-25 transports, listening for messages from the server
  */
-export async function unaskedStream(
-  { session, get, accepted, ...options }: UnaskedStreamOptions,
+export async function sessionStream(
+  { session, get, accepted, ...options }: SessionStreamOptions,
   deliver: Deliver,
   signal: AbortSignal,
 ): Promise<void> {
@@ -79,7 +79,7 @@ export async function unaskedStream(
   /** Until it is worth while to ask again: less long, once a server that was absent takes messages. */
   async function pause(outcome: Outcome, within: AbortSignal): Promise<void> {
     const wantedMs = outcome === 'ended' ? position.retryMs : undefined;
-    const ms = wantedMs ?? retryMs(attempt);
+    const ms = wantedMs ?? reopenAfterMs(attempt);
     attempt += 1;
     await clock.sleep(Math.min(ms, leastMs), within);
     if (ms <= leastMs) return;

@@ -7,14 +7,15 @@ import { authorizedRequest, type Credential } from './credential.ts';
 import type { HttpClient } from './http-client.ts';
 import { modernHeaders } from './modern-headers.ts';
 import {
-  occasion,
-  onceMore,
-  patientRequest,
+  recurringEvent,
+  retryBrokenAnswer,
+  requestWithRetries,
   repeatableRequests,
   retryAfterSeconds,
   mayHaveRun,
+  mayRetry,
 } from './retry.ts';
-import { unaskedStream } from './session-stream.ts';
+import { sessionStream } from './session-stream.ts';
 import { heldSession, agreedSession, sessionHeaders, sessionWishes } from './session.ts';
 import { UpstreamError, type Deliver, type Upstream } from './upstream.ts';
 
@@ -34,13 +35,13 @@ export type StreamableHttpOptions = {
 /** How a message is sent. */
 type Asking = {
   signal: AbortSignal;
-  patientUntil: EpochSeconds;
+  deadlineAt: EpochSeconds;
   /** It is part of making another session, and nobody's but ours. */
   isOurs?: boolean;
 };
 
 /** What an assistant waits for an answer, in all. */
-const patienceSeconds = 60;
+const assistantTimeoutSeconds = 60;
 
 /**
  * Where the request may be repeated, a gateway's word that it lost the server while that answered counts as an answer that
@@ -61,18 +62,18 @@ function exceptLost(deliver: Deliver, mayRepeat: () => boolean): Deliver {
 export function streamableHttp(options: StreamableHttpOptions): Upstream {
   const { url, clock, log, maxMessageBytes } = options;
   const repeatable = repeatableRequests();
-  const accepted = occasion();
+  const accepted = recurringEvent();
   const wishes = sessionWishes();
   const session = heldSession({
     send: async (message, signal) => {
-      const asking = { signal, patientUntil: patience(), isOurs: true };
+      const asking = { signal, deadlineAt: deadline(), isOurs: true };
       await exchange(message, () => Promise.resolve(), asking);
     },
     wishes: () => wishes.all(),
     log,
   });
 
-  const patience = (): EpochSeconds => clock.now() + patienceSeconds;
+  const deadline = (): EpochSeconds => clock.now() + assistantTimeoutSeconds;
 
   function postOnce(message: Message, signal: AbortSignal): Promise<IncomingMessage> {
     const modern = modernHeaders(message);
@@ -91,11 +92,11 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
     );
   }
 
-  function post(message: Message, patientUntil: EpochSeconds, signal: AbortSignal) {
-    return patientRequest(() => postOnce(message, signal), {
+  function post(message: Message, deadlineAt: EpochSeconds, signal: AbortSignal) {
+    return requestWithRetries(() => postOnce(message, signal), {
       isRepeatable: () => repeatable.has(message),
       isWorthIt: async () => !(await options.hasStandIn?.(message)),
-      patientUntil,
+      deadlineAt,
       signal,
       clock,
       log,
@@ -112,23 +113,22 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   }
 
   async function send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
-    const patientUntil = patience();
+    const deadlineAt = deadline();
     const revival = session.revival();
     if (revival) await revival.catch(() => undefined);
-    const mayRepeat = () =>
-      repeatable.has(message) && !signal.aborted && clock.now() < patientUntil;
+    const mayRepeat = () => repeatable.has(message) && !signal.aborted && clock.now() < deadlineAt;
     let taking = exceptLost(deliver, mayRepeat);
-    await onceMore(async () => {
+    await retryBrokenAnswer(async () => {
       const first = taking;
       taking = deliver;
-      await exchange(message, first, { signal, patientUntil });
+      await exchange(message, first, { signal, deadlineAt });
     }, mayRepeat);
   }
 
   async function exchange(
     message: Message,
     deliver: Deliver,
-    { signal, patientUntil, isOurs = false }: Asking,
+    { signal, deadlineAt, isOurs = false }: Asking,
   ): Promise<void> {
     const legacy = modernVersion(message) === undefined;
     const handshake = legacy && message.method === 'initialize';
@@ -139,19 +139,20 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
     let retryAfter: string | undefined;
     let refused = false;
     try {
-      let answered = await post(message, patientUntil, signal);
+      let answered = await post(message, deadlineAt, signal);
       if (
         answered.response.statusCode === 404 &&
         inSession !== undefined &&
         message.kind === 'request' &&
         // It is told to a session in the making, which would wait for itself.
-        !isOurs
+        !isOurs &&
+        mayRetry('session_lost', 1, () => repeatable.has(message))
       ) {
         answered.response.resume();
         refused = true;
         await session.revive(inSession);
         refused = false;
-        answered = await post(message, patientUntil, signal);
+        answered = await post(message, deadlineAt, signal);
       }
       const { response } = answered;
       if ((response.statusCode ?? 0) < 300) accepted.happened();
@@ -225,7 +226,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   }
 
   const listen: Upstream['listen'] = async (deliver, signal) =>
-    unaskedStream({ ...options, session, get, accepted }, deliver, signal);
+    sessionStream({ ...options, session, get, accepted }, deliver, signal);
 
   return { send, listen, close };
 }

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { readMessage } from '#mcp/raw-message';
 import { jsonLinesLog } from '#proxy/log/log';
 import { HttpError } from '#proxy/transport/http-client';
-import { patientRequest, repeatableRequests, retryAfterSeconds } from '#proxy/transport/retry';
+import { requestWithRetries, repeatableRequests, retryAfterSeconds } from '#proxy/transport/retry';
 import { UpstreamError } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';
 
@@ -33,7 +33,7 @@ function asking(
   const began = clock.now();
   const cancel = new AbortController();
   let sent = 0;
-  const outcome = patientRequest(
+  const outcome = requestWithRetries(
     () => {
       const answer = answers[Math.min(sent++, answers.length - 1)];
       return answer instanceof IncomingMessage ? Promise.resolve(answer) : Promise.reject(answer);
@@ -41,7 +41,7 @@ function asking(
     {
       isRepeatable: () => repeatable,
       ...(isWorthIt && { isWorthIt }),
-      patientUntil: began + 60,
+      deadlineAt: began + 60,
       signal: cancel.signal,
       clock,
       log: jsonLinesLog('error', () => undefined),
@@ -81,9 +81,9 @@ test('retry: waits add up to the idle timeout and no further', async () => {
 test('retry: a clock that is set back does not extend the idle timeout', async () => {
   let now = 1_800_000_000;
   const setBack = () => Promise.resolve(void (now -= 3_600));
-  const outcome = patientRequest(() => Promise.resolve(response(503, '25')), {
+  const outcome = requestWithRetries(() => Promise.resolve(response(503, '25')), {
     isRepeatable: () => false,
-    patientUntil: now + 60,
+    deadlineAt: now + 60,
     signal: new AbortController().signal,
     clock: { now: () => now, sleep: setBack },
     log: jsonLinesLog('error', () => undefined),

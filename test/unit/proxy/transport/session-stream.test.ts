@@ -2,9 +2,9 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { jsonLinesLog } from '#proxy/log/log';
-import { occasion } from '#proxy/transport/retry';
+import { recurringEvent } from '#proxy/transport/retry';
 import { heldSession } from '#proxy/transport/session';
-import { unaskedStream } from '#proxy/transport/session-stream';
+import { sessionStream } from '#proxy/transport/session-stream';
 import { UpstreamError } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';
 import { asMessage, listener } from '#support/scripted-upstream';
@@ -32,7 +32,7 @@ function answered(answer: Answer, signal: AbortSignal): IncomingMessage {
 /** Listens in the session `s1` to a server that answers so, one after the other; the last for good. */
 function listening(answers: Answer[], revives: () => boolean = () => true) {
   const clock = fakeClock();
-  const accepted = occasion();
+  const accepted = recurringEvent();
   const assistant = listener();
   const asked: { session: string | undefined; behind: string | undefined; at: number }[] = [];
   const began = clock.now();
@@ -56,7 +56,7 @@ function listening(answers: Answer[], revives: () => boolean = () => true) {
   };
   const options = { session, get, accepted, clock, log, maxMessageBytes: 1_000 };
   let isOver = false;
-  void unaskedStream(options, assistant.deliver, gone.signal).then(() => (isOver = true));
+  void sessionStream(options, assistant.deliver, gone.signal).then(() => (isOver = true));
   return { clock, accepted, asked, session, gone, said: assistant.said, isOver: () => isOver };
 }
 
