@@ -26,7 +26,8 @@ const lastWordsBytes = 2_048;
 type Process = ChildProcessByStdio<Writable, Readable, Readable>;
 
 /**
- * Starts a command, without a shell, as the head of a process group of its own.
+ * Starts a command without a shell; on POSIX, it leads a process group of its own. On Windows, what is not a program,
+ * such as `npx.cmd`, needs `cmd.exe`, which gets its arguments escaped.
  *
  * @throws {LocalServerError} `unreachable`
  */
@@ -35,7 +36,8 @@ export async function startChild(settings: ChildSettings, ports: StartChildPorts
   const { guard, clock, platform, maxMessageBytes, log } = ports;
   // Imported above, it would be loaded at every start of the bundled program.
   const { spawn } = await import('node:child_process');
-  const started = spawn(command, args, {
+  const { default: crossSpawn } = await import('cross-spawn');
+  const started = crossSpawn(command, args, {
     env,
     ...(cwd !== undefined && { cwd }),
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -48,23 +50,33 @@ export async function startChild(settings: ChildSettings, ports: StartChildPorts
   const words = lastWords(started.stderr, Object.values(env));
   const writer = lineWriter(started.stdin);
   const signal = (name: NodeJS.Signals) => {
+    if (platform === 'win32') {
+      // Signals reach one process only, which may be a `cmd.exe` that waits for the actual server.
+      const tree = ['/pid', String(pid), '/t', '/f'];
+      spawn('taskkill', tree, { stdio: 'ignore', windowsHide: true }).on('error', () => undefined);
+      return;
+    }
     try {
-      kill(platform === 'win32' ? pid : -pid, name);
+      kill(-pid, name);
     } catch {
       // Nobody of it is left.
     }
   };
   const ended = new Promise<string>((resolve) => {
-    started.once('exit', (code, by) => {
+    const end = (how: string) => {
       // What it started goes with it, and must not keep our end of its output open.
       if (platform !== 'win32') signal('SIGKILL');
       guard.forget(pid);
       void clock.sleep(politeMs).then(() => started.stdout.destroy());
-      const how = by === null ? `ended with code ${code}` : `was ended by ${by}`;
       const said = words();
       log.debug('child ended', { command, pid, how });
       resolve(said ? `${how}: ${said}` : how);
-    });
+    };
+    started.once('exit', (code, by) =>
+      end(by === null ? `ended with code ${code}` : `was ended by ${by}`),
+    );
+    // On Windows, `cmd.exe` started, and did not find the command.
+    started.once('error', (error) => end(`could not be started: ${error.message}`));
   });
 
   async function within(ms: number): Promise<boolean> {

@@ -68,7 +68,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'proxy/open-presence': { imports: ['config', 'errors', 'host', 'log', 'status'] },
   'proxy/agent': {
     imports: ['clock', 'config', 'keychain', 'log', 'pipeline', 'transport'],
-    packages: ['latchkey-mcp', 'ws'],
+    packages: ['cross-spawn', 'latchkey-mcp', 'ws'],
   },
   'proxy/auth': { imports: ['clock', 'config', 'host', 'keychain', 'log', 'status', 'transport'] },
   'proxy/cli': {
