@@ -20,7 +20,7 @@ const handshake = Buffer.from(
 
 /**
  * Shakes hands with the server, as an assistant does, and hangs up. Where a person has to sign in it
- * is enough to find out where; nobody is asked.
+ * is enough to find out where; no browser opens.
  *
  * @throws what a connection fails with
  */

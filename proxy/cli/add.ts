@@ -48,7 +48,7 @@ async function add(input: CommandInput, host: CommandHost): Promise<void> {
   const [name = '', url = ''] = operands;
   const { config: _, ...options } = host.options(input.options);
   const replace = flags.has('replace');
-  // Nobody is to type a secret in vain.
+  // Before a secret is typed in vain.
   await checkFree({ name, url }, replace, options, host);
   const { connection, secrets } = await described(name, url, input, host);
   const how = { replace, check: !flags.has('no-check') };

@@ -29,7 +29,7 @@ const agentLoginCommand: Command = {
   operands: '',
   arity: [0, 0],
   summary: 'store the key of an agent in the keychain',
-  about: `Stores the agent key that the dashboard showed once in the keychain of this machine. It asks for the key, or
+  about: `Stores the agent key that the dashboard showed once in the keychain of this computer. It asks for the key, or
 reads it from standard input. An agent that is running takes a new key over at SIGHUP.`,
   flags: { 'server-url': flags['server-url'] },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
@@ -48,7 +48,7 @@ const agentInstallCommand: Command = {
   operands: '',
   arity: [0, 0],
   summary: 'write a service that starts the agent',
-  about: `Writes a service for systemd or launchd that starts the agent with this machine, or with --user when you log
+  about: `Writes a service for systemd or launchd that starts the agent with this computer, or with --user when you log
 in, and prints the commands that start it. The machine's service has no keychain, so it needs --key-file. It
 replaces a service that it wrote before, and no other file.`,
   flags: {

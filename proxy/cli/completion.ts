@@ -10,7 +10,7 @@ export const completionCommand: Command = {
   name: 'completion',
   operands: 'bash|zsh',
   arity: [1, 1],
-  summary: 'what makes a shell complete these commands',
+  summary: 'print a script that completes commands in a shell',
   about: `Prints a script that completes commands, their options, assistants and the names of connections.`,
   flags: {},
   options: [],

@@ -30,7 +30,7 @@ export const connectCommand: Command = {
   operands: 'NAME|URL',
   // Behind the URL mcp-remote takes the port of its redirect URI.
   arity: [1, 2],
-  summary: 'what an assistant starts',
+  summary: 'connect an assistant; this is what it starts',
   about: 'Carries MCP between standard input and output and the server.',
   flags: { ...remoteFlags, ...toolFlags },
   options: optionNames,

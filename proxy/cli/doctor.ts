@@ -8,9 +8,9 @@ export const doctorCommand: Command = {
   name: 'doctor',
   operands: '[NAME|URL]',
   arity: [0, 1],
-  summary: 'what works, what does not, and what to do',
-  about: `Looks at everything that a connection needs, or at this machine alone, to the end whatever fails.
-The exit code is 1 when something does. It opens no browser and calls no tool.`,
+  summary: 'find problems, and what to do about them',
+  about: `Checks everything that a connection needs, or this computer alone, to the end even when checks fail.
+The exit code is 1 when one does. It opens no browser and calls no tool.`,
   flags: {
     json: { doc: 'one JSON object: {"checks":[…]}' },
     bundle: { value: 'FILE', doc: 'write all of it into one zip, without secrets' },

@@ -36,7 +36,7 @@ async function importEntries(input: CommandInput, host: CommandHost): Promise<bo
   const json = flags.has('json');
   const { config: _, ...options } = host.options(input.options);
   const { files, problems } = await importPlan(operands[0], options, host);
-  const steps = files.flatMap((file) => file.steps.map((step) => told(file, step)));
+  const steps = files.flatMap((file) => file.steps.map((step) => summaryOf(file, step)));
   if (!json) for (const step of steps) host.print(lineOf(step));
   if (!json && steps.length === 0) host.print('nothing to import');
   const dry = flags.has('dry-run');
@@ -64,7 +64,7 @@ async function importEntries(input: CommandInput, host: CommandHost): Promise<bo
   return problems.length === 0;
 }
 
-function told({ file }: ImportFile, { entry, connection, moved }: ImportStep): Done {
+function summaryOf({ file }: ImportFile, { entry, connection, moved }: ImportStep): Done {
   return { file, entry: entry.key, name: connection.name, url: connection.url, moved };
 }
 
@@ -73,7 +73,7 @@ function lineOf({ file, entry, name, url, moved }: Done): string {
   return `${file}: ${entry} becomes ${name} (${url}): ${what}`;
 }
 
-/** Whoever cannot be asked has said yes by starting this. */
+/** Without a terminal, starting the command is consent. */
 async function agreed(host: CommandHost): Promise<boolean> {
   if (!host.interactive) return true;
   host.warn('Go on? [y/N]');

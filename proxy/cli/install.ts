@@ -33,7 +33,7 @@ export const uninstallCommand: Command = {
   name: 'uninstall',
   operands: 'ASSISTANT NAME',
   arity: [2, 2],
-  summary: 'take that back',
+  summary: 'undo install',
   about: `Puts back what install found, byte for byte if the file has not changed since; else it removes, or
 puts back, that one entry. The connection itself stays.`,
   flags: { json: { doc: 'one JSON object' } },

@@ -12,7 +12,7 @@ export const loginCommand: Command = {
   operands: 'NAME|URL',
   arity: [1, 1],
   summary: 'sign in with the browser',
-  about: `Signs in with the browser, and keeps in the keychain what that brings. On a machine without a
+  about: `Signs in with the browser, and stores the tokens in the keychain. On a computer without a
 browser, as over SSH, it prints the page's address and takes the address that the page ends at.`,
   flags: {},
   options: connectionOptions,
@@ -32,8 +32,8 @@ export const logoutCommand: Command = {
   name: 'logout',
   operands: 'NAME|URL',
   arity: [1, 1],
-  summary: 'revoke and forget what login brought',
-  about: `Revokes at the server what login brought, and forgets it here. When the server cannot be told, it is
+  summary: 'sign out, and revoke the access',
+  about: `Revokes the tokens of a sign-in at the server, and forgets them here. When the server cannot be reached, they are
 forgotten all the same, and the exit code is 1.`,
   flags: {},
   options: connectionOptions,
@@ -80,12 +80,12 @@ async function login(account: Account, terminal: Terminal, signal: AbortSignal):
   const { connection } = account;
   const show: ShowPage = async (page, redirectUri, isOurs) => {
     if (await terminal.openBrowser(page.link())) {
-      terminal.warn('the browser opens; if it does not, open this page on this machine:');
+      terminal.warn('the browser opens; if it does not, open this page on this computer:');
       terminal.warn(page.link().href);
       terminal.warn('waiting for you to finish there, up to 10 minutes; Ctrl-C gives up');
       return undefined;
     }
-    terminal.warn('open this page in a browser, on any machine:');
+    terminal.warn('open this page in a browser, on any computer:');
     terminal.warn(page.url.href);
     terminal.warn(
       `then paste here the address that it ends at (${redirectUri}?…), also if it shows an error`,
@@ -116,7 +116,7 @@ async function logout(
   else if (!notRevoked)
     terminal.print(`signed out of ${connection.name}: revoked at the server, forgotten here`);
   else {
-    terminal.print(`signed out of ${connection.name} on this machine`);
+    terminal.print(`signed out of ${connection.name} on this computer`);
     terminal.warn(`latchkey: the server did not revoke the access: ${notRevoked.message}`);
     terminal.warn('hint: withdraw it on the account page of the server');
   }

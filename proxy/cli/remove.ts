@@ -10,7 +10,7 @@ export const removeCommand: Command = {
   arity: [1, 1],
   summary: 'forget a connection, its sign-in and its secrets',
   about: `Signs out of a connection that add or import made, and forgets it and its secrets. When the server
-cannot be told, it is forgotten all the same, and the exit code is 1.`,
+cannot be reached, it is forgotten all the same, and the exit code is 1.`,
   flags: { json: { doc: 'one JSON object' } },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
   examples: ['latchkey remove sales', 'latchkey remove sales --json'],
@@ -19,7 +19,7 @@ cannot be told, it is forgotten all the same, and the exit code is 1.`,
   },
 };
 
-/** `latchkey remove`: `false` when the server could not be told. */
+/** `latchkey remove`: `false` when the server did not revoke the access. */
 async function remove(input: CommandInput, host: CommandHost): Promise<boolean> {
   const [name = ''] = input.operands;
   const { config: _, ...options } = host.options(input.options);

@@ -12,9 +12,9 @@ export const statusCommand: Command = {
   name: 'status',
   operands: '[NAME|URL]',
   arity: [0, 1],
-  summary: 'how the connections stand',
-  about: `Says how a connection stands, or all that are configured. It reads this machine alone and asks no
-server.`,
+  summary: 'show the state of the connections',
+  about: `Shows the state of a connection, or of all that are configured. It reads files and the keychain of this
+computer, and contacts no server.`,
   flags: { json: { doc: 'one JSON object: {"connections":[…],"problems":[…]}' } },
   options: connectionOptions,
   examples: ['latchkey status', 'latchkey status acme --json'],

@@ -10,9 +10,9 @@ export const toolsCommand: Command = {
   name: 'tools',
   operands: 'NAME|URL',
   arity: [1, 1],
-  summary: 'which tools were seen, and what changed since',
+  summary: 'list the tools of a server, and accept changed ones',
   about: `Lists the tools that a server has shown here, and those that are other than they were accepted. A
-tool is accepted when it is first seen. It reads this machine alone and asks no server.`,
+tool is accepted when it is first seen. It contacts no server.`,
   flags: {
     accept: { value: 'TOOL', repeated: true, doc: 'accept a tool as it was last seen' },
     'accept-all': { doc: 'accept all of them so' },

@@ -40,7 +40,7 @@ export function redactedConnection(connection: Connection): Record<string, unkno
   };
 }
 
-/** The values that must be nowhere in what leaves this machine. */
+/** The values that the bundle must not contain. */
 export function secretsOf(
   { credentials, headers, url }: Connection,
   env: Readonly<Record<string, string | undefined>>,

@@ -122,7 +122,7 @@ export function serverCheck(url: URL, { http, clock }: { http: HttpClient; clock
 }
 
 function certificateFindings(url: URL, { socket }: IncomingMessage, now: EpochSeconds): Finding[] {
-  if (url.protocol !== 'https:' || !isTls(socket)) return [ok('tls', 'none, on this machine')];
+  if (url.protocol !== 'https:' || !isTls(socket)) return [ok('tls', 'none, on this computer')];
   const leaf = socket.getPeerCertificate(true);
   const until = Date.parse(leaf.valid_to) / 1000;
   const issuer = [leaf.issuer?.O, leaf.issuer?.CN].flat().filter(Boolean).join(', ') || 'unnamed';
