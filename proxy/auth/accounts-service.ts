@@ -164,7 +164,8 @@ export type Imports = {
   problems: readonly { name: string; problem: string }[];
 };
 
-export type Imported = { file: string; backup?: string; signInTakenOver: readonly string[] };
+/** `signInRequired`: the connections that mcp-remote was signed in to, whose sign-in is not carried over. */
+export type Imported = { file: string; backup?: string; signInRequired: readonly string[] };
 
 export type Until = { signal?: AbortSignal };
 

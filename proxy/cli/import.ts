@@ -1,6 +1,5 @@
 import { importFile } from '#config/import-file';
-import { importPlan, type ImportFile, type ImportStep } from '#config/import-plan';
-import { takeOverSignIn } from '#config/take-over-sign-in';
+import { importPlan, signInRequired, type ImportFile, type ImportStep } from '#config/import-plan';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
 
@@ -12,13 +11,12 @@ export const importCommand: Command = {
   summary: 'move secrets out of assistants’ files, and take over mcp-remote',
   about: `Moves the secrets in an assistant's file, or in all of them, to the keychain, and leaves "keychain"
 behind. Entries that start mcp-remote, and those that an assistant connects to itself, start latchkey
-from then on; mcp-remote's sign-in comes along where it is certain whose it is. On a terminal it
-shows what it is about to do and asks. A copy of the file stays beside it, without
+from then on; sign in to the former again, since the sign-in of mcp-remote is not carried over.
+On a terminal it shows what it is about to do and asks. A copy of the file stays beside it, without
 the secrets that were moved, until you delete it.`,
   flags: {
     'dry-run': { doc: 'show what would be done' },
     yes: { doc: 'do not ask' },
-    'no-check': { doc: 'ask no server; sign-ins stay where they are' },
     json: { doc: 'one JSON object; does not ask' },
   },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
@@ -46,18 +44,21 @@ async function importEntries(input: CommandInput, host: CommandHost): Promise<bo
     for (const file of files) {
       const backup = await importFile(file, options, input.options, host);
       if (backup !== undefined) backups.push(backup);
-      for (const { connection, remoteHash } of flags.has('no-check') ? [] : file.steps)
-        if (await takeOverSignIn(connection, remoteHash, options, host))
-          signIns.push(connection.name);
+      signIns.push(...signInRequired(file.steps));
     }
   if (json)
     host.print(
-      JSON.stringify({ dry_run: dry, imported: steps, sign_ins: signIns, backups, problems }),
+      JSON.stringify({
+        dry_run: dry,
+        imported: steps,
+        sign_in_required: signIns,
+        backups,
+        problems,
+      }),
     );
-  for (const name of json ? [] : signIns)
-    host.print(`${name}: mcp-remote’s sign-in was taken over`);
   for (const backup of json ? [] : backups)
     host.warn(`the file as it was, without the secrets that were moved: ${backup}`);
+  for (const name of json ? [] : signIns) host.warn(`next: latchkey login ${name}`);
   for (const { name, problem } of json ? [] : problems)
     for (const line of `${name} was left as it is: ${problem}`.split('\n'))
       host.warn(`latchkey: ${line}`);

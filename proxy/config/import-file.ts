@@ -13,13 +13,12 @@ import { keepSecrets } from '#auth/stored-secrets';
 import { inKeychain, connectionEntry } from './connection.ts';
 import { UsageError } from './errors.ts';
 import { backUpFile, maskBackups, installRecords } from './file-backups.ts';
-import { importPlan, type ImportFile, type ImportStep } from './import-plan.ts';
+import { importPlan, signInRequired, type ImportFile, type ImportStep } from './import-plan.ts';
 import { recordsFolder } from './install.ts';
 import { editJson, type JsonChange, maskedStrings, memberAt } from './jsonc.ts';
 import { launchEntry, launchEnvironment } from './launch-entry.ts';
 import type { Options, OptionTexts } from './options.ts';
 import { fileSnapshot, replaceFile } from './replace-file.ts';
-import { takeOverSignIn } from './take-over-sign-in.ts';
 
 /**
  * Takes one entry of a file over, or all that can be.
@@ -34,7 +33,6 @@ export async function importEntry(
   host: AccountsHost,
 ): Promise<Imported> {
   const { files, problems } = await importPlan(path, options, host);
-  const signInTakenOver: string[] = [];
   const [found] = files;
   const steps = (found?.steps ?? []).filter(({ entry }) => key === undefined || entry.key === key);
   if (!found || steps.length === 0) {
@@ -45,10 +43,11 @@ export async function importEntry(
     );
   }
   const backup = await importFile({ ...found, steps }, options, given, host);
-  for (const { connection, remoteHash } of steps)
-    if (await takeOverSignIn(connection, remoteHash, options, host))
-      signInTakenOver.push(connection.name);
-  return { file: found.file, ...(backup !== undefined && { backup }), signInTakenOver };
+  return {
+    file: found.file,
+    ...(backup !== undefined && { backup }),
+    signInRequired: signInRequired(steps),
+  };
 }
 
 /**

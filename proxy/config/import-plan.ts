@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import type { AccountsHost } from '#auth/accounts-host';
 import type { Imports } from '#auth/accounts-service';
+import { signsIn } from '#auth/account';
 import { refuseTaken } from '#auth/registry';
 import type { ConnectionSecrets } from '#auth/stored-secrets';
 import { assistantNamed, assistants, type Assistant } from './assistants.ts';
@@ -23,7 +24,7 @@ export type ImportStep = {
   connection: Connection;
   secrets: ConnectionSecrets;
   secretHeaders: readonly string[];
-  remoteHash: string | undefined;
+  fromMcpRemote: boolean;
   /** What goes to the keychain, in words. */
   moved: string[];
 };
@@ -95,7 +96,7 @@ async function stepOf(
   options: Options,
   host: AccountsHost,
 ): Promise<ImportStep> {
-  const { key, url, given, account, secretHeaders, inPlace, remoteHash } = entry;
+  const { key, url, given, account, secretHeaders, inPlace, fromMcpRemote = false } = entry;
   const whose = account === undefined ? {} : { account };
   const read = await host.readConnection(url, options, given);
   const name =
@@ -123,7 +124,7 @@ async function stepOf(
     ...('clientSecret' in secrets ? ['client secret'] : []),
     ...moving.map((header) => `header ${header}`),
   ];
-  return { entry, servers, connection, secrets, secretHeaders, remoteHash, moved };
+  return { entry, servers, connection, secrets, secretHeaders, fromMcpRemote, moved };
 }
 
 function objectOf(value: unknown): object {
@@ -142,8 +143,7 @@ type FoundEntry = {
   secretHeaders: readonly string[];
   /** What to write instead of each secret, by its place in the entry; none: the entry starts us. */
   inPlace?: readonly (readonly string[])[];
-  /** How mcp-remote names the connection in its files. */
-  remoteHash?: string;
+  fromMcpRemote?: true;
 };
 
 const secretName = /authorization|cookie|token|secret|password|key/i;
@@ -172,25 +172,13 @@ function foundEntry(
   };
   const remote = remoteWords(words);
   if (remote) {
-    const {
-      hash,
-      secretHeaders,
-      logLevel: _,
-      warnings: __,
-      ...given
-    } = readArguments(remote, ports);
-    return { key, url: remote.url, given, secretHeaders, remoteHash: hash };
+    const { secretHeaders, logLevel: _, warnings: __, ...given } = readArguments(remote, ports);
+    return { key, url: remote.url, given, secretHeaders, fromMcpRemote: true };
   }
   if (words.length > 0) {
     const ours = remoteWords(words, (word) => startsLatchkey([word]));
     if (!ours) return undefined;
-    const {
-      secretHeaders,
-      logLevel: _,
-      warnings: __,
-      hash: ___,
-      ...typed
-    } = readArguments(ours, ports);
+    const { secretHeaders, logLevel: _, warnings: __, ...typed } = readArguments(ours, ports);
     const given = { ...typed, ...fromEnvironment(own) };
     const secret = secretHeaders.length > 0 || hasSecret(given);
     return secret ? { key, url: ours.url, given, secretHeaders } : undefined;
@@ -287,14 +275,24 @@ export async function importableEntries(
 ): Promise<Imports> {
   const { files, problems } = await importPlan(assistant, options, host);
   const entries = files.flatMap(({ file, steps }) =>
-    steps.map(({ entry, connection: { name, url }, moved, remoteHash }) => ({
+    steps.map(({ entry, connection: { name, url }, moved, fromMcpRemote }) => ({
       file,
       entry: entry.key,
       name,
       url,
       moved,
-      fromMcpRemote: remoteHash !== undefined,
+      fromMcpRemote,
     })),
   );
   return { entries, problems };
+}
+
+/** The connections that a person signed in to through mcp-remote, and signs in to again. */
+export function signInRequired(steps: readonly ImportStep[]): string[] {
+  return steps
+    .filter(
+      ({ fromMcpRemote, connection, secretHeaders }) =>
+        fromMcpRemote && signsIn(connection) && secretHeaders.length === 0,
+    )
+    .map(({ connection }) => connection.name);
 }

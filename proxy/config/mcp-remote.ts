@@ -75,8 +75,6 @@ type RemoteArguments = {
   warnings: string[];
   /** The headers that carry a secret. */
   secretHeaders: string[];
-  /** How mcp-remote names this connection in its files. */
-  hash: string;
 };
 
 type ReadArgumentsPorts = {
@@ -149,7 +147,6 @@ export function readArguments(words: RemoteWords, ports: ReadArgumentsPorts): Re
   };
   return {
     warnings,
-    hash,
     secretHeaders: Object.keys(headers)
       .filter((name) => secretName.test(name))
       .map((name) => name.toLowerCase()),

@@ -17,7 +17,7 @@ export async function useProxy(
   await run('install claude-code work --config ./assistant.json');
   await run('install claude-code work --config ./assistant.json');
   await run('uninstall claude-code work --config ./assistant.json');
-  await run('import ./assistant.json --no-check --dry-run');
+  await run('import ./assistant.json --dry-run');
   await run('rename work bare');
   await run('rename work play');
   await run('rename play work --json');

@@ -151,9 +151,9 @@ export function answers(ports: AnswersPorts): Answers {
       return outcomeOf(
         accounts
           .import(file, entry)
-          .then(({ signInTakenOver }) =>
-            signInTakenOver.length > 0
-              ? `${entry} now starts Latchkey, and its sign-in came along.`
+          .then(({ signInRequired }) =>
+            signInRequired.length > 0
+              ? `${entry} now starts Latchkey. Sign in to it again: the sign-in of mcp-remote is not carried over.`
               : `${entry} now starts Latchkey.`,
           ),
       );

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { serverHash } from '#proxy/config/mcp-remote';
 import { crashBefore, crashBench, type CrashBench } from '#support/crashes/crash-bench';
 import { doorProcess, type DiesBefore } from '#support/door-process';
 import { keychainSession } from '#support/keychain-session';
@@ -72,24 +71,6 @@ const scenarios: Record<string, Scenario> = {
     }),
     work: taking,
     killBefore: 'rename to mcp.json',
-  },
-  'take over a sign-in of mcp-remote: killed before its file is removed': {
-    files: ({ url, server, personsClient }) => ({
-      [cursor]: entryOf(
-        remoteEntry(
-          url,
-          '--static-oauth-client-info',
-          JSON.stringify({ client_id: personsClient.id }),
-        ),
-      ),
-      [`.mcp-auth/mcp-remote-v1/${serverHash({ url })}_tokens.json`]: {
-        access_token: 'at_of_before',
-        refresh_token: 'rt_of_before',
-        issuer: server.origin,
-      },
-    }),
-    work: taking,
-    killBefore: 'remove *_tokens.json',
   },
   'rotate an API key: killed before the new one is stored': {
     before: byKey,

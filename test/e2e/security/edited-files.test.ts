@@ -73,7 +73,7 @@ test.each<[string, object]>([
     await home.write(claude, text);
 
     const before = holders(home);
-    const { backups } = await home.json(['import', 'claude-desktop', '--no-check']);
+    const { backups } = await home.json(['import', 'claude-desktop']);
 
     const [backup = ''] = Array.isArray(backups) ? backups.map(String) : [];
     const kept = (await home.read(backup.slice(home.path.length + 1))) ?? '';
@@ -98,7 +98,7 @@ test('104: import: it removes its secrets from earlier backups of install, and u
   await home.json(['install', 'claude-desktop', 'acme', '--replace']);
   const before = holders(home);
 
-  await home.json(['import', 'claude-desktop', '--no-check']);
+  await home.json(['import', 'claude-desktop']);
   const after = holders(home);
   await home.json(['uninstall', 'claude-desktop', 'acme']);
 

@@ -172,7 +172,7 @@ export function openAccounts(): AccountsDoor {
       ],
       problems: [],
     }),
-    import: async (file) => ({ file, signInTakenOver: [] }),
+    import: async (file) => ({ file, signInRequired: [] }),
     doctor: async () => {
       if (connections.some(({ name }) => name === 'no-doctor'))
         throw new AccountsError('io', 'the configuration cannot be read', 'check its permissions');

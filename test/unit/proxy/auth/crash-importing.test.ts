@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { serverHash } from '#proxy/config/mcp-remote';
 import { filesBelow } from '#support/leaks';
 import {
   crashBench,
@@ -84,73 +83,6 @@ test.each(
         expect(await accounts.works('taken')).toBe(true);
         expect(await accounts.works('steady')).toBe(true);
         expect(await bench.orphans([file])).toEqual([]);
-      },
-    });
-
-    expect(crashes).toBeGreaterThan(2 * landmarks.length);
-  },
-);
-
-const signIns = {
-  'a client that the person configured': {
-    words: (): string[] => [
-      '--static-oauth-client-info',
-      JSON.stringify({ client_id: bench.personsClient.id }),
-    ],
-    files: () => ({}),
-    landmarks: ['rename to connections.json', 'rename to mcp.json'],
-  },
-  'a client that registered itself': {
-    words: (): string[] => [],
-    files: () => ({
-      client_info: { client_id: 'registered', redirect_uris: ['http://127.0.0.1:3334/back'] },
-    }),
-    landmarks: ['rename to connections.json', 'rename to mcp.json', 'keep oauth client'],
-  },
-};
-
-test.each(
-  Object.entries(signIns).flatMap(([what, signIn]) =>
-    victims.map((victim) => ({ what, victim, signIn })),
-  ),
-)(
-  'import the sign-in of mcp-remote by $what: wherever the $victim crashes, it is in its file or the keychain',
-  async ({ victim, signIn: { words, files, landmarks } }) => {
-    const { origin: issuer } = bench.server;
-    const before = documentOf(remoteEntry(bench.url, ...words()));
-    const tokens = { access_token: 'at_of_before', refresh_token: 'rt_of_before' };
-    const fileOf = (kind: string) =>
-      `.mcp-auth/mcp-remote-v1/${serverHash({ url: bench.url })}_${kind}.json`;
-    const keeps = (token: string) =>
-      [...bench.keychain.kept.values()].some((value) => value.includes(token));
-
-    const crashes = await everyCrash(bench, {
-      victim,
-      async prepare() {
-        await bench.write(cursor, before);
-        for (const [kind, text] of Object.entries({ tokens, ...files() }))
-          await bench.write(fileOf(kind), JSON.stringify({ ...text, issuer }));
-      },
-      landmarks: [...landmarks, 'keep access token', 'keep refresh token'],
-      work: async (accounts) => take(accounts, cursor),
-      async after({ accounts, told }) {
-        const isThere = (await bench.read(fileOf('tokens'))) !== undefined;
-        const untouched = (await textOf(cursor)) === before;
-
-        expect(isThere || keeps('rt_of_before')).toBe(true);
-        if (told?.ok) expect([untouched, isThere]).toEqual([false, false]);
-        if (untouched) {
-          await take(accounts, cursor);
-          expect(keeps('rt_of_before')).toBe(true);
-        }
-        const views = await accounts.look();
-        expect(views.find(({ name }) => name === 'taken')?.state).toBe(
-          keeps('at_of_before') ? 'ready' : 'needs_sign_in',
-        );
-        expect(await bench.orphans()).toEqual([]);
-        await accounts.door.remove('taken');
-        expect(await bench.orphans()).toEqual([]);
-        expect(await accounts.works('steady')).toBe(true);
       },
     });
 

@@ -66,10 +66,10 @@ test('mcp-remote arguments: client, redirect address and scopes', () => {
 });
 
 test('mcp-remote arguments: a client registered earlier redirects to the port that mcp-remote derives', () => {
-  const { oauth, hash } = read('--static-oauth-client-info', '{"client_id":"c"}');
+  const { oauth } = read('--static-oauth-client-info', '{"client_id":"c"}');
 
   expect(oauth).toMatchObject({
-    redirectPort: derivedPort(hash),
+    redirectPort: derivedPort(serverHash({ url })),
     redirectHost: 'localhost',
     redirectPath: '/oauth/callback',
   });
