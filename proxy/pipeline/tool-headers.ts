@@ -7,7 +7,8 @@ import {
   textAt,
   type Message,
 } from 'latchkey-mcp/raw-message';
-import { mirroredParameters, paramHeaders, type MirroredParameter } from '#transport/param-headers';
+import { mirroredParameters, type MirroredParameter } from 'latchkey-mcp/headers';
+import { paramHeaders } from '#transport/modern-headers';
 import type { Deliver, Upstream } from '#transport/upstream';
 import type { Step } from './step.ts';
 import type { Log } from '#log/log';

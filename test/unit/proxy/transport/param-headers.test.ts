@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
+import { mirroredParameters } from '#mcp/headers';
 import { readMessage } from '#mcp/raw-message';
-import { mirroredParameters, paramHeaders } from '#proxy/transport/param-headers';
+import { paramHeaders } from '#proxy/transport/modern-headers';
 
 const schema = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more });
 const string = (header: unknown) => ({ type: 'string', 'x-mcp-header': header });
