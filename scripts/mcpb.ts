@@ -1,8 +1,7 @@
 /**
- * `npm run bundle`: dist/latchkey-VERSION.mcpb, which a desktop assistant installs with one click: the
- * built proxy, its keyring library with a binary for each platform, and a manifest that asks for URL and
- * credentials. Binaries that are not installed here come from the registry, and must be what
- * package-lock.json says. `--installed-only` fetches nothing.
+ * `npm run bundle`: `dist/latchkey-VERSION.mcpb`, which a desktop assistant installs with one click. It contains the package of the
+ * proxy, the keychain library with a binary for each platform, and a manifest that asks for URL and credentials. Binaries that are not
+ * installed here come from the registry and must match package-lock.json. `--installed-only` fetches nothing.
  *
  * MCPB manifest 0.3
  */
@@ -18,8 +17,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { packExtension } from '@anthropic-ai/mcpb/cli';
+import { proxyPackage } from './pack.ts';
 
 type Lock = { packages: Record<string, { version: string; integrity?: string }> };
 
@@ -37,10 +37,10 @@ const manifest: { version: string; description: string } = JSON.parse(
 const lock: Lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'));
 const stage = mkdtempSync(join(tmpdir(), 'latchkey-bundle-'));
 try {
-  execFileSync(process.execPath, [join(root, 'scripts/build.ts')], { stdio: 'inherit' });
-  for (const part of ['bin', 'dist', 'package.json'])
-    cpSync(join(root, 'proxy', part), join(stage, part), { recursive: true });
-  cpSync(join(root, 'LICENSE'), join(stage, 'LICENSE'));
+  for (const [path, content] of (await proxyPackage()).files) {
+    mkdirSync(dirname(join(stage, path)), { recursive: true });
+    writeFileSync(join(stage, path), content);
+  }
   const library = '@napi-rs/keyring';
   cpSync(join(root, 'node_modules', library), join(stage, 'node_modules', library), {
     recursive: true,
@@ -74,7 +74,7 @@ function addBinary(name: string): boolean {
 
 function fetchBinary(name: string, target: string): void {
   const locked = lock.packages[`node_modules/${name}`];
-  if (!locked?.integrity) throw new Error(`package-lock.json does not know ${name}`);
+  if (!locked?.integrity) throw new Error(`package-lock.json does not contain ${name}`);
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-binary-'));
   try {
     const args = ['pack', `${name}@${locked.version}`, '--ignore-scripts', '--json'];
@@ -87,7 +87,7 @@ function fetchBinary(name: string, target: string): void {
     const archive = join(folder, filename);
     const hash = createHash('sha512').update(readFileSync(archive)).digest('base64');
     if (locked.integrity !== `sha512-${hash}`)
-      throw new Error(`${name} is not what package-lock.json says`);
+      throw new Error(`${name} does not match package-lock.json`);
     mkdirSync(target, { recursive: true });
     execFileSync('tar', ['-xzf', archive, '-C', target, '--strip-components=1']);
   } finally {
@@ -95,7 +95,7 @@ function fetchBinary(name: string, target: string): void {
   }
 }
 
-/** What the person is asked for; an empty answer is none. */
+/** The manifest, with the questions that the assistant asks the user. An empty answer counts as none. */
 function manifestFor(supported: readonly string[]): object {
   const optional = (title: string, description: string, sensitive = false) => ({
     type: 'string',

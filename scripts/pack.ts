@@ -1,40 +1,81 @@
+/**
+ * The npm packages, made from what the bundler puts into one file. `npm pack` in a workspace would not do: its package.json is for
+ * development, and its `exports` name sources that are not published.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { bundleProgram, type BundledProgram } from './bundle.ts';
+import { bundleProgram } from './bundle.ts';
 import { sbomOf } from './sbom.ts';
 
-const folder = join(import.meta.dirname, '../proxy');
-/** What npm itself gives every file, so that the same content makes the same package. */
-const modifiedAt = 499_162_500;
-const block = 512;
+const root = join(import.meta.dirname, '..');
 
-export interface ProxyPackage {
+/** A file of a package: its path, with slashes, and its content. */
+export type PackedFile = readonly [path: string, content: Buffer];
+
+export interface NpmPackage {
   /** `latchkey-VERSION.tgz` */
   readonly name: string;
+  readonly files: readonly PackedFile[];
+  /** The same content gives the same bytes. */
   readonly bytes: Buffer;
 }
 
-/** The proxy as npm installs it, with the files that `npm pack` would choose and its bill of materials. */
-export async function proxyPackage(program?: BundledProgram): Promise<ProxyPackage> {
-  const { code, modules } = program ?? (await bundleProgram('proxy'));
-  const { version }: { version: string } = JSON.parse(read('package.json').toString());
-  const files = [
-    ...['package.json', 'README.md', 'LICENSE', 'bin/latchkey.js'].map(
-      (path) => [path, read(path)] as const,
-    ),
-    ['dist/main.js', Buffer.from(code)],
-    ['dist/sbom.cdx.json', Buffer.from(sbomOf('proxy', modules))],
-  ] as const;
-  return { name: `latchkey-${version}.tgz`, bytes: tarball(files) };
+/** The package `latchkey`. */
+export async function proxyPackage(): Promise<NpmPackage> {
+  return packageOf('proxy', 'bin/latchkey.js');
 }
 
-function read(path: string): Buffer {
-  return readFileSync(join(folder, path));
+/** The package `latchkey-server`. It contains that of the proxy, because the server offers it for download. */
+export async function serverPackage(proxy: NpmPackage): Promise<NpmPackage> {
+  return packageOf('server', 'bin/latchkey-server.js', [`dist/${proxy.name}`, proxy.bytes]);
 }
+
+async function packageOf(
+  program: 'proxy' | 'server',
+  launcher: string,
+  ...more: readonly PackedFile[]
+): Promise<NpmPackage> {
+  const { code, modules } = await bundleProgram(program);
+  const read = (path: string): PackedFile => [path, readFileSync(join(root, program, path))];
+  const text = (path: string, content: string): PackedFile => [path, Buffer.from(content)];
+  const manifest = publishedManifest(program);
+  const files = [
+    text('package.json', `${JSON.stringify(manifest, null, 2)}\n`),
+    read('README.md'),
+    read('LICENSE'),
+    read(launcher),
+    text('dist/main.js', code),
+    text('dist/sbom.cdx.json', sbomOf(program, modules)),
+    ...more,
+  ];
+  return { name: `${manifest.name}-${manifest.version}.tgz`, files, bytes: tarball(files) };
+}
+
+/** What npm and its users need of the package.json of a workspace. */
+function publishedManifest(program: 'proxy' | 'server') {
+  const source: {
+    name: string;
+    version: string;
+    description: string;
+    keywords: string[];
+    license: string;
+    type: string;
+    bin: Record<string, string>;
+    dependencies: Record<string, string>;
+    engines: Record<string, string>;
+  } = JSON.parse(readFileSync(join(root, program, 'package.json'), 'utf8'));
+  const { name, version, description, keywords, license, type, bin, dependencies, engines } =
+    source;
+  return { name, version, description, keywords, license, type, bin, dependencies, engines };
+}
+
+/** The time that npm gives every file. */
+const modifiedAt = 499_162_500;
+const block = 512;
 
 /** The files below `package/`, as npm expects them. POSIX.1-1988, "ustar" */
-function tarball(files: readonly (readonly [path: string, content: Buffer])[]): Buffer {
+function tarball(files: readonly PackedFile[]): Buffer {
   const parts = files.flatMap(([path, content]) => [
     header(`package/${path}`, content.length),
     content,

@@ -1,14 +1,15 @@
 import { execFile } from 'node:child_process';
 import { lstat, readdir } from 'node:fs/promises';
-import { isAbsolute, join } from 'node:path';
+import { basename, isAbsolute, join } from 'node:path';
 import { promisify } from 'node:util';
+import { builtPackages } from '#support/packages';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const run = promisify(execFile);
 
 /**
- * What `npm install` puts on a disk for one package: bytes of all files, and how many packages. A folder
- * is packed first, as it would be published. Needs the registry.
+ * What `npm install` puts on a disk for one package: bytes of all files, and how many packages. The folder
+ * of a workspace stands for its package. Needs the registry.
  */
 export async function installCost(
   installs: string,
@@ -19,9 +20,8 @@ export async function installCost(
     run('npm', [...args, '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: path });
   let wanted = installs;
   if (isAbsolute(installs)) {
-    await run(process.execPath, [join(installs, '../scripts/build.ts')]);
-    const { stdout } = await npm('pack', installs, '--silent');
-    wanted = `./${stdout.trim().split('\n').at(-1) ?? ''}`;
+    const { proxy, server } = await builtPackages(join(path, 'packed'));
+    wanted = basename(installs) === 'server' ? server : proxy;
   }
   await npm('init', '--yes', '--silent');
   await npm('install', wanted, '--silent');

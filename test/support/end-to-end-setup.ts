@@ -1,8 +1,8 @@
 /**
  * Vitest's global setup of the end-to-end tests, once a run.
  *
- * It packs both programs as `npm publish` would and installs the packages into a temporary folder, from which every
- * test starts them. Their dependencies are links to what the repository has installed already, so that nothing is
+ * It builds the npm packages of both programs and installs them into a temporary folder, from which every test starts
+ * them. Their dependencies are links to what the repository has installed already, so that nothing is
  * fetched. `TEST_PROGRAMS` names the folder; one that is set already is used as it is, and `TEST_PROGRAMS=` runs the
  * sources.
  *
@@ -15,13 +15,12 @@ import { mkdir, symlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { chromiumServer } from './chromium.ts';
-import { runProgram } from './processes.ts';
+import { builtPackages, run } from './packages.ts';
 import { lack, requirements } from './requirements.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 const root = join(import.meta.dirname, '../..');
 const manifest = z.object({ name: z.string(), dependencies: z.record(z.string(), z.string()) });
-const packed = z.array(z.object({ filename: z.string() }));
 
 export default async function setUp(): Promise<() => Promise<void>> {
   await using stack = new AsyncDisposableStack();
@@ -30,8 +29,8 @@ export default async function setUp(): Promise<() => Promise<void>> {
   if (process.env['TEST_PROGRAMS'] === '') delete process.env['TEST_PROGRAMS'];
   else if (process.env['TEST_PROGRAMS'] === undefined) {
     const folder = stack.use(await temporaryFolder('programs'));
-    await run(process.execPath, [join(root, 'scripts/build.ts')], root);
-    for (const program of ['proxy', 'server']) await install(join(root, program), folder.path);
+    for (const packed of Object.values(await builtPackages(folder.path)))
+      await unpack(packed, folder.path);
     setFor(stack, 'TEST_PROGRAMS', folder.path);
   }
   if (
@@ -51,24 +50,15 @@ function setFor(stack: AsyncDisposableStack, name: string, value: string): void 
   stack.defer(() => void delete process.env[name]);
 }
 
-async function install(source: string, folder: string): Promise<void> {
-  const { name, dependencies } = manifest.parse(
-    (await import(join(source, 'package.json'), { with: { type: 'json' } })).default,
-  );
-  const options = ['--json', '--ignore-scripts', '--pack-destination', folder];
-  const [pack] = packed.parse(JSON.parse(await run('npm', ['pack', ...options], source)));
+async function unpack(packed: string, folder: string): Promise<void> {
+  const text = await run('tar', ['-xzOf', packed, 'package/package.json'], folder);
+  const { name, dependencies } = manifest.parse(JSON.parse(text));
   const place = join(folder, 'node_modules', name);
   await mkdir(place, { recursive: true });
-  await run('tar', ['-xzf', join(folder, pack?.filename ?? ''), '--strip-components=1'], place);
+  await run('tar', ['-xzf', packed, '--strip-components=1'], place);
   for (const dependency of Object.keys(dependencies)) {
     const link = join(folder, 'node_modules', dependency);
     await mkdir(dirname(link), { recursive: true });
     await symlink(join(root, 'node_modules', dependency), link);
   }
-}
-
-async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
-  const { code, stdout, stderr } = await runProgram(command, { args, cwd, timeoutMs: 120_000 });
-  if (code !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${code}: ${stderr}`);
-  return stdout;
 }

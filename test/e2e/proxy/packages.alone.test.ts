@@ -1,24 +1,37 @@
-import { cp, mkdir, readdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { delimiter, dirname, join } from 'node:path';
 import { getMcpConfigForManifest, unpackExtension } from '@anthropic-ai/mcpb';
-import { expect, test } from 'vitest';
+import {
+  Client,
+  StreamableHTTPClientTransport,
+  type Transport,
+} from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront } from '#support/oauth-front';
-import { runProgram } from '#support/processes';
+import { builtPackages, filesOf, install, nodeRelease, run } from '#support/packages';
+import { printedConfiguration, type PrintedConfiguration } from '#support/printed-configuration';
+import { startProgram, type Program } from '#support/processes';
 import { proxyProcess } from '#support/proxy-process';
 import { suite } from '#support/suite';
-import { temporaryFolder } from '#support/temporary-folder';
+import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
 
 const root = join(import.meta.dirname, '../../..');
 const timeoutMs = 120_000;
 const apiKey = `mcp_${'k'.repeat(36)}`;
-
-async function done(command: string, args: string[], cwd: string): Promise<string> {
-  const { code, stdout, stderr } = await runProgram(command, { args, cwd, timeoutMs });
-  if (code !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${code}: ${stderr}`);
-  return stdout;
-}
+const published = z.strictObject({
+  name: z.string(),
+  version: z.string(),
+  description: z.string(),
+  keywords: z.array(z.string()),
+  license: z.literal('MIT'),
+  type: z.literal('module'),
+  bin: z.record(z.string(), z.string()),
+  dependencies: z.record(z.string(), z.string()),
+  engines: z.strictObject({ node: z.literal('>=22.19') }),
+});
 
 async function bytesIn(folder: string): Promise<number> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
@@ -29,25 +42,51 @@ async function bytesIn(folder: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0);
 }
 
+/** What a client of the official SDK, which is not ours, gets over a connection. */
+async function seenThrough(transport: Transport) {
+  const client = new Client({ name: 'somebody', version: '1' });
+  await client.connect(transport, { timeout: timeoutMs });
+  const { tools } = await client.listTools();
+  const { content } = await client.callTool({
+    name: 'query',
+    arguments: { sql: 'select count(*) as n from books' },
+  });
+  await client.close();
+  return { tools: tools.map(({ name }) => name), answer: JSON.stringify(content) };
+}
+
+const demo = {
+  tools: expect.arrayContaining(['query']),
+  answer: expect.stringMatching(/\d{3,}/),
+};
+
+/** The same through a proxy, and what that printed on stderr. */
+async function seenThroughProxy(command: string, args: string[], env: Record<string, string>) {
+  const transport = new StdioClientTransport({ command, args, env, stderr: 'pipe' });
+  let stderr = '';
+  transport.stderr?.on('data', (text) => (stderr += String(text)));
+  return { ...(await seenThrough(transport)), stderr };
+}
+
 await suite('registry', 'packed npm package', () => {
+  let folder: TemporaryFolder;
+  let packages: { proxy: string; server: string };
+  beforeAll(async () => {
+    folder = await temporaryFolder('packed');
+    packages = await builtPackages(join(folder.path, 'packages'));
+  }, timeoutMs);
+  afterAll(async () => folder[Symbol.asyncDispose]());
+
   test(
     'it installs in an empty folder without scripts, and carries a call there',
     { timeout: 300_000 },
     async () => {
-      await using folder = await temporaryFolder('packed');
       await using server = await oauthFront(legacyMcp().handle);
       const empty = join(folder.path, 'empty');
-      await mkdir(empty);
-      await done(process.execPath, [join(root, 'scripts/build.ts')], root);
 
-      const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder.path];
-      const [packed] = z
-        .tuple([z.object({ filename: z.string(), files: z.array(z.object({ path: z.string() })) })])
-        .parse(JSON.parse(await done('npm', args, join(root, 'proxy'))));
-      const install = ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--omit=dev'];
-      await done('npm', [...install, join(folder.path, packed.filename)], empty);
+      await install(empty, [packages.proxy]);
       const launcher = join(empty, 'node_modules/latchkey/bin/latchkey.js');
-      const version = await done(process.execPath, [launcher, '--version'], empty);
+      const version = await run(process.execPath, [launcher, '--version'], empty);
       await using proxy = proxyProcess({
         command: process.execPath,
         args: [launcher, server.url],
@@ -61,14 +100,6 @@ await suite('registry', 'packed npm package', () => {
       const megabytes = (await bytesIn(join(empty, 'node_modules'))) / 1e6;
       console.log(`installed: ${megabytes.toFixed(1)} MB, ${installed.length} packages`);
 
-      expect(packed.files.map(({ path }) => path).sort()).toEqual([
-        'LICENSE',
-        'README.md',
-        'bin/latchkey.js',
-        'dist/main.js',
-        'dist/sbom.cdx.json',
-        'package.json',
-      ]);
       expect(version).toMatch(/^\d+\.\d+\.\d+\n$/);
       expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
       expect(tools.error).toBeUndefined();
@@ -79,7 +110,128 @@ await suite('registry', 'packed npm package', () => {
       );
     },
   );
+
+  test.each([
+    ['proxy', 'latchkey', []],
+    ['server', 'latchkey-server', [expect.stringMatching(/^dist\/latchkey-[\d.]+\.tgz$/)]],
+  ] as const)(
+    'that of the %s contains only what it runs, and its manifest names nothing else',
+    async (program, name, more) => {
+      const manifest = await run('tar', ['-xzOf', packages[program], 'package/package.json'], root);
+
+      expect(await filesOf(packages[program])).toEqual([
+        'LICENSE',
+        'README.md',
+        `bin/${name}.js`,
+        ...more,
+        'dist/main.js',
+        'dist/sbom.cdx.json',
+        'package.json',
+      ]);
+      expect(published.parse(JSON.parse(manifest)).bin).toEqual({ [name]: `bin/${name}.js` });
+    },
+  );
+
+  describe.each([process.versions.node])('on Node %s', (version) => {
+    let node: string;
+    let env: Record<string, string>;
+    let installed: string;
+    let server: Program;
+    let printed: PrintedConfiguration;
+
+    beforeAll(async () => {
+      const place = join(folder.path, version);
+      node =
+        version === process.versions.node
+          ? process.execPath
+          : await nodeRelease(join(place, 'node'), version);
+      // npm and what it installs run on the first Node of PATH.
+      const path = [dirname(node), process.env['PATH']].join(delimiter);
+      env = { PATH: path, HOME: join(place, 'home'), LATCHKEY_SECRET_STORE: 'memory' };
+      installed = join(place, 'installed');
+      await install(installed, [packages.proxy, packages.server], { PATH: path });
+      server = startProgram(node, {
+        args: [
+          join(installed, 'node_modules/latchkey-server/bin/latchkey-server.js'),
+          'start',
+          '--demo',
+          '--port=0',
+          `--data-dir=${join(place, 'data')}`,
+        ],
+        env,
+      });
+      await server.line(/^listening on http/m);
+      printed = printedConfiguration(server.stdout);
+    }, 300_000);
+    afterAll(async () => server[Symbol.asyncDispose]());
+
+    /** Node's own warnings, which a user can do nothing about. */
+    const warnings = (stderr: string) =>
+      stderr.split('\n').filter((line) => /^\(node:\d+\)|Warning:/.test(line));
+
+    test('the server serves an independent MCP client', { timeout: timeoutMs }, async () => {
+      const seen = await seenThrough(
+        new StreamableHTTPClientTransport(new URL(printed.described.url), {
+          requestInit: { headers: { 'X-API-Key': printed.key } },
+        }),
+      );
+
+      expect(seen).toEqual(demo);
+      expect(warnings(server.stderr)).toEqual([]);
+    });
+
+    test('the proxy serves an independent MCP client', { timeout: timeoutMs }, async () => {
+      const launcher = join(installed, 'node_modules/latchkey/bin/latchkey.js');
+      const { url, oauth } = printed.described;
+      const byKey = await seenThroughProxy(node, [launcher, url], {
+        ...env,
+        LATCHKEY_API_KEY: printed.key,
+      });
+      const byClient = await seenThroughProxy(node, [launcher, url], {
+        ...env,
+        LATCHKEY_OAUTH: JSON.stringify(oauth),
+      });
+
+      expect(byKey).toMatchObject(demo);
+      expect(byClient).toMatchObject(demo);
+      expect(warnings(byKey.stderr + byClient.stderr)).toEqual([]);
+    });
+
+    test('the MCP bundle serves an independent MCP client', { timeout: 300_000 }, async () => {
+      const { manifest, place } = await unpackedBundle(join(folder.path, version));
+      const config = await getMcpConfigForManifest({
+        manifest,
+        extensionPath: place,
+        systemDirs: {},
+        userConfig: { url: printed.described.url, api_key: printed.key },
+        pathSeparator: '/',
+      });
+
+      const { stderr, ...seen } = await seenThroughProxy(node, config?.args ?? [], {
+        ...config?.env,
+        ...env,
+      });
+
+      expect(seen).toEqual(demo);
+      expect(warnings(stderr)).toEqual([]);
+    });
+  });
 });
+
+type Manifest = Parameters<typeof getMcpConfigForManifest>[0]['manifest'];
+
+/** The bundle as an assistant unpacks it, in a folder with a blank in its name. */
+async function unpackedBundle(folder: string): Promise<{ manifest: Manifest; place: string }> {
+  const stdout = await run(
+    process.execPath,
+    [join(root, 'scripts/mcpb.ts'), '--installed-only'],
+    root,
+  );
+  const file = /^(\/.*\.mcpb) for/m.exec(stdout)?.[1] ?? '';
+  const place = join(folder, 'Claude Extensions');
+  await unpackExtension({ mcpbPath: file, outputDir: place, silent: true });
+  return { manifest: JSON.parse(await readFile(join(place, 'manifest.json'), 'utf8')), place };
+}
 
 const manifestSchema = z.looseObject({
   version: z.string(),
@@ -92,23 +244,7 @@ test(
   async () => {
     await using folder = await temporaryFolder('bundle');
     await using server = await oauthFront(legacyMcp().handle);
-    const stdout = await done(
-      process.execPath,
-      [join(root, 'scripts/mcpb.ts'), '--installed-only'],
-      root,
-    );
-    const file = /^(\/.*\.mcpb) for/m.exec(stdout)?.[1] ?? '';
-    await cp(file, join(folder.path, 'latchkey.mcpb'));
-    // Where an assistant keeps it there is a blank in the path.
-    const place = join(folder.path, 'Claude Extensions');
-    await unpackExtension({
-      mcpbPath: join(folder.path, 'latchkey.mcpb'),
-      outputDir: place,
-      silent: true,
-    });
-    const manifest: Parameters<typeof getMcpConfigForManifest>[0]['manifest'] = JSON.parse(
-      await done('cat', ['manifest.json'], place),
-    );
+    const { manifest, place } = await unpackedBundle(folder.path);
     const { user_config: asked } = manifestSchema.parse(manifest);
     const { clientId, clientSecret, scopes } = server.client;
     const start = async (userConfig: Record<string, string>) => {

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 
@@ -9,6 +8,7 @@ import { z } from 'zod';
 import { temporaryFolder } from '#support/temporary-folder';
 import { buildTray } from '#scripts/tray';
 import { ascii, bundled } from '#scripts/bundle';
+import { proxyPackage, serverPackage } from '#scripts/pack';
 
 const root = join(import.meta.dirname, '../../..');
 const manifestSchema = z.looseObject({
@@ -51,10 +51,6 @@ function readJson(file: string): unknown {
   return JSON.parse(readFileSync(file, 'utf8'));
 }
 
-function bomIn(folder: string) {
-  return bomSchema.parse(readJson(join(folder, 'sbom.cdx.json')));
-}
-
 const named = ({ name = '', version = '' }: { name?: string; version?: string }) =>
   `${name}@${version}`;
 
@@ -90,9 +86,12 @@ describe.each([
   ['server', 'latchkey-server', ['latchkey-server@0.1.0']],
 ] as const)('bill of materials of %s', (program, name, own) => {
   const folder = join(root, program);
-  beforeAll(() => {
-    execFileSync(process.execPath, [join(root, 'scripts/build.ts')], { stdio: 'inherit' });
+  let packed: ReadonlyMap<string, Buffer>;
+  beforeAll(async () => {
+    const proxy = await proxyPackage();
+    packed = new Map((program === 'proxy' ? proxy : await serverPackage(proxy)).files);
   }, 120_000);
+  const text = (file: string) => packed.get(`dist/${file}`)?.toString() ?? '';
 
   test('it names exactly the packages whose modules are in the published file', async () => {
     const { dependencies = {} } = manifestSchema.parse(readJson(join(folder, 'package.json')));
@@ -104,20 +103,20 @@ describe.each([
         id.startsWith('node:') ||
         outside.some((known) => id === known || id.startsWith(`${known}/`)),
     });
-    const bom = bomIn(join(folder, 'dist'));
+    const bom = bomSchema.parse(JSON.parse(text('sbom.cdx.json')));
     const withoutOwn = [...again.packages].filter((one) => !own.some((mine) => mine === one));
     // The bundler adds a few lines of its own, which no source map knows.
     const { version } = manifestSchema.parse(
       readJson(join(root, 'node_modules/rolldown/package.json')),
     );
 
-    expect(ascii(again.code)).toBe(readFileSync(join(folder, 'dist/main.js'), 'utf8'));
+    expect(ascii(again.code)).toBe(text('main.js'));
     expect(bom.metadata.component.name).toBe(name);
     expect(bom.components.map(named).sort()).toEqual([...withoutOwn, `rolldown@${version}`].sort());
   });
 
   test('its entries match package-lock.json', () => {
-    const { components } = bomIn(join(folder, 'dist'));
+    const { components } = bomSchema.parse(JSON.parse(text('sbom.cdx.json')));
     const ofRegistry = components.filter(({ purl }) => purl !== undefined);
     const inLock = Object.entries(locked).map(([place, { version, integrity }]) => ({
       name: place.replace(/^.*node_modules\//, ''),
@@ -147,7 +146,7 @@ describe.each([
 test('bill of materials of the tray app: it covers the app, its preload script and its windows', async () => {
   await using folder = await temporaryFolder('tray-bill');
   await buildTray(folder.path);
-  const { metadata, components } = bomIn(folder.path);
+  const { metadata, components } = bomSchema.parse(readJson(join(folder.path, 'sbom.cdx.json')));
   const names = components.map(({ name }) => name);
 
   expect(metadata.component.name).toBe('latchkey-tray');

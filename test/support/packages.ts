@@ -1,0 +1,57 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { runProgram } from './processes.ts';
+
+const root = join(import.meta.dirname, '../..');
+const timeoutMs = 240_000;
+
+/** The npm packages of both programs, as they are published, made in `folder`: the paths of their files. */
+export async function builtPackages(folder: string): Promise<{ proxy: string; server: string }> {
+  const build = join(root, 'scripts/build.ts');
+  const [proxy = '', server = ''] = (await run(process.execPath, [build, folder], root)).split(
+    '\n',
+  );
+  return { proxy, server };
+}
+
+/** Installs packages into `folder`, which it makes, without running install scripts. */
+export async function install(
+  folder: string,
+  packages: readonly string[],
+  env: Record<string, string> = {},
+): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  const options = ['--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund'];
+  // Without this, npm installs into the nearest folder above that has a package.json.
+  await run('npm', ['install', ...options, '--prefix', folder, ...packages], folder, env);
+}
+
+/** The files of a package, sorted. */
+export async function filesOf(packed: string): Promise<string[]> {
+  const listed = await run('tar', ['-tzf', packed], root);
+  return listed
+    .trim()
+    .split('\n')
+    .map((path) => path.replace(/^package\//, ''))
+    .sort();
+}
+
+/** Installs a release of Node from the registry into `folder`, and returns the path of its binary. */
+export async function nodeRelease(folder: string, version: string): Promise<string> {
+  const { platform, arch } = process;
+  const name = `node-${platform === 'win32' ? 'win' : platform}-${arch}`;
+  await install(folder, [`${name}@${version}`]);
+  return join(folder, 'node_modules', name, 'bin', platform === 'win32' ? 'node.exe' : 'node');
+}
+
+/** The output of a command. @throws when it fails */
+export async function run(
+  command: string,
+  args: readonly string[],
+  cwd: string,
+  env: Record<string, string> = {},
+): Promise<string> {
+  const { code, stdout, stderr } = await runProgram(command, { args, cwd, env, timeoutMs });
+  if (code !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${code}: ${stderr}`);
+  return stdout;
+}
