@@ -7,6 +7,8 @@ const root = join(import.meta.dirname, '..');
 /** How what we publish is bundled, whatever it is published as. */
 export const bundled = {
   platform: 'node',
+  // The oldest Node that package.json accepts does not know everything that the sources use, such as `await using`.
+  transform: { target: 'node22.19' },
   // The other build of jsonc-parser looks for its parts while it runs.
   resolve: { alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' } },
 } as const satisfies InputOptions;

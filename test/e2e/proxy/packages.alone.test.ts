@@ -21,6 +21,8 @@ import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder
 const root = join(import.meta.dirname, '../../..');
 const timeoutMs = 120_000;
 const apiKey = `mcp_${'k'.repeat(36)}`;
+/** The oldest Node that the packages accept. */
+const oldestNode = '22.19.0';
 const published = z.strictObject({
   name: z.string(),
   version: z.string(),
@@ -132,7 +134,7 @@ await suite('registry', 'packed npm package', () => {
     },
   );
 
-  describe.each([process.versions.node])('on Node %s', (version) => {
+  describe.each([oldestNode, process.versions.node])('on Node %s', (version) => {
     let node: string;
     let env: Record<string, string>;
     let installed: string;
