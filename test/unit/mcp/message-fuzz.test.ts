@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from 'node:util';
 import { expect, test } from 'vitest';
 
+import { JsonError, jsonMembers } from '#mcp/json';
 import { scanMessage } from '#mcp/message';
 
 const seeds = [
@@ -95,4 +97,46 @@ test('every beginning of a message is refused', () => {
     for (let end = 0; end < body.length; end++)
       expect(scanMessage(body.subarray(0, end)).outcome).toBe('refused');
   }
+});
+
+function membersOrError(body: Buffer): ReturnType<typeof jsonMembers> | JsonError {
+  try {
+    return jsonMembers(body);
+  } catch (error) {
+    if (error instanceof JsonError) return error;
+    throw error;
+  }
+}
+
+test('all members are read as by JSON.parse, and only what is not JSON or comes twice is refused', () => {
+  const below = random(20261123);
+  const seen = { members: 0, 'not JSON': 0, twice: 0 };
+
+  for (let round = 0; round < 20_000; round++) {
+    const seed = seeds[below(seeds.length)] ?? '';
+    const body = mutated(below(8) > 0 ? seed : seed.replace('{', '{"id":3,'), below);
+    const members = membersOrError(body);
+    const json = parsed(body);
+
+    if (members instanceof JsonError) {
+      seen[json ? 'twice' : 'not JSON']++;
+      if (!json) continue;
+      const [text = 'null'] = /^"(?:[^"\\]|\\.)*"/.exec(body.toString('utf8', members.at)) ?? [];
+      if (!Object.keys(json.value ?? {}).includes(JSON.parse(text)))
+        throw new Error(`refused: ${body.toString()}`);
+      continue;
+    }
+    seen.members++;
+    if (!json) throw new Error(`accepted: ${body.toString()}`);
+    if ((members !== undefined) !== isObject(json.value))
+      throw new Error(`not an object: ${body.toString()}`);
+    const values = [...(members ?? [])].map(([name, { start, end }]) => [
+      name,
+      JSON.parse(body.toString('utf8', start, end)),
+    ]);
+    if (members && !isDeepStrictEqual(Object.fromEntries(values), json.value))
+      throw new Error(`read differently: ${body.toString()}`);
+  }
+
+  expect(Math.min(...Object.values(seen))).toBeGreaterThan(100);
 });
