@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { readOptions } from '#proxy/config/options';
 import { jsonLinesLog } from '#proxy/log/log';
@@ -29,7 +31,8 @@ test('pipeline: a message passes the steps in the documented order', () => {
     },
   );
 
-  expect(steps.map(({ name }) => name)).toEqual([
+  const order = steps.map(({ name }) => name);
+  expect(order).toEqual([
     'status',
     'tool filter',
     'offline cache',
@@ -37,6 +40,8 @@ test('pipeline: a message passes the steps in the documented order', () => {
     'detection',
     'tool headers',
   ]);
+  const documentation = join(import.meta.dirname, '../../../../ARCHITECTURE.md');
+  expect(readFileSync(documentation, 'utf8')).toContain(order.join(' → '));
 });
 
 test('pipeline: steps see a message in order and its answer in the opposite one', async () => {
