@@ -26,7 +26,7 @@ export async function connect(
   const { maxMessageBytes } = options;
   const log = jsonLinesLog(options.logLevel, ports.writeLog);
   const identity = await openCredential(connection, options, ports, log);
-  const { credential, account, door } = identity;
+  const { credential, account, signInService } = identity;
   const worked = async () => settled(connection, options, ports);
   const presence = openPresence(connection, options, { ...identity, worked }, ports, log);
   const explained = (error: unknown) => explain(error, connection);
@@ -35,7 +35,7 @@ export async function connect(
     log,
     credential,
     account,
-    door,
+    signInService,
     troubleOf: (error) => troubleOf(error, options.signIn),
     explain: (error) => explained(error).failure.message,
     status: presence,

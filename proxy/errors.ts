@@ -4,7 +4,7 @@ import type { Connection } from '#config/connection';
 import type { SignInMode } from '#config/options';
 import { HttpError, platformCode } from '#transport/http-client';
 import type { Failure } from 'latchkey-mcp/raw-message';
-import { KeptError } from '#pipeline/contact';
+import { UnavailableError } from '#pipeline/contact';
 import { SecretStoreError } from '#keychain/secret-store';
 import { printable } from '#log/printable';
 import { redact } from '#log/redact';
@@ -134,7 +134,7 @@ function wordsOf(error: unknown, connection?: Connection): Words {
         };
     }
   }
-  if (error instanceof KeptError) return keptWords(error, connection);
+  if (error instanceof UnavailableError) return keptWords(error, connection);
   if (error instanceof LoopbackError) {
     switch (error.code) {
       case 'port':
@@ -208,7 +208,10 @@ function remedy({ cause }: Error): string | undefined {
 }
 
 /** Words for a server that is away: what the last attempt met, since when, and that it goes on. */
-function keptWords({ code, message, sinceAt, cause }: KeptError, connection?: Connection): Words {
+function keptWords(
+  { code, message, sinceAt, cause }: UnavailableError,
+  connection?: Connection,
+): Words {
   const met = cause === undefined ? undefined : words(cause, connection);
   const since = new Date(sinceAt * 1000).toISOString();
   switch (code) {
@@ -233,7 +236,8 @@ function keptWords({ code, message, sinceAt, cause }: KeptError, connection?: Co
 
 /** What an error says about the server as a whole; `undefined` when it is about one request, or us. */
 export function troubleOf(error: unknown, mode: SignInMode): 'offline' | 'signed_out' | undefined {
-  if (error instanceof KeptError) return error.code === 'signed_out' ? 'signed_out' : 'offline';
+  if (error instanceof UnavailableError)
+    return error.code === 'signed_out' ? 'signed_out' : 'offline';
   if (error instanceof OAuthError && error.code === 'unreachable') return 'offline';
   if (error instanceof UpstreamError) {
     const { code, status = 0 } = error;

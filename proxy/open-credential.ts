@@ -5,7 +5,7 @@ import { wakeWatch } from '#clock/wake-watch';
 import { inKeychain, type Connection } from '#config/connection';
 import type { Options, SignInMode } from '#config/options';
 import { loginCommand } from '#errors';
-import type { SignInDoor } from '#pipeline/sign-in-page';
+import type { SignInService } from '#pipeline/sign-in-page';
 import type { Host } from '#host';
 import { withMemoryFallback } from '#keychain/lazy-secret-store';
 import type { Log } from '#log/log';
@@ -27,7 +27,7 @@ export type Identity = {
   /** Tells one caller from another. It may be a key: only its hash is written. */
   account: string;
   /** How a person signs in, where that is what is missing. */
-  door?: SignInDoor;
+  signInService?: SignInService;
   /** The access token that is kept, where there is such a thing. */
   token?: () => Promise<TokenRecord | undefined>;
 };
@@ -127,7 +127,7 @@ async function ownIdentity(
     account: account.vault.account,
     token: async () => account.vault.access(),
     ...(!asClient && {
-      door: { ...desk, waits: mode === 'always', command: loginCommand(connection) },
+      signInService: { ...desk, waits: mode === 'always', command: loginCommand(connection) },
     }),
   };
 }

@@ -16,7 +16,11 @@ export type PresencePorts = Pick<Host, keyof UserHost | 'pid' | 'clock'>;
 export function openPresence(
   connection: Connection,
   options: Options,
-  { door, token, worked }: Pick<StatusReporterOptions, 'door' | 'token' | 'worked'>,
+  {
+    signInService,
+    token,
+    worked,
+  }: Pick<StatusReporterOptions, 'signInService' | 'token' | 'worked'>,
   ports: PresencePorts,
   log: Log,
 ): StatusReporter {
@@ -32,7 +36,7 @@ export function openPresence(
     pid,
     clock,
     log,
-    door,
+    signInService,
     token,
     ...(worked && { worked }),
     faultOf(error) {

@@ -115,7 +115,7 @@ interface ToolWatch {
 }
 
 /**
- * When what was accepted cannot be read, a `strict` watch takes every tool for changed: nobody can know.
+ * When what was accepted cannot be read, a `strict` watch treats every tool as changed.
  * What cannot be written is known to this process alone.
  */
 export function toolWatch({

@@ -25,7 +25,7 @@ type BridgeOptions = {
   maxMessageBytes: number;
   /** Puts a failed request into words; `fatal` when every other would fail alike. */
   explain: (error: unknown) => { failure: Failure; fatal: boolean };
-  /** Somebody wants us gone, now. */
+  /** The process is asked to end. */
   stop: AbortSignal;
 };
 
@@ -184,7 +184,7 @@ export async function bridge(options: BridgeOptions): Promise<void> {
     });
   }
 
-  /** At the end: whoever still waits is told, and the server, too. */
+  /** At the end: answers an open request with an error, and aborts it at the server. */
   function giveUp({ id, message, controller }: OpenRequest): void {
     requests.take(id);
     const outcomeUnknown = message.method === 'tools/call';
@@ -259,7 +259,7 @@ type OpenRequest = {
   done(): Promise<void>;
 };
 
-/** The requests that wait for an answer; whoever takes one out is the only one to answer it. */
+/** The requests that wait for an answer. Taking one out gives the right to answer it. */
 interface OpenRequests {
   /** `undefined` when a request of that id is open already. */
   open(message: Message, id: string): OpenRequest | undefined;
@@ -274,7 +274,7 @@ interface OpenRequests {
 
 function openRequests(): OpenRequests {
   const requests = new Map<string, OpenRequest>();
-  /** Made when somebody asks, as nobody does for most requests. */
+  /** Created on demand: most requests are never waited for. */
   const ends = new Map<OpenRequest, PromiseWithResolvers<void>>();
 
   async function end(request: OpenRequest): Promise<void> {

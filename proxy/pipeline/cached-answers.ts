@@ -15,7 +15,7 @@ import type { UserHost } from '#host';
 import { openRememberedServer } from './detect-server.ts';
 
 /** Keeps what one MCP server last answered to one account, for the next time it cannot be asked. */
-export interface KeptAnswers {
+export interface CachedAnswers {
   /** The bytes last kept for `key`; `undefined` when there are none, or none that can be read. */
   read(key: string): Promise<Buffer | undefined>;
 
@@ -41,12 +41,12 @@ export interface RememberedAnswers {
   saved(): Promise<unknown>;
 }
 
-export function rememberedAnswers(answers: KeptAnswers): RememberedAnswers {
+export function rememberedAnswers(answers: CachedAnswers): RememberedAnswers {
   let saving: Promise<unknown> = Promise.resolve();
   return {
     keep(key, answer) {
       if (!answer.members.has('result')) return;
-      // Behind the answer itself, which somebody waits for.
+      // After the answer, which the assistant waits for.
       saving = saving.then(async () => {
         await new Promise(setImmediate);
         // The same result under another id is the same file.
@@ -69,7 +69,7 @@ export function rememberedAnswers(answers: KeptAnswers): RememberedAnswers {
 }
 
 /** One account at one server. */
-type KeptFor = { url: string; account: string };
+type ServerAccount = { url: string; account: string };
 
 const mostAnswers = 64;
 const mostBytes = 4 * 1024 * 1024;
@@ -87,7 +87,7 @@ const secretShape =
  * Answers as files of this user alone (mode 0600), one folder an account below `directory`. File names
  * are hashes. At most 64 answers of 4 MiB each stay, the oldest go first.
  */
-export function fileAnswers(directory: string, { url, account }: KeptFor): KeptAnswers {
+export function fileAnswers(directory: string, { url, account }: ServerAccount): CachedAnswers {
   // Loaded when first used: a start that finds its server reads and writes nothing before the answer.
   const tools = async () => {
     const [{ createHash, randomUUID }, files] = await Promise.all([
@@ -159,17 +159,17 @@ export function fileAnswers(directory: string, { url, account }: KeptFor): KeptA
 
 /** The answers that this user's host caches of the server at `url`. */
 export function openCachedAnswers(
-  { url, account }: KeptFor,
+  { url, account }: ServerAccount,
   options: Options,
   host: UserHost,
-): KeptAnswers {
+): CachedAnswers {
   const stateDirectory = options.stateDir ?? defaultStateDirectory(host);
   return fileAnswers(join(stateDirectory, 'kept'), { url, account });
 }
 
 /** Forgets what the server at `url` answered to `account`, and which era and transport it speaks. */
 export async function forgetServer(
-  cached: KeptFor,
+  cached: ServerAccount,
   options: Options,
   host: UserHost,
 ): Promise<void> {

@@ -124,7 +124,7 @@ export function changeStream(
     async subscribe(uri) {
       uris.add(uri);
       const leg = open();
-      // Before the assistant listens there is nobody to tell; it is opened then.
+      // The stream is opened once the assistant listens.
       if (!leg) return true;
       const known = await leg.acknowledged.promise.then(
         (honoured) => honoured.uris.includes(uri),

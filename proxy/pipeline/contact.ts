@@ -2,7 +2,7 @@ import type { Clock, EpochSeconds } from '#clock/clock';
 import { readMessage, stringAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
-import type { SignInDoor, SignInPage } from './sign-in-page.ts';
+import type { SignInService, SignInPage } from './sign-in-page.ts';
 
 /** Why the server cannot be asked, and since when. */
 export type Trouble = {
@@ -14,7 +14,7 @@ export type Trouble = {
 type ContactOptions = {
   upstream: Upstream;
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
-  door: SignInDoor | undefined;
+  signInService: SignInService | undefined;
   presence: Presence | undefined;
   /** Takes what the server says besides the answer that was wanted. */
   deliver: Deliver;
@@ -49,16 +49,16 @@ export interface Contact {
   readonly life: AbortSignal;
   trouble(): Trouble | undefined;
   /** Whether the assistant's handshake has yet to reach the server. */
-  unmet(): boolean;
+  needsHandshake(): boolean;
   /** Takes the assistant's handshake, which is made again whenever the server has not had it. */
   begin(initialize: Message): void;
-  /** Nothing is made up for the assistant; its next handshake begins anew. */
+  /** Nothing is made up for the assistant; its next handshake is a new one. */
   end(): void;
   /** Holds `initialized` back until the server has answered the handshake; `false` when it has. */
   holdBack(initialized: Message): boolean;
   /** A request that can be repeated, to see whether the server is there. */
   remember(harmless: Message): void;
-  /** From now on the server is tried by itself until the trouble is over. */
+  /** From now on the server is tried in the background until it can be asked. */
   note(kind: Trouble['kind'], error: unknown): Trouble;
   /** Tries now, once for all who ask. The answer to the handshake, when it was that. */
   reach(): Promise<Message | undefined>;
@@ -72,7 +72,7 @@ export interface Contact {
 }
 
 export function contact(options: ContactOptions): Contact {
-  const { upstream, troubleOf, door, presence, clock, log, random } = options;
+  const { upstream, troubleOf, signInService, presence, clock, log, random } = options;
   const life = new AbortController();
   const changes = new EventTarget();
   let handshake: Message | undefined;
@@ -85,26 +85,26 @@ export function contact(options: ContactOptions): Contact {
   const trying = keepTrying({
     trouble: () => trouble?.kind,
     reach,
-    nudged: async (signal) => heard('nudge', signal),
-    door,
+    nudged: async (signal) => nextEvent('nudge', signal),
+    signInService,
     life: life.signal,
     clock,
     log,
     random,
   });
 
-  const unmet = () => handshake !== undefined && !met;
+  const needsHandshake = () => handshake !== undefined && !met;
 
   const exchange = async (request: Message) =>
     firstAnswer(request, {
       upstream,
       deliver: options.deliver,
-      page: () => door?.page(),
+      page: () => signInService?.page(),
       signal: life.signal,
       clock,
     });
 
-  async function shake(initialize: Message): Promise<Message> {
+  async function makeHandshake(initialize: Message): Promise<Message> {
     const answer = await exchange(initialize);
     if (answer.members.has('error')) throw new RefusedError(answer);
     if (handshake !== initialize) return answer;
@@ -118,7 +118,7 @@ export function contact(options: ContactOptions): Contact {
   async function attempt(): Promise<Message | undefined> {
     try {
       let answer: Message | undefined;
-      if (handshake && !met) answer = await shake(handshake);
+      if (handshake && !met) answer = await makeHandshake(handshake);
       else if (handshake) await exchange(ping);
       else if (harmless) await exchange(harmless);
       over();
@@ -162,7 +162,7 @@ export function contact(options: ContactOptions): Contact {
   }
 
   /** Resolves at the next event of that name, and when `signal` aborts. */
-  async function heard(name: 'nudge' | 'back', signal: AbortSignal): Promise<void> {
+  async function nextEvent(name: 'nudge' | 'back', signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       if (signal.aborted) return resolve();
       changes.addEventListener(name, () => resolve(), { once: true, signal });
@@ -173,7 +173,7 @@ export function contact(options: ContactOptions): Contact {
   return {
     life: life.signal,
     trouble: () => trouble,
-    unmet,
+    needsHandshake,
     begin(initialize) {
       handshake = initialize;
       initialized = undefined;
@@ -185,7 +185,7 @@ export function contact(options: ContactOptions): Contact {
       handshake = undefined;
     },
     holdBack(message) {
-      if (!unmet()) return false;
+      if (!needsHandshake()) return false;
       initialized = message;
       return true;
     },
@@ -194,7 +194,7 @@ export function contact(options: ContactOptions): Contact {
     },
     note,
     reach,
-    back: async (signal) => (trouble ? heard('back', signal) : undefined),
+    back: async (signal) => (trouble ? nextEvent('back', signal) : undefined),
     nudge: () => void changes.dispatchEvent(new Event('nudge')),
     tryNow() {
       changes.dispatchEvent(new Event('nudge'));
@@ -215,7 +215,7 @@ type KeepTryingPorts = {
   reach: () => Promise<unknown>;
   /** Resolves when the next attempt need not wait, and when `signal` aborts. */
   nudged: (signal: AbortSignal) => Promise<void>;
-  door: SignInDoor | undefined;
+  signInService: SignInService | undefined;
   life: AbortSignal;
   clock: Clock;
   log: Log;
@@ -237,7 +237,7 @@ interface KeepTrying {
 }
 
 function keepTrying(ports: KeepTryingPorts): KeepTrying {
-  const { trouble, reach, nudged, door, life, clock, log, random } = ports;
+  const { trouble, reach, nudged, signInService, life, clock, log, random } = ports;
   let trying = false;
   let attempts = 0;
   let backAt = 0;
@@ -263,7 +263,7 @@ function keepTrying(ports: KeepTryingPorts): KeepTrying {
   }
 
   async function signedIn(): Promise<boolean> {
-    return door === undefined || door.signedIn().catch(() => false);
+    return signInService === undefined || signInService.signedIn().catch(() => false);
   }
 
   async function pause(ms: number): Promise<void> {
@@ -278,8 +278,8 @@ function keepTrying(ports: KeepTryingPorts): KeepTrying {
   }
 
   async function signedInWithPage(signal: AbortSignal): Promise<void> {
-    await door?.shown(signal);
-    const page = door?.page();
+    await signInService?.shown(signal);
+    const page = signInService?.page();
     if (!page || !(await page.done)) await nudged(signal);
   }
 
@@ -317,13 +317,14 @@ const attemptMs = 60_000;
 /**
  * The answer to `request`, whether or not the server goes on talking behind it.
  *
- * @throws {KeptError} `stalled` when the server says nothing, or what the upstream rejects with
+ * @throws {UnavailableError} `stalled` when the server says nothing, or what the upstream rejects with
  */
 async function firstAnswer(
   request: Message,
   { upstream, deliver, page, signal: life, clock }: FirstAnswerPorts,
 ): Promise<Message> {
-  const silence = (message: string) => new KeptError('stalled', message, { sinceAt: clock.now() });
+  const silence = (message: string) =>
+    new UnavailableError('stalled', message, { sinceAt: clock.now() });
   const answer = Promise.withResolvers<Message>();
   const answered = new AbortController();
   const stalled = new AbortController();
@@ -344,17 +345,17 @@ async function firstAnswer(
 }
 
 /**
- * `offline`: the server has not been reached since `sinceAt`, and is tried again by itself. `stalled`:
+ * `offline`: the server has not been reached since `sinceAt`, and is tried in the background. `stalled`:
  * it took the request and says nothing. `signed_out`: a person has to sign in. `cause` is what the last
  * attempt met.
  */
-export class KeptError extends Error {
-  override readonly name = 'KeptError';
+export class UnavailableError extends Error {
+  override readonly name = 'UnavailableError';
   readonly code: 'offline' | 'stalled' | 'signed_out';
   readonly sinceAt: EpochSeconds;
 
   constructor(
-    code: KeptError['code'],
+    code: UnavailableError['code'],
     message: string,
     { sinceAt, ...options }: ErrorOptions & { sinceAt: EpochSeconds },
   ) {
@@ -364,7 +365,7 @@ export class KeptError extends Error {
   }
 }
 
-/** How a running proxy stands towards its server, for whoever shows it to a person. */
+/** The state of a running proxy's connection to its server, to be shown to a person. */
 export type Standing =
   | { state: 'online' }
   | { state: 'offline' | 'signed_out'; sinceAt: EpochSeconds; reason: string };

@@ -29,7 +29,7 @@ const unknown = new Set([400, 404, 405, 406, 415]);
  * A server whose era and transport show when the assistant shakes hands. Most servers know `initialize`
  * over Streamable HTTP, so that is tried first and costs no request more. One that refuses it is asked
  * what it is, then for the stream of 2024-11-05; what it turned out to be is remembered, so that the
- * next start needs one request again. An assistant of the modern era shakes no hands and is let through.
+ * next start needs one request again. Messages of a modern assistant, which makes no handshake, pass unchanged.
  *
  * MCP 2026-07-28 versioning, MCP 2025-11-25 transports, backwards compatibility
  */

@@ -12,7 +12,7 @@ interface LineCutter {
   rest(): Buffer | LongLine | undefined;
 }
 
-const keptBytes = 4_096;
+const edgeBytes = 4_096;
 
 export function lineCutter(maxBytes: number): LineCutter {
   let held: Buffer[] = [];
@@ -24,8 +24,8 @@ export function lineCutter(maxBytes: number): LineCutter {
     heldBytes += part.length;
     if (heldBytes <= maxBytes && !head) return;
     const all = Buffer.concat(held);
-    head ??= Buffer.from(all.subarray(0, keptBytes));
-    const tail = Buffer.from(all.subarray(-keptBytes));
+    head ??= Buffer.from(all.subarray(0, edgeBytes));
+    const tail = Buffer.from(all.subarray(-edgeBytes));
     held = [tail];
     heldBytes = tail.length;
   }
@@ -93,7 +93,7 @@ export function identify({ head, tail }: LongLine): string | undefined {
 
 /** Writes whole lines, no faster than the reader takes them. */
 interface LineWriter {
-  /** Resolves when there is room for the next line, or when nobody reads any more. */
+  /** Resolves when there is room for the next line, or when the reader has disconnected. */
   write(line: Buffer): Promise<void>;
 
   /** Hands over what `write` still holds back. */

@@ -15,7 +15,7 @@ import { signInTool, type ToolSubject } from './sign-in-tool.ts';
 const revisions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 
 /** The handshake kept from the last run. It promises to tell of changes, as there will be some. */
-export function keptHandshake(kept: Message, { tools }: { tools: boolean }): Message {
+export function cachedHandshake(kept: Message, { tools }: { tools: boolean }): Message {
   let { bytes } = kept;
   for (const kind of listKinds)
     if (textAt(kept, 'result', 'capabilities', kind) !== undefined || (tools && kind === 'tools'))
@@ -45,7 +45,7 @@ export function emptyList(request: Message, { member }: ListMethod): Message {
 }
 
 /** The list kept from the last run, for which no time to live is promised. */
-export function keptList(kept: Message): Message {
+export function cachedList(kept: Message): Message {
   return unlasting(kept);
 }
 

@@ -2,19 +2,25 @@ import type { Clock } from '#clock/clock';
 import { modernVersion, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
-import { type KeptAnswers, question, rememberedAnswers } from './cached-answers.ts';
+import { type CachedAnswers, question, rememberedAnswers } from './cached-answers.ts';
 import { contact as contactWith, type Contact, type Presence, type Trouble } from './contact.ts';
 import { idOf } from './messages.ts';
-import { keptCalls } from './offline-calls.ts';
-import { keptHandshake } from './offline-handshake.ts';
-import { announcements, keptLists, type Belief, listKinds, listMethod } from './offline-lists.ts';
-import { shownPages, type SignInDoor } from './sign-in-page.ts';
+import { offlineCalls } from './offline-calls.ts';
+import { offlineHandshake } from './offline-handshake.ts';
+import {
+  announcements,
+  offlineLists,
+  type AssistantView,
+  listKinds,
+  listMethod,
+} from './offline-lists.ts';
+import { elicitedPages, type SignInService } from './sign-in-page.ts';
 import type { ToolSubject } from './sign-in-tool.ts';
 import type { Step } from './step.ts';
 import { waitingFor } from './waiting.ts';
 
 type OfflineCacheOptions = {
-  answers: KeptAnswers;
+  answers: CachedAnswers;
   /** What the person calls the server, and where it is. */
   name: string;
   url: string;
@@ -22,8 +28,8 @@ type OfflineCacheOptions = {
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
   /** A failure in words, with its remedy. */
   explain: (error: unknown) => string;
-  /** Where a person can sign in; none where nobody has to. */
-  door?: SignInDoor;
+  /** How a person signs in, where the connection requires it. */
+  signInService?: SignInService;
   presence?: Presence;
   clock: Clock;
   log: Log;
@@ -41,11 +47,11 @@ export type OfflineCache = Step & {
 
 /**
  * Answers for a server that cannot be asked: its handshake and its lists are what it answered in the last run, and it is
- * tried until it is back. Where nobody is signed in, a tool lets a person do that. The assistant is notified of lists that
+ * tried until it is back. Where sign-in is required, a tool lets the person do that. The assistant is notified of lists that
  * may have changed.
  */
 export function offlineCache(options: OfflineCacheOptions): OfflineCache {
-  const { door } = options;
+  const { signInService } = options;
   let contact: Contact | undefined;
   return {
     name: 'offline cache',
@@ -55,7 +61,7 @@ export function offlineCache(options: OfflineCacheOptions): OfflineCache {
       return cache.upstream;
     },
     async signedInElsewhere() {
-      await door?.lookAgain();
+      await signInService?.lookAgain();
       contact?.nudge();
     },
     tryNow: () => contact?.tryNow(),
@@ -66,31 +72,31 @@ function caching(
   options: OfflineCacheOptions,
   upstream: Upstream,
 ): { contact: Contact; upstream: Upstream } {
-  const { answers, troubleOf, door, clock, log } = options;
+  const { answers, troubleOf, signInService, clock, log } = options;
   const memory = rememberedAnswers(answers);
   const announced = announcements();
   const say: Deliver = async (message) => announced.say(message);
-  const pages = shownPages(say);
-  const belief: Belief = { told: 'nothing', owed: new Set(), lacking: new Set() };
+  const pages = elicitedPages(say);
+  const assistantView: AssistantView = { told: 'nothing', owed: new Set(), lacking: new Set() };
 
   const contact = contactWith({
     upstream,
     troubleOf,
-    door,
+    signInService,
     presence: options.presence,
     deliver: say,
     onMet(answer) {
-      const { initialize } = belief;
+      const { initialize } = assistantView;
       if (initialize) memory.keep(question(initialize, initialize), answer);
       handshake.met(answer);
     },
     onTrouble({ kind }) {
-      if (kind === 'signed_out' && door && belief.told === 'tools')
+      if (kind === 'signed_out' && signInService && assistantView.told === 'tools')
         void announced.changed(['tools']);
     },
     onBack() {
-      const kinds = [...belief.owed].filter((kind) => !belief.lacking.has(kind));
-      belief.owed.clear();
+      const kinds = [...assistantView.owed].filter((kind) => !assistantView.lacking.has(kind));
+      assistantView.owed.clear();
       void announced.changed(kinds);
     },
     clock,
@@ -98,11 +104,11 @@ function caching(
     random: options.random ?? Math.random,
   });
 
-  const waiting = waitingFor({ contact, door, clock });
-  const parts = { ...options, upstream, contact, waiting, memory, announced, belief, pages };
-  const handshake = keptHandshake(parts);
-  const list = keptLists(parts);
-  const call = keptCalls(parts);
+  const waiting = waitingFor({ contact, signInService, clock });
+  const parts = { ...options, upstream, contact, waiting, memory, announced, assistantView, pages };
+  const handshake = offlineHandshake(parts);
+  const list = offlineLists(parts);
+  const call = offlineCalls(parts);
 
   /** A subscription that meets an absent server waits for it, and hears first what has changed. */
   async function subscribe(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
@@ -139,7 +145,7 @@ function caching(
     if (kind === 'response' && pages.take(message)) return Promise.resolve();
     if (method === 'notifications/initialized' && contact.holdBack(message))
       return Promise.resolve();
-    if (contact.unmet()) {
+    if (contact.needsHandshake()) {
       log.debug('message to an absent server dropped', { what: method });
       return Promise.resolve();
     }
@@ -148,7 +154,7 @@ function caching(
 
   async function listen(deliver: Deliver, signal: AbortSignal): Promise<void> {
     announced.to(deliver, 'session');
-    if (contact.unmet()) await contact.back(AbortSignal.any([signal, contact.life]));
+    if (contact.needsHandshake()) await contact.back(AbortSignal.any([signal, contact.life]));
     if (!signal.aborted && !contact.life.aborted) await upstream.listen(deliver, signal);
   }
 
@@ -161,10 +167,10 @@ function caching(
 }
 
 /**
- * A server as the assistant, and whoever runs its model, is told of it: without what stands behind the path,
- * which may be a key. One without a name is called by its address.
+ * A server as it is shown to the assistant and its model: without query and fragment, which may hold a key. A server
+ * without a name is called by its address.
  */
-export function toldSubject({ name, url }: ToolSubject): ToolSubject {
+export function redactedServer({ name, url }: ToolSubject): ToolSubject {
   const { origin, pathname } = new URL(url);
   const told = origin + pathname;
   return { name: name === url ? told : name, url: told };

@@ -3,20 +3,20 @@ import { answerTo, modernVersion, stringAt, textAt, type Message } from 'latchke
 import type { Deliver, Upstream } from '#transport/upstream';
 import type { Contact, Trouble } from './contact.ts';
 import { idOf, madeMessage } from './messages.ts';
-import type { Belief } from './offline-lists.ts';
-import type { ShownPages, SignInDoor, SignInPage } from './sign-in-page.ts';
+import type { AssistantView } from './offline-lists.ts';
+import type { ElicitedPages, SignInService, SignInPage } from './sign-in-page.ts';
 import { troubled, type Waiting } from './waiting.ts';
 
-type KeptCallsOptions = {
+type OfflineCallsOptions = {
   upstream: Upstream;
   contact: Contact;
   waiting: Waiting;
-  belief: Belief;
-  pages: ShownPages;
+  assistantView: AssistantView;
+  pages: ElicitedPages;
   name: string;
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
   explain: (error: unknown) => string;
-  door?: SignInDoor;
+  signInService?: SignInService;
   clock: Clock;
 };
 
@@ -24,24 +24,35 @@ const pong = madeMessage({ id: 0, result: {} });
 
 /**
  * Requests that only the server can answer: they wait for one that is being tried, and fail with since
- * when it is away. A call of `sign_in` is answered here while nobody is signed in.
+ * when it is away. A call of `sign_in` is answered here while sign-in is required.
  */
-export function keptCalls(options: KeptCallsOptions): Upstream['send'] {
-  const { upstream, contact, waiting, belief, pages, name, troubleOf, explain, door, clock } =
-    options;
+export function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
+  const {
+    upstream,
+    contact,
+    waiting,
+    assistantView,
+    pages,
+    name,
+    troubleOf,
+    explain,
+    signInService,
+    clock,
+  } = options;
 
   function call(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
     // As nearly every call takes this way, it costs one promise.
-    return !contact.trouble() && belief.told !== 'sign_in'
+    return !contact.trouble() && assistantView.told !== 'sign_in'
       ? asked(request, deliver, signal)
       : callInTrouble(request, deliver, signal);
   }
 
   async function callInTrouble(request: Message, deliver: Deliver, signal: AbortSignal) {
     const trouble = contact.trouble();
-    const offered = belief.told === 'sign_in' || trouble?.kind === 'signed_out';
-    if (door && offered && isSignIn(request)) return signIn(request, door, deliver, signal);
-    if (contact.unmet() || trouble?.kind === 'signed_out') {
+    const offered = assistantView.told === 'sign_in' || trouble?.kind === 'signed_out';
+    if (signInService && offered && isSignIn(request))
+      return signIn(request, signInService, deliver, signal);
+    if (contact.needsHandshake() || trouble?.kind === 'signed_out') {
       if (request.method === 'ping') return deliver(answerTo(idOf(request), pong));
       await waiting.settle(signal);
       if (signal.aborted) return;
@@ -57,20 +68,25 @@ export function keptCalls(options: KeptCallsOptions): Upstream['send'] {
     });
   }
 
-  async function signIn(request: Message, at: SignInDoor, deliver: Deliver, signal: AbortSignal) {
+  async function signIn(
+    request: Message,
+    at: SignInService,
+    deliver: Deliver,
+    signal: AbortSignal,
+  ) {
     const { offerSignIn } = await import('./sign-in-tool.ts');
     const path = ['params', 'capabilities', 'elicitation', 'url'];
-    const { initialize } = belief;
+    const { initialize } = assistantView;
     const shows = initialize !== undefined && textAt(initialize, ...path) !== undefined;
     const reached = async () => {
       if (contact.trouble() && (await at.signedIn())) await waiting.attempt(signal);
-      return contact.trouble()?.kind !== 'signed_out' && !contact.unmet();
+      return contact.trouble()?.kind !== 'signed_out' && !contact.needsHandshake();
     };
     const elicit = async (page: SignInPage, text: string) =>
       pages.show(page, text, deliver, signal);
     const answer = await offerSignIn(request, {
       name,
-      door: at,
+      signInService: at,
       elicit: shows && modernVersion(request) === undefined ? elicit : undefined,
       reached,
       explain,

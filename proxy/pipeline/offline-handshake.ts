@@ -3,33 +3,33 @@ import { answerTo, textAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import type { Deliver } from '#transport/upstream';
 import { question, type RememberedAnswers } from './cached-answers.ts';
-import { RefusedError, type Contact, type Trouble, KeptError } from './contact.ts';
+import { RefusedError, type Contact, type Trouble, UnavailableError } from './contact.ts';
 import { idOf } from './messages.ts';
 import {
   type Announcements,
   isServerError,
-  keptPatienceMs,
-  type Belief,
+  cachedAfterMs,
+  type AssistantView,
   listKinds,
   type ListKind,
 } from './offline-lists.ts';
-import type { SignInDoor } from './sign-in-page.ts';
+import type { SignInService } from './sign-in-page.ts';
 
-type KeptHandshakeOptions = {
+type OfflineHandshakeOptions = {
   contact: Contact;
   memory: RememberedAnswers;
   announced: Announcements;
-  belief: Belief;
+  assistantView: AssistantView;
   name: string;
   url: string;
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
-  door?: SignInDoor;
+  signInService?: SignInService;
   clock: Clock;
   log: Log;
 };
 
 /** The handshake of a server that may not be there. */
-interface KeptHandshake {
+interface OfflineHandshake {
   /** Answers `initialize`: with the server's answer, the one kept from the last run, or one made up. */
   shake(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void>;
 
@@ -38,10 +38,21 @@ interface KeptHandshake {
 }
 
 /** How long the handshake of a server that was never seen may take, until one is made up. */
-const patienceMs = 8_000;
+const substituteAfterMs = 8_000;
 
-export function keptHandshake(options: KeptHandshakeOptions): KeptHandshake {
-  const { contact, memory, announced, belief, name, url, troubleOf, door, clock, log } = options;
+export function offlineHandshake(options: OfflineHandshakeOptions): OfflineHandshake {
+  const {
+    contact,
+    memory,
+    announced,
+    assistantView,
+    name,
+    url,
+    troubleOf,
+    signInService,
+    clock,
+    log,
+  } = options;
   let promised: ReadonlySet<ListKind> | undefined;
 
   function met(answer: Message): void {
@@ -50,7 +61,7 @@ export function keptHandshake(options: KeptHandshakeOptions): KeptHandshake {
     const has = kindsOf(answer);
     const lacking = new Set([...before].filter((kind) => !has.has(kind)));
     const missed = new Set([...has].filter((kind) => !before.has(kind)));
-    belief.lacking = lacking;
+    assistantView.lacking = lacking;
     if (lacking.size > 0 || missed.size > 0)
       log.warn('server is not what it was', {
         without: [...lacking].join(' '),
@@ -60,14 +71,14 @@ export function keptHandshake(options: KeptHandshakeOptions): KeptHandshake {
   }
 
   async function shake(request: Message, deliver: Deliver, signal: AbortSignal) {
-    Object.assign(belief, { initialize: request, told: 'nothing', lacking: new Set() });
-    belief.owed.clear();
+    Object.assign(assistantView, { initialize: request, told: 'nothing', lacking: new Set() });
+    assistantView.owed.clear();
     promised = undefined;
     announced.to(deliver, 'session');
     contact.begin(request);
     const key = question(request, request);
     const enough = new AbortController();
-    const late = patience(key, AbortSignal.any([enough.signal, signal]));
+    const late = lateness(key, AbortSignal.any([enough.signal, signal]));
     const outcome = await Promise.race([
       contact.reach().then(
         (answer) => ({ answer, error: undefined }),
@@ -91,24 +102,29 @@ export function keptHandshake(options: KeptHandshakeOptions): KeptHandshake {
       throw error;
     }
     const trouble = kind ? contact.note(kind, error) : noteLate();
-    const standIns = await import('./offline-answers.ts');
-    const signedOut = trouble.kind === 'signed_out' && door !== undefined;
-    const standIn = last
-      ? standIns.keptHandshake(last, { tools: signedOut })
-      : standIns.madeHandshake(request, name, instructions(signedOut));
-    promised = kindsOf(standIn);
-    await deliver(answerTo(idOf(request), standIn));
+    const offlineAnswers = await import('./offline-answers.ts');
+    const signedOut = trouble.kind === 'signed_out' && signInService !== undefined;
+    const substitute = last
+      ? offlineAnswers.cachedHandshake(last, { tools: signedOut })
+      : offlineAnswers.madeHandshake(request, name, instructions(signedOut));
+    promised = kindsOf(substitute);
+    await deliver(answerTo(idOf(request), substitute));
   }
 
   /** Resolves when the handshake has waited long enough. */
-  async function patience(key: string, signal: AbortSignal): Promise<void> {
-    const shown = door && !door.waits ? door.shown(signal) : new Promise<void>(() => {});
+  async function lateness(key: string, signal: AbortSignal): Promise<void> {
+    const shown =
+      signInService && !signInService.waits
+        ? signInService.shown(signal)
+        : new Promise<void>(() => {});
     const long = async () => {
-      await clock.sleep(keptPatienceMs, signal);
+      await clock.sleep(cachedAfterMs, signal);
       const last = signal.aborted ? undefined : await memory.last(key);
-      if (!last && !door?.waits) return clock.sleep(patienceMs - keptPatienceMs, signal);
-      // Whoever wants requests to wait for a person gets nothing made up meanwhile.
-      if (door?.waits && (!last || door.page())) return new Promise<void>(() => {});
+      if (!last && !signInService?.waits)
+        return clock.sleep(substituteAfterMs - cachedAfterMs, signal);
+      // With `--sign-in always`, requests wait for the person, and nothing is made up meanwhile.
+      if (signInService?.waits && (!last || signInService.page()))
+        return new Promise<void>(() => {});
     };
     return Promise.race([shown, long()]);
   }
@@ -116,12 +132,12 @@ export function keptHandshake(options: KeptHandshakeOptions): KeptHandshake {
   /** The handshake has taken too long: for a person's sake, or for the server's. */
   function noteLate(): Trouble {
     const sinceAt = clock.now();
-    if (door?.page()) {
+    if (signInService?.page()) {
       const message = 'somebody is about to sign in with the browser';
-      return contact.note('signed_out', new KeptError('signed_out', message, { sinceAt }));
+      return contact.note('signed_out', new UnavailableError('signed_out', message, { sinceAt }));
     }
     const message = `${url} has not answered yet`;
-    return contact.note('offline', new KeptError('stalled', message, { sinceAt }));
+    return contact.note('offline', new UnavailableError('stalled', message, { sinceAt }));
   }
 
   function instructions(signedOut: boolean): string {

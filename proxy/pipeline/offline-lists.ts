@@ -4,11 +4,11 @@ import type { Deliver, Upstream } from '#transport/upstream';
 import { question, type RememberedAnswers } from './cached-answers.ts';
 import { RefusedError, type Contact, type Trouble } from './contact.ts';
 import { idOf, madeMessage } from './messages.ts';
-import type { SignInDoor } from './sign-in-page.ts';
+import type { SignInService } from './sign-in-page.ts';
 import { troubled, type Waiting } from './waiting.ts';
 
 /** What the assistant was made to believe. */
-export type Belief = {
+export type AssistantView = {
   initialize?: Message;
   /** What it was last told the tools are. */
   told: 'nothing' | 'tools' | 'sign_in';
@@ -18,22 +18,22 @@ export type Belief = {
   lacking: ReadonlySet<ListKind>;
 };
 
-type KeptListsOptions = {
+type OfflineListsOptions = {
   upstream: Upstream;
   contact: Contact;
   waiting: Waiting;
   memory: RememberedAnswers;
   announced: Announcements;
-  belief: Belief;
+  assistantView: AssistantView;
   name: string;
   url: string;
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
-  door?: SignInDoor;
+  signInService?: SignInService;
   clock: Clock;
 };
 
 /** How long a server may think before what it said last time is taken. */
-export const keptPatienceMs = 2_000;
+export const cachedAfterMs = 2_000;
 
 /** What servers answer with when they are there, but what is behind them is not. */
 const serverError = '-32000';
@@ -50,9 +50,9 @@ type AnswerList = (
  * `method`). The server is asked first; while it is away, and when it fails or takes too long, the last
  * answer is given, and the assistant told when that has changed.
  */
-export function keptLists(options: KeptListsOptions): AnswerList {
-  const { upstream, contact, waiting, memory, announced, belief } = options;
-  const { name, url, troubleOf, door, clock } = options;
+export function offlineLists(options: OfflineListsOptions): AnswerList {
+  const { upstream, contact, waiting, memory, announced, assistantView } = options;
+  const { name, url, troubleOf, signInService, clock } = options;
 
   /** Asks the server; what it said last time stands in for it when it fails, or takes too long. */
   async function listAsked(
@@ -76,17 +76,17 @@ export function keptLists(options: KeptListsOptions): AnswerList {
         return;
       }
       given = message;
-      if (request.method === 'tools/list') belief.told = 'tools';
+      if (request.method === 'tools/list') assistantView.told = 'tools';
       await deliver(message);
     };
     const sent = upstream.send(request, take, AbortSignal.any([signal, contact.life]));
     const slow = (async () => {
-      await clock.sleep(keptPatienceMs, enough.signal);
+      await clock.sleep(cachedAfterMs, enough.signal);
       const last = enough.signal.aborted || given ? undefined : await memory.last(key);
       if (!last || given || enough.signal.aborted) return new Promise<never>(() => {});
       given = last;
-      const { keptList } = await import('./offline-answers.ts');
-      await deliver(answerTo(idOf(request), keptList(last)));
+      const { cachedList } = await import('./offline-answers.ts');
+      await deliver(answerTo(idOf(request), cachedList(last)));
     })();
     sent.catch(() => undefined);
     try {
@@ -96,7 +96,7 @@ export function keptLists(options: KeptListsOptions): AnswerList {
       if (given || signal.aborted) return;
       const kind = troubleOf(error);
       if (!kind || (kind === 'offline' && !(await memory.last(key)))) throw error;
-      if (request.method === 'tools/list') belief.told = 'nothing';
+      if (request.method === 'tools/list') assistantView.told = 'nothing';
       const trouble = contact.note(kind, error);
       if (await deliverKept(request, method, key, deliver)) return;
       throw troubled(trouble);
@@ -113,18 +113,21 @@ export function keptLists(options: KeptListsOptions): AnswerList {
     deliver: Deliver,
   ): Promise<boolean> {
     const last = await memory.last(key);
-    const { emptyList, keptHandshake, keptList, withSignIn } = await import('./offline-answers.ts');
+    const { emptyList, cachedHandshake, cachedList, withSignIn } =
+      await import('./offline-answers.ts');
     if (!method) {
-      if (last) await deliver(answerTo(idOf(request), keptHandshake(last, { tools: !!door })));
+      if (last)
+        await deliver(answerTo(idOf(request), cachedHandshake(last, { tools: !!signInService })));
       return last !== undefined;
     }
-    const signedOut = contact.trouble()?.kind === 'signed_out' && door !== undefined;
+    const signedOut = contact.trouble()?.kind === 'signed_out' && signInService !== undefined;
     if (!last && !signedOut) return false;
-    const base = last ? keptList(last) : emptyList(request, method);
+    const base = last ? cachedList(last) : emptyList(request, method);
     const isFirst = textAt(request, 'params', 'cursor') === undefined;
     const offers = signedOut && isFirst && request.method === 'tools/list';
-    if (request.method === 'tools/list' && isFirst) belief.told = offers ? 'sign_in' : 'tools';
-    belief.owed.add(method.kind);
+    if (request.method === 'tools/list' && isFirst)
+      assistantView.told = offers ? 'sign_in' : 'tools';
+    assistantView.owed.add(method.kind);
     await deliver(answerTo(idOf(request), offers ? withSignIn(base, { name, url }) : base));
     return true;
   }
@@ -142,8 +145,9 @@ export function keptLists(options: KeptListsOptions): AnswerList {
   ): Promise<void> {
     if (modernVersion(request) !== undefined) announced.to(deliver, 'stateless');
     contact.remember(request);
-    const key = question(request, belief.initialize);
-    if (method && belief.lacking.has(method.kind)) return deliverStandIn(request, method, deliver);
+    const key = question(request, assistantView.initialize);
+    if (method && assistantView.lacking.has(method.kind))
+      return deliverStandIn(request, method, deliver);
     if (contact.trouble() && !(await waiting.recovered(signal))) {
       if (await deliverKept(request, method, key, deliver)) return;
       await waiting.settle(signal);

@@ -11,8 +11,8 @@ import { openCachedAnswers, question } from './cached-answers.ts';
 import type { Presence, Trouble } from './contact.ts';
 import { detectServer, openRememberedServer } from './detect-server.ts';
 import { idleTimeout } from './idle-timeout.ts';
-import { offlineCache, toldSubject, type OfflineCache } from './offline-cache.ts';
-import type { SignInDoor } from './sign-in-page.ts';
+import { offlineCache, redactedServer, type OfflineCache } from './offline-cache.ts';
+import type { SignInService } from './sign-in-page.ts';
 import { compose, type Step } from './step.ts';
 import { toolFilter } from './tool-filter.ts';
 import { toolHeaders } from './tool-headers.ts';
@@ -23,8 +23,8 @@ export type PipelinePorts = {
   credential: Credential;
   /** Tells one caller of a server from another. */
   account: string;
-  /** Where a person can sign in; none where nobody has to. */
-  door?: SignInDoor | undefined;
+  /** How a person signs in, where the connection requires it. */
+  signInService?: SignInService | undefined;
   /** What an error says about the server; `undefined` when it is about something else. */
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
   /** A failure in words, with its remedy. */
@@ -43,19 +43,23 @@ export function pipelineSteps(
   options: Options,
   ports: PipelinePorts,
 ): { steps: readonly Step[]; transport: Upstream } {
-  const { host, log, credential, account, door, explain, troubleOf, status } = ports;
+  const { host, log, credential, account, signInService, explain, troubleOf, status } = ports;
   const { clock, http } = host;
   const { maxMessageBytes, idleTimeoutSeconds } = options;
   const url = new URL(connection.url);
   const remembered = openRememberedServer(connection.url, options, host);
   const answers = openCachedAnswers({ url: connection.url, account }, options, host);
-  const cacheOptions = { ...toldSubject(connection), ...(door && { door }), presence: status };
+  const cacheOptions = {
+    ...redactedServer(connection),
+    ...(signInService && { signInService }),
+    presence: status,
+  };
   const cache = offlineCache({ ...cacheOptions, answers, troubleOf, explain, clock, log });
   const tools = toolHeaders(log);
-  const hasStandIn = async (message: Message) =>
+  const hasCachedAnswer = async (message: Message) =>
     message.method === 'initialize' &&
     (await answers.read(question(message, message))) !== undefined;
-  const way = { url, credential, http, clock, log, maxMessageBytes, hasStandIn };
+  const way = { url, credential, http, clock, log, maxMessageBytes, hasCachedAnswer };
   const { transport = 'http-first' } = connection;
 
   const steps = [
@@ -63,7 +67,12 @@ export function pipelineSteps(
     // Next to the assistant, so that no list and no call bypasses it.
     toolFilter({ ...toolRules(connection, options, host), clock, log }),
     cache,
-    idleTimeout({ idleTimeoutSeconds, isSigningIn: () => door?.page() !== undefined, clock, log }),
+    idleTimeout({
+      idleTimeoutSeconds,
+      isSigningIn: () => signInService?.page() !== undefined,
+      clock,
+      log,
+    }),
     detectServer(transport, {
       sse: async () => (await import('#transport/http-sse')).httpSse(way),
       async translated(upstream) {

@@ -7,16 +7,16 @@ import type { Elicited } from './sign-in-tool.ts';
 export type SignInPage = {
   /** A new address that leads there, good for one browser. */
   link: () => URL;
-  /** Whether the browser was opened with one; else somebody has to follow the address. */
+  /** Whether the browser was opened with one; otherwise the person opens the address. */
   opened: boolean;
-  /** Whether somebody signed in, once that is clear; it never rejects. */
+  /** Resolves with whether the person signed in; never rejects. */
   done: Promise<boolean>;
-  /** Nobody will sign in with it. */
+  /** Closes the page: it is no longer needed. */
   giveUp: () => void;
 };
 
-/** What a person can do about a connection that nobody is signed in to. */
-export interface SignInDoor {
+/** What a person can do about a connection that requires sign-in. */
+export interface SignInService {
   /** Requests wait for the person, however long that takes. */
   readonly waits: boolean;
 
@@ -30,23 +30,23 @@ export interface SignInDoor {
   shown(signal: AbortSignal): Promise<void>;
 
   /**
-   * Begins a sign-in that somebody asked for, or joins the one under way. The browser is opened where
+   * Begins a sign-in on request, or joins the one under way. The browser is opened where
    * that is allowed, unless the page is `handed` to the assistant. `undefined` when no page came up, as
-   * somebody is signed in already, or about to be, with another process.
+   * the person is signed in already, or is signing in with another process.
    *
    * @throws what a sign-in rejects with before its page is there
    */
   begin(handed: boolean): Promise<SignInPage | undefined>;
 
-  /** Whether somebody has signed in since it was found that nobody is; cheap. */
+  /** Whether the person has signed in since sign-in was required; cheap. */
   signedIn(): Promise<boolean>;
 
-  /** Somebody may have signed in with another process: whoever waits for the page goes on then. */
+  /** Checks for a sign-in with another process, and then ends the wait for the page. */
   lookAgain(): Promise<void>;
 }
 
 /** Pages that an assistant of the session era shows for us. MCP 2025-11-25 elicitation, URL mode */
-export interface ShownPages {
+export interface ElicitedPages {
   /** Resolves with the person's answer; `accept` also when the page was finished before that. */
   show(page: SignInPage, text: string, deliver: Deliver, signal: AbortSignal): Promise<Elicited>;
 
@@ -54,8 +54,8 @@ export interface ShownPages {
   take(answer: Message): boolean;
 }
 
-/** `say` takes the word that somebody has finished the page. */
-export function shownPages(say: Deliver): ShownPages {
+/** `say` delivers the notification that the page is finished. */
+export function elicitedPages(say: Deliver): ElicitedPages {
   const waiting = new Map<string, (answer: Message) => void>();
   let count = 0;
   return {

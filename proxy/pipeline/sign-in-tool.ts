@@ -1,11 +1,11 @@
 import type { Clock } from '#clock/clock';
 import { answerTo, modernVersion, stringAt, textAt, type Message } from 'latchkey-mcp/raw-message';
 import { madeMessage } from './messages.ts';
-import type { SignInDoor, SignInPage } from './sign-in-page.ts';
+import type { SignInService, SignInPage } from './sign-in-page.ts';
 
 export type ToolSubject = { name: string; url: string };
 
-/** The tool that stands in for a server's own while nobody is signed in. */
+/** The tool that stands in for a server's own while sign-in is required. */
 export const signInTool = {
   name: 'sign_in',
   described: ({ name, url }: ToolSubject) => ({
@@ -22,7 +22,7 @@ export type Elicited = 'accept' | 'decline' | 'cancel';
 
 type OfferSignInPorts = {
   name: string;
-  door: SignInDoor;
+  signInService: SignInService;
   /** Shows the page with the help of an assistant of the session era; none when it cannot. */
   elicit: ((page: SignInPage, text: string) => Promise<Elicited>) | undefined;
   /** Whether the server can be used now; asks it. */
@@ -34,7 +34,7 @@ type OfferSignInPorts = {
 };
 
 /** Assistants give up after a minute. */
-const patienceMs = 45_000;
+const signInTimeoutMs = 45_000;
 
 /**
  * The answer to a call of `sign_in`. The page is shown by the assistant where it can (URL elicitation,
@@ -42,18 +42,18 @@ const patienceMs = 45_000;
  * is told. A page that waits already is never shown twice.
  */
 export async function offerSignIn(request: Message, ports: OfferSignInPorts): Promise<Message> {
-  const { name, door, elicit, reached, explain, clock, signal } = ports;
+  const { name, signInService, elicit, reached, explain, clock, signal } = ports;
   const modern = modernVersion(request) !== undefined;
   const said = (text: string, isError = false) => result(request, modern, text, isError);
   const ready = `You are signed in to ${name}. Its tools are there now; go on with what you were about to do.`;
-  const failed = `Nobody signed in to ${name}. Call sign_in again, or run in a terminal: ${door.command}`;
+  const failed = `Nobody signed in to ${name}. Call sign_in again, or run in a terminal: ${signInService.command}`;
 
   if (await reached()) return said(ready);
   const asks = `Sign in to ${name} with the browser`;
   const handed = elicit !== undefined || (modern && takesPages(request));
   let page: SignInPage | undefined;
   try {
-    page = await door.begin(handed);
+    page = await signInService.begin(handed);
   } catch (error) {
     return said(explain(error), true);
   }
@@ -72,13 +72,13 @@ export async function offerSignIn(request: Message, ports: OfferSignInPorts): Pr
     }
     page.opened = true;
   }
-  const link = `The page to sign in at: ${page.link().href}\nInstead of it, this can be run in a terminal: ${door.command}\nThe tools of ${name} appear by themselves once somebody has signed in.`;
+  const link = `The page to sign in at: ${page.link().href}\nInstead of it, this can be run in a terminal: ${signInService.command}\nThe tools of ${name} appear by themselves once somebody has signed in.`;
   if (!page.opened && !handed)
     return said(`To sign in to ${name}, open the page in a browser on this machine. ${link}`);
   const enough = new AbortController();
   const outcome = await Promise.race([
     page.done,
-    clock.sleep(patienceMs, AbortSignal.any([enough.signal, signal])).then(() => undefined),
+    clock.sleep(signInTimeoutMs, AbortSignal.any([enough.signal, signal])).then(() => undefined),
   ]);
   enough.abort();
   if (outcome === undefined) return said(`The browser shows a page to sign in at ${name}. ${link}`);

@@ -50,7 +50,7 @@ const logLevels = new Set([
   'emergency',
 ]);
 
-/** What an assistant says for the sake of its own era, and nobody there needs to hear. */
+/** Notifications of the legacy era that a modern server has no use for. */
 const unheard = new Set([
   'notifications/initialized',
   'notifications/cancelled',
@@ -322,7 +322,7 @@ class Unanswered extends Error {
 interface AskedAssistant {
   /**
    * Puts `method` with `params` (JSON text) to the assistant and resolves with its answer. When
-   * `signal` aborts the assistant is told that nobody waits any more.
+   * `signal` aborts, the request is cancelled at the assistant.
    *
    * @throws {UpstreamError} `aborted`
    */

@@ -1,6 +1,6 @@
 import type { Clock } from '#clock/clock';
-import { RefusedError, type Contact, type Trouble, KeptError } from './contact.ts';
-import type { SignInDoor } from './sign-in-page.ts';
+import { RefusedError, type Contact, type Trouble, UnavailableError } from './contact.ts';
+import type { SignInService } from './sign-in-page.ts';
 
 /** How long a request waits for a server that is just being tried. */
 const attemptMs = 5_000;
@@ -18,22 +18,23 @@ export interface Waiting {
   /**
    * Resolves when the server can be asked, or `signal` aborts.
    *
-   * @throws {KeptError}
+   * @throws {UnavailableError}
    */
   settle(signal: AbortSignal): Promise<void>;
 }
 
 export function waitingFor({
   contact,
-  door,
+  signInService,
   clock,
 }: {
   contact: Contact;
-  door: SignInDoor | undefined;
+  signInService: SignInService | undefined;
   clock: Clock;
 }): Waiting {
   async function recovered(signal: AbortSignal): Promise<boolean> {
-    if (contact.trouble()?.kind === 'signed_out' && (await door?.signedIn())) await attempt(signal);
+    if (contact.trouble()?.kind === 'signed_out' && (await signInService?.signedIn()))
+      await attempt(signal);
     return contact.trouble() === undefined;
   }
 
@@ -45,7 +46,7 @@ export function waitingFor({
       () => undefined,
     );
     await Promise.race([over, clock.sleep(attemptMs, until)]);
-    if (door?.waits && door.page()) await Promise.race([over, aborted(until)]);
+    if (signInService?.waits && signInService.page()) await Promise.race([over, aborted(until)]);
     enough.abort();
   }
 
@@ -53,12 +54,12 @@ export function waitingFor({
     const before = contact.trouble();
     if (!before) return;
     if (before.kind === 'signed_out') {
-      const page = door?.page();
+      const page = signInService?.page();
       const enough = new AbortController();
       const until = AbortSignal.any([enough.signal, signal]);
       if (page) await Promise.race([page.done, clock.sleep(personMs, until)]);
       enough.abort();
-      if (!page && !(await door?.signedIn())) throw troubled(contact.trouble() ?? before);
+      if (!page && !(await signInService?.signedIn())) throw troubled(contact.trouble() ?? before);
     }
     if (contact.trouble()) await attempt(signal);
     if (contact.trouble() && !signal.aborted) throw troubled(contact.trouble() ?? before);
@@ -68,11 +69,11 @@ export function waitingFor({
 }
 
 /** The error of a request that met `trouble`. */
-export function troubled({ kind, sinceAt, error }: Trouble): KeptError {
+export function troubled({ kind, sinceAt, error }: Trouble): UnavailableError {
   const message = error instanceof Error ? error.message : 'the server is not there';
   // What the server said itself has no other words.
   const cause = error instanceof RefusedError ? undefined : error;
-  return new KeptError(kind, message, { sinceAt, ...(cause !== undefined && { cause }) });
+  return new UnavailableError(kind, message, { sinceAt, ...(cause !== undefined && { cause }) });
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {

@@ -1,6 +1,6 @@
 import type { Clock } from '#clock/clock';
 import type { Connection } from '#config/connection';
-import type { SignInDoor } from '#pipeline/sign-in-page';
+import type { SignInService } from '#pipeline/sign-in-page';
 import type { Presence } from '#pipeline/contact';
 import type { Log } from '#log/log';
 import { redact } from '#log/redact';
@@ -22,7 +22,7 @@ export type StatusReporterOptions = {
   pid: number;
   clock: Clock;
   log: Log;
-  door?: SignInDoor | undefined;
+  signInService?: SignInService | undefined;
   /** The access token there is; only its scopes and expiry are published. */
   token?: (() => Promise<TokenRecord | undefined>) | undefined;
   /** Called once, after the answer of the first request that succeeds. */
@@ -48,7 +48,7 @@ const silentServerMs = 3_000;
  */
 export function statusReporter(options: StatusReporterOptions): StatusReporter {
   const { connection, stateDirectory, clock, platform, pid, log } = options;
-  const { door, token, worked, faultOf } = options;
+  const { signInService, token, worked, faultOf } = options;
   const { url, account } = connection;
   const name = connection.name === url ? displayUrl(url) : connection.name;
   const identity = { pid, name, url: displayUrl(url), ...(account !== undefined && { account }) };
@@ -61,7 +61,7 @@ export function statusReporter(options: StatusReporterOptions): StatusReporter {
   let opening: Promise<void> | undefined;
   let onRequest: (request: ProxyRequest) => Promise<void> = () => Promise.resolve();
 
-  void door?.shown(life.signal).then(soon);
+  void signInService?.shown(life.signal).then(soon);
 
   function changed(): void {
     published?.changed();
@@ -103,7 +103,7 @@ export function statusReporter(options: StatusReporterOptions): StatusReporter {
 
     const snapshot = async (): Promise<RunningProxy> => {
       const record = await token?.().catch(() => undefined);
-      const page = door?.page();
+      const page = signInService?.page();
       const reason = 'waiting for a person to sign in with the browser';
       return {
         ...status.snapshot(),
@@ -126,12 +126,12 @@ export function statusReporter(options: StatusReporterOptions): StatusReporter {
 
   /** A sign-in page that opens or closes changes the status. */
   async function watchPages(current: PublishedStatus): Promise<void> {
-    if (!door) return;
+    if (!signInService) return;
     for (;;) {
-      await door.shown(life.signal);
+      await signInService.shown(life.signal);
       if (life.signal.aborted) return;
       current.changed();
-      await door.page()?.done;
+      await signInService.page()?.done;
       current.changed();
     }
   }

@@ -203,8 +203,8 @@ function endedEarly(): UpstreamError {
 export type StreamPosition = { lastEventId?: string; retryMs?: number };
 
 /**
- * Delivers the messages of an event stream until it ends or breaks off; both look alike to whoever
- * waits for more. Events of other types and what is no JSON-RPC are passed over. `position` moves
+ * Delivers the messages of an event stream until it ends or breaks off; both look the same to the
+ * caller. Events of other types and what is no JSON-RPC are passed over. `position` moves
  * along.
  *
  * @returns whether anything came

@@ -212,7 +212,7 @@ async function handOver(
   try {
     socket = await connecting;
   } catch (error) {
-    // With an error nobody looks at the socket.
+    // With an error the socket is ignored.
     return created(error instanceof Error ? error : new Error(String(error)), new Socket());
   }
   return created(null, socket);

@@ -29,8 +29,8 @@ export function staticCredential(headers: Headers): Credential {
 }
 
 /**
- * A key that stands elsewhere, too: once it is refused, it is read again, as somebody may have replaced
- * it since.
+ * A key that stands elsewhere, too: once it is refused, it is read again, as it may have been
+ * replaced since.
  */
 export function rereadCredential(first: Headers, reread: () => Promise<Headers>): Credential {
   let current = first;
@@ -49,7 +49,7 @@ export function rereadCredential(first: Headers, reread: () => Promise<Headers>)
 const bearer = 'Bearer ';
 
 /**
- * RFC 6750 §2.1. Where no token is `expected`, as nobody has ever signed in, the server is first asked
+ * RFC 6750 §2.1. Where no token is `expected`, as no person has signed in, the server is first asked
  * without one: it may want none, and the keychain is left alone.
  */
 export function bearerCredential(

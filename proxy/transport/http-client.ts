@@ -244,7 +244,7 @@ async function respond(
       });
     });
     outgoing.on('response', (response) => {
-      // Whoever reads the body sees the same error; without a reader it is not news.
+      // The reader of the body gets the same error; without a reader it is not news.
       response.on('error', nobodyAsked);
       resolve(response);
     });
@@ -308,7 +308,7 @@ async function directFailure(
  *
  * `unreachable`: no connection, or one that ended early. `proxy`: the proxy in between does not let us
  * through. `certificate`: TLS does not trust one of the two sides. `settings`: a file of ours for TLS
- * is of no use. `network`: it leads further inside than it may. `aborted`: nobody wants it any more.
+ * is of no use. `network`: it leads further inside than it may. `aborted`: the caller gave it up.
  */
 export class HttpError extends Error {
   override readonly name = 'HttpError';

@@ -83,7 +83,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
         });
       const made = { endpoint: await endpoint, over, cut };
       stream = made;
-      if (handshake) await shakeHands(made, handshake);
+      if (handshake) await repeatHandshake(made, handshake);
       return made;
     } catch (error) {
       cut();
@@ -145,7 +145,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
   const ask = (to: Stream, message: Message, deliver: Deliver, signal: AbortSignal) =>
     answers.ask(message, deliver, { send: () => post(to, message, signal), signal });
 
-  async function shakeHands(to: Stream, message: Message): Promise<void> {
+  async function repeatHandshake(to: Stream, message: Message): Promise<void> {
     log.info('stream opened again, making the handshake again', {});
     again += 1;
     const whole = `{"jsonrpc":"2.0","id":"latchkey-again-${again}","method":"initialize","params":`;

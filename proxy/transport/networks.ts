@@ -16,7 +16,7 @@ export function innerOf(one: Network, other: Network): Network {
   return mayName(one, other) ? one : other;
 }
 
-/** What a URL's host says by itself; `undefined` for a name, which may lead anywhere. */
+/** The network that a URL's host names; `undefined` for a name, which may lead anywhere. */
 export function networkOfHost(hostname: string): Network | undefined {
   if (/(^|\.)localhost\.?$/i.test(hostname)) return 'loopback';
   const address = hostname.replace(/^\[(.*)\]$/, '$1');
@@ -26,7 +26,7 @@ export function networkOfHost(hostname: string): Network | undefined {
 /** Addresses that lead back to this machine; 0.0.0.0 and :: do on Linux. RFC 6890 */
 const here = blockList(['0.0.0.0/8', '127.0.0.0/8'], ['::/128', '::1/128']);
 
-/** Addresses that are not globally reachable, or belong to nobody who could be reached. RFC 6890, RFC 9637 */
+/** Addresses that are not globally reachable, or are not assigned. RFC 6890, RFC 9637 */
 const inside = blockList(
   [
     '10.0.0.0/8',

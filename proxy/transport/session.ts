@@ -36,10 +36,10 @@ export function agreedSession(
 }
 
 type HeldSessionPorts = {
-  /** Sends a message of a handshake that nobody asked for; its answer has been taken once this resolves. */
+  /** Sends a message of a handshake that is ours; its answer has been taken once this resolves. */
   send: (message: Message, signal: AbortSignal) => Promise<void>;
   /** What another session is to be told once its handshake is made. */
-  wishes: () => readonly Message[];
+  settings: () => readonly Message[];
   log: Log;
 };
 
@@ -55,7 +55,7 @@ export interface HeldSession {
   /** The making of another session, while it is under way. */
   revival(): Promise<void> | undefined;
 
-  /** Makes the handshake anew, once for all requests that met the session of that id forgotten. */
+  /** Repeats the handshake, once for all requests that met the session of that id forgotten. */
   revive(forgotten: string): Promise<void>;
 
   /** Nothing is begun any more; the session as it was. */
@@ -68,21 +68,21 @@ const initialized = readMessage(
 
 const reviveTimeoutMs = 30_000;
 
-export function heldSession({ send, wishes, log }: HeldSessionPorts): HeldSession {
+export function heldSession({ send, settings, log }: HeldSessionPorts): HeldSession {
   const life = new AbortController();
   let session: LegacySession = {};
   let revival: Promise<void> | undefined;
   let latestId: string | undefined;
   let reign = new AbortController();
 
-  async function shakeHands(before: LegacySession, initialize: Message): Promise<void> {
+  async function repeatHandshake(before: LegacySession, initialize: Message): Promise<void> {
     // Others wait for it too, so it does not end with the request that happened to begin it.
     const signal = AbortSignal.any([life.signal, AbortSignal.timeout(reviveTimeoutMs)]);
     log.info('session forgotten by the server, starting another');
     try {
       await send(initialize, signal);
       await send(initialized, signal);
-      for (const wish of wishes()) await repeat(wish, signal);
+      for (const setting of settings()) await repeat(setting, signal);
     } catch (error) {
       // The next request meets the 404 again and tries once more.
       session = before;
@@ -92,11 +92,11 @@ export function heldSession({ send, wishes, log }: HeldSessionPorts): HeldSessio
     }
   }
 
-  /** A session that does not know of a wish is better than none. */
-  async function repeat(wish: Message, signal: AbortSignal): Promise<void> {
+  /** A session that does not know of a setting is better than none. */
+  async function repeat(setting: Message, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
-    await send(wish, signal).catch((error: unknown) =>
-      log.warn('not told to the other session', { what: wish.method, reason: String(error) }),
+    await send(setting, signal).catch((error: unknown) =>
+      log.warn('not told to the other session', { what: setting.method, reason: String(error) }),
     );
   }
 
@@ -117,7 +117,7 @@ export function heldSession({ send, wishes, log }: HeldSessionPorts): HeldSessio
       if (revival) return revival;
       const { id, initialize } = session;
       if (id !== forgotten || !initialize) return undefined;
-      revival = shakeHands(session, initialize);
+      revival = repeatHandshake(session, initialize);
       return revival;
     },
     close() {
@@ -130,7 +130,7 @@ export function heldSession({ send, wishes, log }: HeldSessionPorts): HeldSessio
 }
 
 /** What an assistant wished of its session, for another one that takes the place of that. */
-interface SessionWishes {
+interface SessionSettings {
   /** Takes note of a request that the server agreed to. */
   learn(request: Message): void;
 
@@ -148,17 +148,18 @@ const most = 1000;
  *
  * MCP 2025-11-25 logging; resources, "Subscriptions"
  */
-export function sessionWishes(): SessionWishes {
-  const wishes = new Map<string, Message>();
+export function sessionSettings(): SessionSettings {
+  const settings = new Map<string, Message>();
   return {
     learn(request) {
       const { method } = request;
       const subscription = `uri ${stringAt(request, 'params', 'uri') ?? ''}`;
-      if (method === 'logging/setLevel') wishes.set('level', request);
-      if (method === 'resources/unsubscribe') wishes.delete(subscription);
-      if (method === 'resources/subscribe' && wishes.size < most) wishes.set(subscription, request);
+      if (method === 'logging/setLevel') settings.set('level', request);
+      if (method === 'resources/unsubscribe') settings.delete(subscription);
+      if (method === 'resources/subscribe' && settings.size < most)
+        settings.set(subscription, request);
     },
-    all: () => [...wishes.values()],
-    forget: () => wishes.clear(),
+    all: () => [...settings.values()],
+    forget: () => settings.clear(),
   };
 }

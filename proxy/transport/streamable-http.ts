@@ -16,7 +16,7 @@ import {
   mayRetry,
 } from './retry.ts';
 import { sessionStream } from './session-stream.ts';
-import { heldSession, agreedSession, sessionHeaders, sessionWishes } from './session.ts';
+import { heldSession, agreedSession, sessionHeaders, sessionSettings } from './session.ts';
 import { UpstreamError, type Deliver, type Upstream } from './upstream.ts';
 
 export type StreamableHttpOptions = {
@@ -29,14 +29,14 @@ export type StreamableHttpOptions = {
   /** More headers that a modern request carries. */
   toolHeaders?: (message: Message) => Record<string, string>;
   /** Whether something else can be said in the server's place, so that a broken connection is told at once. */
-  hasStandIn?: (message: Message) => Promise<boolean>;
+  hasCachedAnswer?: (message: Message) => Promise<boolean>;
 };
 
 /** How a message is sent. */
 type Asking = {
   signal: AbortSignal;
   deadlineAt: EpochSeconds;
-  /** It is part of making another session, and nobody's but ours. */
+  /** It belongs to a handshake that we repeat. */
   isOurs?: boolean;
 };
 
@@ -63,13 +63,13 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   const { url, clock, log, maxMessageBytes } = options;
   const repeatable = repeatableRequests();
   const accepted = recurringEvent();
-  const wishes = sessionWishes();
+  const settings = sessionSettings();
   const session = heldSession({
     send: async (message, signal) => {
       const asking = { signal, deadlineAt: deadline(), isOurs: true };
       await exchange(message, () => Promise.resolve(), asking);
     },
-    wishes: () => wishes.all(),
+    settings: () => settings.all(),
     log,
   });
 
@@ -95,7 +95,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   function post(message: Message, deadlineAt: EpochSeconds, signal: AbortSignal) {
     return requestWithRetries(() => postOnce(message, signal), {
       isRepeatable: () => repeatable.has(message),
-      isWorthIt: async () => !(await options.hasStandIn?.(message)),
+      isWorthIt: async () => !(await options.hasCachedAnswer?.(message)),
       deadlineAt,
       signal,
       clock,
@@ -132,7 +132,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   ): Promise<void> {
     const legacy = modernVersion(message) === undefined;
     const handshake = legacy && message.method === 'initialize';
-    if (handshake && !isOurs) wishes.forget();
+    if (handshake && !isOurs) settings.forget();
     if (handshake) session.set({ initialize: message });
     const inSession = legacy ? session.current().id : undefined;
     let attempts = 1;
@@ -181,7 +181,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
     return async (message) => {
       if (message.kind === 'response' && message.members.has('result')) {
         if (request.method === 'tools/list') repeatable.learn(request, message);
-        wishes.learn(request);
+        settings.learn(request);
       }
       await deliver(message);
     };
@@ -218,7 +218,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
     );
   }
 
-  /** Nobody waits for an answer to these, so a refusal is only worth a line in the log. */
+  /** These have no answer, so a refusal is only logged. */
   function told({ method, kind }: Message, response: IncomingMessage): void {
     response.resume();
     const status = response.statusCode ?? 0;

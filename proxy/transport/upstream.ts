@@ -83,7 +83,7 @@ export class UpstreamError extends Error {
   }
 }
 
-/** What work comes to, unless nobody wants it any more; it goes on for others who wait for it. @throws {UpstreamError} `aborted` */
+/** Waits for `work` until `signal` aborts; the work itself continues for others that wait for it. @throws {UpstreamError} `aborted` */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   const stop = () => reject(new UpstreamError('aborted', 'aborted'));

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { readMessage, type Message } from '#mcp/raw-message';
 import { jsonLinesLog } from '#proxy/log/log';
-import type { KeptAnswers } from '#proxy/pipeline/cached-answers';
+import type { CachedAnswers } from '#proxy/pipeline/cached-answers';
 import type { Standing } from '#proxy/pipeline/contact';
-import { offlineCache, toldSubject } from '#proxy/pipeline/offline-cache';
+import { offlineCache, redactedServer } from '#proxy/pipeline/offline-cache';
 import { compose } from '#proxy/pipeline/step';
-import type { SignInDoor, SignInPage } from '#proxy/pipeline/sign-in-page';
+import type { SignInService, SignInPage } from '#proxy/pipeline/sign-in-page';
 import { signInTool } from '#proxy/pipeline/sign-in-tool';
 import { type Deliver, type Upstream, UpstreamError } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';
@@ -41,7 +41,7 @@ const works: Script = ({ method }) => {
   return {};
 };
 
-function memoryAnswers(): KeptAnswers {
+function memoryAnswers(): CachedAnswers {
   const kept = new Map<string, Buffer>();
   return {
     read: (question) => Promise.resolve(kept.get(question)),
@@ -51,7 +51,7 @@ function memoryAnswers(): KeptAnswers {
 }
 
 /** A proxy whose server answers by `script`, which may change; `next` is the next run on this machine. */
-function machine(answers = memoryAnswers(), door?: SignInDoor) {
+function machine(answers = memoryAnswers(), signInService?: SignInService) {
   const clock = fakeClock();
   const asked: string[] = [];
   const said: Said[] = [];
@@ -78,7 +78,7 @@ function machine(answers = memoryAnswers(), door?: SignInDoor) {
       return error instanceof UpstreamError && error.code === 'unreachable' ? 'offline' : undefined;
     },
     explain: String,
-    ...(door && { door }),
+    ...(signInService && { signInService }),
     presence: { changed: (standing) => standings.push(standing) },
     clock,
     log: jsonLinesLog('error', () => undefined),
@@ -113,27 +113,27 @@ function machine(answers = memoryAnswers(), door?: SignInDoor) {
       await this.tell('notifications/initialized');
       return answer;
     },
-    next: () => machine(answers, door),
+    next: () => machine(answers, signInService),
     close: async () => proxy.close(never),
   };
 }
 
 /** A machine on which the server was once seen. */
-async function seen(door?: SignInDoor) {
-  const first = machine(memoryAnswers(), door);
+async function seen(signInService?: SignInService) {
+  const first = machine(memoryAnswers(), signInService);
   await first.start();
   await first.request('tools/list');
   await first.close();
   return first.next();
 }
 
-/** A door through which somebody goes when the test says so. */
+/** A sign-in service whose person signs in when the test says so. */
 function testDoor() {
   const finished = Promise.withResolvers<boolean>();
   const shown = Promise.withResolvers<void>();
   const state = { signedIn: false, given: 0 };
   let page: SignInPage | undefined;
-  const door: SignInDoor = {
+  const signInService: SignInService = {
     waits: false,
     command: 'latchkey login acme',
     page: () => page,
@@ -165,7 +165,7 @@ function testDoor() {
     state.signedIn = true;
     finished.resolve(true);
   };
-  return { door, state, finish };
+  return { signInService, state, finish };
 }
 
 const text = ({ result }: Said) => JSON.stringify(result);
@@ -324,8 +324,8 @@ test('offline cache: lists that the server turns out not to support are empty', 
 });
 
 test('signed out: a sign_in tool is listed beside the cached tools until sign-in completes', async () => {
-  const { door, finish } = testDoor();
-  const run = await seen(door);
+  const { signInService, finish } = testDoor();
+  const run = await seen(signInService);
   run.server.script = signedOut;
   await run.start();
   const before = await run.request('tools/list');
@@ -355,8 +355,8 @@ test('signed out: a sign_in tool is listed beside the cached tools until sign-in
 });
 
 test('signed out: the server is not contacted until another process has signed in', async () => {
-  const { door, state } = testDoor();
-  const run = machine(memoryAnswers(), door);
+  const { signInService, state } = testDoor();
+  const run = machine(memoryAnswers(), signInService);
   run.server.script = signedOut;
   const made = await run.start();
   const before = await run.request('tools/list');
@@ -375,8 +375,8 @@ test('signed out: the server is not contacted until another process has signed i
 });
 
 test('signed out: losing the sign-in during a session announces changed tools, with sign_in among them', async () => {
-  const { door } = testDoor();
-  const run = machine(memoryAnswers(), door);
+  const { signInService } = testDoor();
+  const run = machine(memoryAnswers(), signInService);
   await run.start();
   await run.request('tools/list');
   run.server.script = signedOut;
@@ -393,8 +393,8 @@ test('signed out: losing the sign-in during a session announces changed tools, w
 test('sign-in tool: it names the server to the assistant without the key in its URL', () => {
   const url = 'https://mcp.example.com/mcp?key=hunter22';
   const told = JSON.stringify([
-    signInTool.described(toldSubject({ name: 'acme', url })),
-    signInTool.described(toldSubject({ name: url, url })),
+    signInTool.described(redactedServer({ name: 'acme', url })),
+    signInTool.described(redactedServer({ name: url, url })),
   ]);
 
   expect(told).toContain('https://mcp.example.com/mcp');

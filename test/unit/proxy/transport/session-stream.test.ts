@@ -41,7 +41,7 @@ function listening(answers: Answer[], revives: () => boolean = () => true) {
   let made = 1;
   const session = heldSession({
     log,
-    wishes: () => [],
+    settings: () => [],
     async send({ method }) {
       if (method !== 'initialize') return;
       if (!revives()) throw new UpstreamError('unreachable', 'away');

@@ -82,8 +82,8 @@ async function forgetful() {
     const session = String(request.headers['mcp-session-id'] ?? '');
     if (method !== 'initialize' && session !== open) return void response.writeHead(404).end();
     if (method === 'initialize') open = `s${(made += 1)}`;
-    const wish = params?.['uri'] ?? params?.['level'];
-    asked.push([open, method, wish].filter(Boolean).join(' '));
+    const setting = params?.['uri'] ?? params?.['level'];
+    asked.push([open, method, setting].filter(Boolean).join(' '));
     if (id === undefined && fickle.delete(open)) open = 'nobody knows';
     if (id === undefined) return void response.writeHead(202).end();
     const isRefused = refused.has(String(params?.['uri']));
