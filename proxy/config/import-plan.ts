@@ -59,7 +59,15 @@ export async function importPlan(
         try {
           const entry = foundEntry(key, value, place.connectsItself, host);
           const step = entry && (await stepOf(entry, servers, place.file, options, host));
-          if (!step) continue;
+          if (!step) {
+            const exposed = containerSecrets(value);
+            if (exposed.length > 0)
+              problems.push({
+                name: key,
+                problem: `its arguments hold the value of ${exposed.join(', ')}, which every program of this computer can read; leave only the name after -e, and put the value under "env"`,
+              });
+            continue;
+          }
           const { name, url } = step.connection;
           if ((names.get(name) ?? url) !== url)
             throw new UsageError(`another entry calls ${names.get(name)} by that name`);
@@ -295,4 +303,20 @@ export function signInRequired(steps: readonly ImportStep[]): string[] {
         fromMcpRemote && signsIn(connection) && secretHeaders.length === 0,
     )
     .map(({ connection }) => connection.name);
+}
+
+/**
+ * The variables whose secret values stand in the arguments of an entry that starts a container, as in
+ * `docker run -e TOKEN=value`. Import cannot move them: the entry starts another program.
+ */
+function containerSecrets(entry: unknown): string[] {
+  if (!isObject(entry) || !isText(entry['command'])) return [];
+  if (!/(^|[\\/])(docker|podman|nerdctl)(\.exe)?$/i.test(entry['command'])) return [];
+  const words: unknown[] = Array.isArray(entry['args']) ? entry['args'] : [];
+  return words.filter(isText).flatMap((word, at) => {
+    const isValue = /^(-e|--env)$/.test(String(words[at - 1]));
+    const setting = isValue ? word : /^(?:--env=|-e)(.+)$/.exec(word)?.[1];
+    const [, name = '', value = ''] = /^(\w+)=(.+)$/.exec(setting ?? '') ?? [];
+    return secretName.test(name) && !/^\$\{[^}]+\}$/.test(value) ? [name] : [];
+  });
 }

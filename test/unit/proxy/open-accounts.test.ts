@@ -50,6 +50,31 @@ test('accounts service: assistants are found, with what they start and what can 
   expect(await readFile(at.file, 'utf8')).not.toContain(secret);
 });
 
+test.each([
+  ['-e NAME=value', ['run', '-i', '-e', 'GITHUB_TOKEN=ghp_secret', 'image']],
+  ['-eNAME=value', ['run', '-eGITHUB_TOKEN=ghp_secret', 'image']],
+  ['--env=NAME=value', ['run', '--env=GITHUB_TOKEN=ghp_secret', 'image']],
+])(
+  'accounts service: a secret among the arguments of a container, %s, is reported',
+  async (_, args) => {
+    await using at = await host();
+    const env = { GITHUB_TOKEN: 'ghp_secret' };
+    const named = { command: 'docker', args: ['run', '-e', 'GITHUB_TOKEN', 'image'], env };
+    const filled = { command: 'docker', args: ['run', '-e', 'GITHUB_TOKEN=${TOKEN}', 'image'] };
+    const other = { command: 'node', args: ['-e', 'TOKEN=1'] };
+    const mcpServers = { github: { command: '/usr/bin/docker', args }, named, filled, other };
+    await writeFile(at.file, JSON.stringify({ mcpServers }));
+
+    const { entries, problems } = await at.door.importable();
+
+    expect(entries).toEqual([]);
+    expect(problems).toMatchObject([
+      { name: 'github', problem: expect.stringMatching(/GITHUB_TOKEN.*under "env"/) },
+    ]);
+    expect(JSON.stringify(problems)).not.toContain('ghp_secret');
+  },
+);
+
 test('accounts service: a secret moved out of an entry is found by the account that the entry names', async () => {
   await using at = await host();
   const desk = { url: 'https://acme.example/mcp', account: 'dana', apiKey: secret };
