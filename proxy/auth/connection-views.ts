@@ -169,9 +169,7 @@ export async function connectionStatuses(
       await list(name, true);
     } catch (error) {
       if (!(error instanceof ConfigurationError) || only) throw error;
-      const [first] = error.problems;
-      // An entry that starts another program is none of ours.
-      if (first?.problem.startsWith('starts another program')) continue;
+      if (error.isOtherProgram) continue;
       found.problems.push({ name, problem: error.message });
     }
   }

@@ -16,7 +16,13 @@ export class UsageError extends Error {
 }
 
 /** One thing wrong in a configuration: where, which key, what and what to do. Never its value. */
-export type Problem = { source: string; key: string; problem: string };
+export type Problem = {
+  source: string;
+  key: string;
+  problem: string;
+  /** `other_program`: the entry is not ours, as it starts another program. */
+  code?: 'other_program';
+};
 
 /** Everything that is wrong in a configuration, at once. */
 export class ConfigurationError extends Error {
@@ -31,5 +37,10 @@ export class ConfigurationError extends Error {
         .join('\n'),
     );
     this.problems = problems;
+  }
+
+  /** Whether the entry starts another program, so that it is none of ours. */
+  get isOtherProgram(): boolean {
+    return this.problems[0]?.code === 'other_program';
   }
 }

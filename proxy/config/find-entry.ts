@@ -166,6 +166,7 @@ export function readEntry(
       problems.push({
         source,
         key,
+        code: 'other_program',
         problem: 'starts another program; give it a "url", or start latchkey with one',
       });
       return undefined;

@@ -1,3 +1,4 @@
+import { ConfigurationError } from '#config/errors';
 import { signsIn, type Account, type OAuthConnection } from '#auth/account';
 import type { Connection } from '#config/connection';
 import { connectionNames, type ReadText } from '#config/find-entry';
@@ -135,8 +136,7 @@ async function allConnections(
       findings.push(ok('configuration', `${name}, by ${source}`));
     } catch (error) {
       const { message } = ports.words(error);
-      // An entry that starts another program is not a connection.
-      if (!message.includes('starts another program'))
+      if (!(error instanceof ConfigurationError && error.isOtherProgram))
         findings.push(fail('configuration', message, `correct it, then latchkey doctor ${name}`));
     }
   if (findings.length > 0) return findings;
