@@ -82,7 +82,7 @@ export async function openSecretStore(options: Options, host: AccountHost): Prom
 }
 
 /** The keychain's library asks the environment where the session bus is. */
-function findSessionBus({ env, parentPid }: Pick<Host, 'env' | 'parentPid'>): void {
+export function findSessionBus({ env, parentPid }: Pick<Host, 'env' | 'parentPid'>): void {
   const readable = (path: string) => {
     try {
       return readFileSync(path, 'utf8');

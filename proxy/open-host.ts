@@ -5,12 +5,29 @@ import { defaultStateDirectory } from '#config/user-files';
 import type { Host } from '#host';
 import type { Options } from '#config/options';
 import { readConnection } from '#config/read-connection';
-import { openAccount, openSecretStore } from './open-account.ts';
+import { lazySecretStore } from '#keychain/lazy-secret-store';
+import type { SecretStore } from '#keychain/secret-store';
+import { findSessionBus, openAccount, openSecretStore } from './open-account.ts';
 
 /** Adds to `host` what is done with accounts and assistants. `stop` aborts when this process is to end. */
 export function openHost(host: Host, stop: () => AbortSignal): AccountsHost {
   const { platform, env } = host;
   const stateOf = ({ stateDir }: Options) => stateDir ?? defaultStateDirectory(host);
+  const stores = new Map<string, SecretStore>();
+
+  /** One for all connections, so that what a keychain has not answered is counted over all of them. */
+  function storeOf(options: Options): SecretStore {
+    const open = lazySecretStore(async () => openSecretStore(options, host));
+    if (options.secretStore === 'memory') return open;
+    const { secretStore, secretStoreKeyFile } = options;
+    // A session may begin after this process.
+    if (secretStore === 'os' && platform === 'linux') findSessionBus(host);
+    const chosen = JSON.stringify([secretStore, secretStoreKeyFile, stateOf(options)]);
+    const store = stores.get(chosen) ?? open;
+    stores.set(chosen, store);
+    return store;
+  }
+
   return {
     ...host,
     readText,
@@ -22,8 +39,9 @@ export function openHost(host: Host, stop: () => AbortSignal): AccountsHost {
           return typedEntry(written, { ...host, readText, env: { ...env, ...own } });
         },
       }),
-    account: async (connection, options) => openAccount(connection, options, host),
-    store: async (options) => openSecretStore(options, host),
+    account: async (connection, options) =>
+      openAccount(connection, options, host, async () => storeOf(options)),
+    store: async (options) => storeOf(options),
     async forgetKept(url, options) {
       const { forgetServer } = await import('#pipeline/cached-answers');
       await forgetServer({ url, account: '' }, options, host);

@@ -64,7 +64,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   },
   'proxy/open-doctor': { imports: ['auth', 'config', 'errors', 'log', 'status', 'transport'] },
   'proxy/open-embedded-keyring': { imports: ['clock', 'host', 'keychain'] },
-  'proxy/open-host': { imports: ['auth', 'config', 'host', 'pipeline', 'status'] },
+  'proxy/open-host': { imports: ['auth', 'config', 'host', 'keychain', 'pipeline', 'status'] },
   'proxy/open-presence': { imports: ['config', 'errors', 'host', 'log', 'status'] },
   'proxy/agent': {
     imports: ['clock', 'config', 'keychain', 'log', 'pipeline', 'transport'],
