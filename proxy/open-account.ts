@@ -32,7 +32,7 @@ export async function openAccount(
   const alone = options.secretStore === 'memory';
   const locks = join(stateDirectory, 'locks');
   const lock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock);
-  const patientLock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock, 15 * 60);
+  const signInLock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock, 15 * 60);
   const place = account === undefined ? url : `${url} ${account}`;
   // A configured connection is listed by its name; a bare URL stands nowhere but here.
   const listed = connection.name === url && clientId === '' && scopes.length === 0 ? url : '';
@@ -44,9 +44,9 @@ export async function openAccount(
     store,
     vault,
     lock,
-    patientLock,
+    signInLock,
     marks,
-    async forgetKept() {
+    async forgetCached() {
       const { forgetServer } = await import('#pipeline/cached-answers');
       await forgetServer({ url, account: vault.account }, options, host);
     },

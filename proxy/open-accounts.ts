@@ -1,4 +1,4 @@
-import { AccountsError, type AccountsDoor, type AccountsFront } from '#auth/accounts-service';
+import { AccountsError, type AccountsService, type AccountsFront } from '#auth/accounts-service';
 import { systemClock } from '#clock/clock';
 import { wakeWatch } from '#clock/wake-watch';
 import { readOptions } from '#config/options';
@@ -19,12 +19,12 @@ export { helperEnvironment } from '#config/options';
 export { packagedLauncher } from '#config/launch-entry';
 
 /**
- * Opens the door to this person's connections for another face of this program. Nothing is read before
+ * Opens the accounts service for another front of this program. Nothing is read before
  * it is asked for, and nothing is held but the sockets of running proxies while somebody watches.
  *
  * @throws {AccountsError} when the options make no sense
  */
-export function openAccounts(frontHost: AccountsFront): AccountsDoor {
+export function openAccounts(frontHost: AccountsFront): AccountsService {
   const { env, options: given = {}, ...front } = frontHost;
   const options = guardedNow(() => readOptions(given, env));
   const clientKeyPassphraseSecret = env['LATCHKEY_CLIENT_KEY_PASSPHRASE'] ?? '';

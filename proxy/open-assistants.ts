@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { AccountsDoor } from '#auth/accounts-service';
+import type { AccountsService } from '#auth/accounts-service';
 import type { AccountsHost } from '#auth/accounts-host';
 import type { Options, OptionTexts } from '#config/options';
 
@@ -11,11 +11,11 @@ export type AssistantPorts = {
 };
 
 export type AssistantPart = Pick<
-  AccountsDoor,
+  AccountsService,
   'assistants' | 'install' | 'uninstall' | 'importable' | 'import'
 >;
 
-/** The part of the door that is about assistants' own files. */
+/** The part of the accounts service that is about the files of assistants. */
 export function openAssistants({ host, options, given }: AssistantPorts): AssistantPart {
   const { config: _, ...ownOptions } = options;
   return {

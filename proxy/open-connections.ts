@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { AccountsDoor, ConnectionView, Until } from '#auth/accounts-service';
+import type { AccountsService, ConnectionView, Until } from '#auth/accounts-service';
 import { fileMarks } from '#auth/sign-in-marks';
 import type { AccountsHost } from '#auth/accounts-host';
 import { signsIn } from '#auth/account';
@@ -17,11 +17,11 @@ export type ConnectionPorts = {
 };
 
 export type ConnectionPart = Omit<
-  AccountsDoor,
+  AccountsService,
   'assistants' | 'install' | 'uninstall' | 'importable' | 'import' | 'doctor'
 >;
 
-/** The part of the door that is about connections; what it takes is loaded when it is asked for. */
+/** The part of the accounts service that is about connections. It loads what it needs when it is called. */
 export function openConnections({ host, options }: ConnectionPorts): ConnectionPart {
   const { platform } = host;
   const { config: _, ...ownOptions } = options;
@@ -59,8 +59,8 @@ export function openConnections({ host, options }: ConnectionPorts): ConnectionP
       import('#auth/connection-views'),
       import('#status/watch-proxies'),
     ]);
-    const { sweepSecrets } = await import('#auth/orphaned-secrets');
-    await sweepSecrets(ownOptions, host).catch((error: unknown) => {
+    const { cleanUpSecrets } = await import('#auth/orphaned-secrets');
+    await cleanUpSecrets(ownOptions, host).catch((error: unknown) => {
       // The views say so of each connection; what is loose stays so until the next time.
       if (excuse(error) === undefined) throw error;
     });

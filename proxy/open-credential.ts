@@ -1,5 +1,5 @@
 import { accountTokens } from '#auth/token-source';
-import { signInDesk } from '#auth/sign-in-service';
+import { signInService } from '#auth/sign-in-service';
 import { signsIn } from '#auth/account';
 import { wakeWatch } from '#clock/wake-watch';
 import { inKeychain, type Connection } from '#config/connection';
@@ -66,8 +66,8 @@ async function filled(
   const { credentials, headers = {} } = connection;
   const key = credentials.kind === 'api_key' ? [credentials.apiKeySecret] : [];
   if (![...key, ...Object.values(headers)].includes(inKeychain)) return connection;
-  const { withKeptSecrets } = await import('#auth/stored-secrets');
-  return withKeptSecrets(connection, await openSecretStore(options, ports));
+  const { withStoredSecrets } = await import('#auth/stored-secrets');
+  return withStoredSecrets(connection, await openSecretStore(options, ports));
 }
 
 function isKept({ credentials }: Connection): boolean {
@@ -120,14 +120,14 @@ async function ownIdentity(
   const expected = () => asClient || account.marks.signedInBefore();
   const { signIn: mode } = options;
   const { openBrowser, stop: signal } = ports;
-  const desk = signInDesk(account, { mode, openBrowser, isTimely: timely(mode), signal });
-  const tokens = accountTokens(account, { desk, readAhead: expected(), log });
+  const service = signInService(account, { mode, openBrowser, isTimely: timely(mode), signal });
+  const tokens = accountTokens(account, { signInService: service, readAhead: expected(), log });
   return {
     credential: bearerCredential(tokens, expected),
     account: account.vault.account,
     token: async () => account.vault.access(),
     ...(!asClient && {
-      signInService: { ...desk, waits: mode === 'always', command: loginCommand(connection) },
+      signInService: { ...service, waits: mode === 'always', command: loginCommand(connection) },
     }),
   };
 }

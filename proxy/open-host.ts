@@ -42,7 +42,7 @@ export function openHost(host: Host, stop: () => AbortSignal): AccountsHost {
     account: async (connection, options) =>
       openAccount(connection, options, host, async () => storeOf(options)),
     store: async (options) => storeOf(options),
-    async forgetKept(url, options) {
+    async forgetCached(url, options) {
       const { forgetServer } = await import('#pipeline/cached-answers');
       await forgetServer({ url, account: '' }, options, host);
     },

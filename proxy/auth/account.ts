@@ -20,10 +20,10 @@ export type Account = {
   vault: TokenVault;
   lock: RefreshLock;
   /** For what a person takes part in. */
-  patientLock: RefreshLock;
+  signInLock: RefreshLock;
   marks: SignInMarks;
   /** Forgets what the server answered to whoever is signed in, and which kind of server it is. */
-  forgetKept: () => Promise<void>;
+  forgetCached: () => Promise<void>;
   readPrivateKey: ConfiguredClientPorts['readPrivateKey'];
   listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;
 };

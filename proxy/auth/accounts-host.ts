@@ -34,7 +34,7 @@ export interface AccountsHost extends Host {
   store(options: Options): Promise<SecretStore>;
 
   /** Forgets what the server at `url` has answered, and which kind of server it is. */
-  forgetKept(url: string, options: Options): Promise<void>;
+  forgetCached(url: string, options: Options): Promise<void>;
 
   /** Does `work` while no other process of this machine does work of that name. */
   exclusively<T>(name: string, options: Options, work: () => Promise<T>): Promise<T>;

@@ -173,7 +173,7 @@ export type Until = { signal?: AbortSignal };
  * Everything that a face of this program can do, without a terminal. All of it rejects with
  * {@link AccountsError} and nothing else, but for bugs.
  */
-export interface AccountsDoor {
+export interface AccountsService {
   listConnections(): Promise<ConnectionView[]>;
 
   /** What there is now, then again after every change, until `signal` aborts. */
@@ -246,9 +246,9 @@ export type AccountsFront = Pick<
 };
 
 /** `openAccounts(host)` of `latchkey/accounts`. */
-export type OpenAccounts = (host: AccountsFront) => AccountsDoor;
+export type OpenAccounts = (host: AccountsFront) => AccountsService;
 
-/** What the door rejects with: words for a person, with the remedy. Never with a secret. */
+/** What the accounts service rejects with: a message for a person, with the remedy. Never with a secret. */
 export class AccountsError extends Error {
   override readonly name = 'AccountsError';
   /** The kind of failure, as the error behind it says: `refused`, `unreachable`, `locked`, … */

@@ -12,7 +12,7 @@ import type { AccountsHost } from './accounts-host.ts';
 import type { ConnectionView } from './accounts-service.ts';
 import { secretView } from './rotate-secret.ts';
 import { signedInUrls } from './sign-in-marks.ts';
-import { hasKeptSecrets } from './stored-secrets.ts';
+import { hasStoredSecrets } from './stored-secrets.ts';
 import { isExpired, type TokenVault } from './token-vault.ts';
 
 export type ViewPorts = {
@@ -42,7 +42,7 @@ export async function connectionViews(
     read: async (name) => host.readConnection(name, options),
     vaultOf: async (connection) =>
       signsIn(connection) ? (await host.account(connection, options)).vault : undefined,
-    complete: async (connection) => hasKeptSecrets(connection, async () => host.store(options)),
+    complete: async (connection) => hasStoredSecrets(connection, async () => host.store(options)),
     clock: host.clock,
     excuse,
   });

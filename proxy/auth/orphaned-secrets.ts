@@ -9,33 +9,33 @@ import type { Options } from '#config/options';
 import type { UserHost } from '#host';
 import { signsIn } from './account.ts';
 import type { AccountsHost } from './accounts-host.ts';
-import { isClientSecretAccount, keptAccounts, priorAccount } from './stored-secrets.ts';
+import { isClientSecretAccount, storedAccounts, priorAccount } from './stored-secrets.ts';
 import { isTokenAccount, tokenVault } from './token-vault.ts';
 
 /** An account of the keychain, and the configuration file that leads to it, or is about to. */
-export type LooseSecret = { account: string; file: string };
+export type OrphanedSecret = { account: string; file: string };
 
 /**
  * Which accounts of the keychain may hold a secret that no connection leads to: one that is being added,
  * imported or removed. A keychain cannot be asked what is in it, so whoever dies in between leaves this
  * behind.
  */
-export interface LooseSecrets {
+export interface OrphanedSecrets {
   /** Notes them; on disk once resolved. */
-  note(secrets: readonly LooseSecret[]): Promise<void>;
+  note(secrets: readonly OrphanedSecret[]): Promise<void>;
 
   /** Each leads to a connection now, or is gone. */
-  settled(secrets: readonly LooseSecret[]): Promise<void>;
+  settled(secrets: readonly OrphanedSecret[]): Promise<void>;
 
-  all(): Promise<LooseSecret[]>;
+  all(): Promise<OrphanedSecret[]>;
 }
 
 /** Small files with the names of accounts, and nothing secret. */
-export function looseSecrets({ stateDir }: Options, host: UserHost): LooseSecrets {
+export function orphanedSecrets({ stateDir }: Options, host: UserHost): OrphanedSecrets {
   const directory = join(stateDir ?? defaultStateDirectory(host), 'loose');
   const at = (text: string) =>
     join(directory, createHash('sha256').update(text).digest('hex').slice(0, 32));
-  const textOf = ({ account, file }: LooseSecret) => JSON.stringify({ account, file });
+  const textOf = ({ account, file }: OrphanedSecret) => JSON.stringify({ account, file });
   return {
     async note(secrets) {
       await mkdir(directory, { recursive: true, mode: 0o700 });
@@ -55,7 +55,7 @@ export function looseSecrets({ stateDir }: Options, host: UserHost): LooseSecret
 }
 
 /** A note that was half written when its process died names nothing: nothing had been stored. */
-function secretOf(text: string): LooseSecret | undefined {
+function secretOf(text: string): OrphanedSecret | undefined {
   try {
     const { account, file }: Record<string, unknown> = JSON.parse(text);
     if (typeof account !== 'string' || typeof file !== 'string') return undefined;
@@ -66,7 +66,7 @@ function secretOf(text: string): LooseSecret | undefined {
 }
 
 /** Does `work` while nobody of this machine adds, imports, removes or sweeps. */
-export async function whileNobodySweeps<T>(
+export async function withoutCleanup<T>(
   options: Options,
   host: AccountsHost,
   work: () => Promise<T>,
@@ -81,11 +81,11 @@ export async function whileNobodySweeps<T>(
  *
  * @throws {SecretStoreError}
  */
-export async function sweepSecrets(options: Options, host: AccountsHost): Promise<void> {
-  const loose = looseSecrets(options, host);
-  if ((await loose.all()).length === 0) return;
-  await whileNobodySweeps(options, host, async () => {
-    const secrets = await loose.all();
+export async function cleanUpSecrets(options: Options, host: AccountsHost): Promise<void> {
+  const orphaned = orphanedSecrets(options, host);
+  if ((await orphaned.all()).length === 0) return;
+  await withoutCleanup(options, host, async () => {
+    const secrets = await orphaned.all();
     const files = new Set([registryFile(host), ...secrets.map(({ file }) => file)]);
     const use = await accountUse([...files], options, host);
     const store = await host.store(options);
@@ -94,7 +94,7 @@ export async function sweepSecrets(options: Options, host: AccountsHost): Promis
       await store.remove(account);
       await store.remove(priorAccount(account));
     }
-    await loose.settled(secrets.filter(({ account }) => use(account) !== 'unknown'));
+    await orphaned.settled(secrets.filter(({ account }) => use(account) !== 'unknown'));
   });
 }
 
@@ -118,7 +118,7 @@ export async function forgetSecrets(
   const stays = (account: string) => successors.has(account) || use(account) === 'needed';
   const isUnknown = (account: string) =>
     isClientSecretAccount(account) && use(account) === 'unknown';
-  const gone = keptAccounts(connection).filter((account) => !stays(account));
+  const gone = storedAccounts(connection).filter((account) => !stays(account));
   for (const account of gone.filter((one) => !isUnknown(one))) {
     await store.remove(account);
     await store.remove(priorAccount(account));
@@ -199,7 +199,7 @@ export async function ownAccounts(
   options: Options,
   host: AccountsHost,
 ): Promise<string[]> {
-  const kept = keptAccounts(connection);
+  const kept = storedAccounts(connection);
   if (!signsIn(connection)) return kept;
   const { vault } = await host.account(connection, options);
   return [...kept, vault.account];

@@ -33,13 +33,13 @@ const sqliteBusy = 5;
 export function sqliteRefreshLock(
   directory: string,
   clock: Clock,
-  patienceSeconds = 60,
+  timeoutSeconds = 60,
 ): RefreshLock {
   return {
     async hold(account, work) {
       const database = await open(directory, account);
       try {
-        await begin(database, clock, patienceSeconds);
+        await begin(database, clock, timeoutSeconds);
         return await work();
       } finally {
         database.close();
@@ -65,8 +65,8 @@ async function open(directory: string, account: string): Promise<DatabaseSync> {
   }
 }
 
-async function begin(database: DatabaseSync, clock: Clock, patienceSeconds: number): Promise<void> {
-  const deadline = clock.now() + patienceSeconds;
+async function begin(database: DatabaseSync, clock: Clock, timeoutSeconds: number): Promise<void> {
+  const deadline = clock.now() + timeoutSeconds;
   for (let retries = 0; ; retries += 1) {
     try {
       return database.exec('BEGIN EXCLUSIVE');
@@ -74,7 +74,7 @@ async function begin(database: DatabaseSync, clock: Clock, patienceSeconds: numb
       if (!(error instanceof Error && 'errcode' in error && error.errcode === sqliteBusy))
         throw new TokenError('no_lock', `cannot lock ${database.location()}`, { cause: error });
       if (clock.now() >= deadline)
-        throw new TokenError('busy', `another process has been renewing for ${patienceSeconds} s`, {
+        throw new TokenError('busy', `another process has been renewing for ${timeoutSeconds} s`, {
           cause: error,
         });
     }

@@ -9,15 +9,15 @@ import { signsIn } from './account.ts';
 import type { AccountsHost, Checked } from './accounts-host.ts';
 import {
   forgetSecrets,
-  looseSecrets,
+  orphanedSecrets,
   ownAccounts,
-  sweepSecrets,
+  cleanUpSecrets,
   unheldAccounts,
-  whileNobodySweeps,
+  withoutCleanup,
 } from './orphaned-secrets.ts';
 import { noteStored } from './secret-trial.ts';
 import { signOutConnection, type SignedOut } from './sign-out.ts';
-import { keepSecrets, type ConnectionSecrets } from './stored-secrets.ts';
+import { storeSecrets, type ConnectionSecrets } from './stored-secrets.ts';
 import type { TokenRecord } from './token-vault.ts';
 
 /**
@@ -158,22 +158,22 @@ export async function addConnection(
   // The issuer that the secret has just been used with is the only one that gets it from now on.
   const issuer = signsIn(connection) ? (connection.credentials.issuer ?? found?.issuer) : undefined;
   const store = await host.store(options);
-  const loose = looseSecrets(options, host);
-  await sweepSecrets(options, host);
-  await whileNobodySweeps(options, host, async () => {
+  const orphaned = orphanedSecrets(options, host);
+  await cleanUpSecrets(options, host);
+  await withoutCleanup(options, host, async () => {
     // Somebody may have been quicker while the server was asked.
     await checkFree(connection, replace, options, host);
     const before = await registered(name, options, host);
     const fresh = await unheldAccounts(connection, options, host);
     const goes = before ? await ownAccounts(before, options, host) : [];
     const noted = [...fresh, ...goes].map((account) => ({ account, file: connection.source }));
-    await loose.note(noted);
-    await keepSecrets(connection, { ...secrets, ...(issuer !== undefined && { issuer }) }, store);
+    await orphaned.note(noted);
+    await storeSecrets(connection, { ...secrets, ...(issuer !== undefined && { issuer }) }, store);
     await noteStored(connection, secrets, options, host);
     if (found?.token) await keepToken(connection, found.token, options, host);
     await setRegistered(name, connectionEntry(connection), options, host);
     const unknown = before ? await forgetSecrets(before, options, host, connection) : [];
-    await loose.settled(noted.filter(({ account }) => !unknown.includes(account)));
+    await orphaned.settled(noted.filter(({ account }) => !unknown.includes(account)));
   });
   if (!found) return undefined;
   const { token: _, ...checked } = found;
@@ -213,15 +213,15 @@ export async function removeConnection(
   const signedOut = signsIn(connection)
     ? await signOutConnection(await host.account(connection, options))
     : { wasSignedIn: false };
-  const loose = looseSecrets(options, host);
-  await whileNobodySweeps(options, host, async () => {
+  const orphaned = orphanedSecrets(options, host);
+  await withoutCleanup(options, host, async () => {
     const accounts = await ownAccounts(connection, options, host);
     const goes = accounts.map((account) => ({ account, file: connection.source }));
-    await loose.note(goes);
+    await orphaned.note(goes);
     await setRegistered(name, undefined, options, host);
     const unknown = await forgetSecrets(connection, options, host);
-    await loose.settled(goes.filter(({ account }) => !unknown.includes(account)));
+    await orphaned.settled(goes.filter(({ account }) => !unknown.includes(account)));
   });
-  await host.forgetKept(connection.url, options);
+  await host.forgetCached(connection.url, options);
   return { ...signedOut, connection };
 }

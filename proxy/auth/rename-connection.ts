@@ -8,15 +8,15 @@ import { signsIn } from './account.ts';
 import type { AccountsHost } from './accounts-host.ts';
 import {
   forgetSecrets,
-  looseSecrets,
+  orphanedSecrets,
   ownAccounts,
-  sweepSecrets,
+  cleanUpSecrets,
   unheldAccounts,
-  whileNobodySweeps,
+  withoutCleanup,
 } from './orphaned-secrets.ts';
 import { checkName, checkUnambiguous, registered, renameRegistered } from './registry.ts';
 import { secretMarks } from './secret-trial.ts';
-import { keptAccounts, priorAccount } from './stored-secrets.ts';
+import { storedAccounts, priorAccount } from './stored-secrets.ts';
 
 /**
  * Gives a connection of our own another name: copies its secrets, tokens and marks to the accounts of the
@@ -32,8 +32,8 @@ export async function renameConnection(
   options: Options,
   host: AccountsHost,
 ): Promise<{ url: string; launches: RenamedLaunch[] }> {
-  await sweepSecrets(options, host);
-  const url = await whileNobodySweeps(options, host, async () => {
+  await cleanUpSecrets(options, host);
+  const url = await withoutCleanup(options, host, async () => {
     const before = await registered(from, options, host);
     if (!before) return interruptedRename(from, to, options, host);
     checkName(to);
@@ -44,7 +44,7 @@ export async function renameConnection(
     await move(before, to, options, host);
     return before.url;
   });
-  await host.forgetKept(url, options);
+  await host.forgetCached(url, options);
   return { url, launches: await renameLaunches(from, to, options, host) };
 }
 
@@ -75,13 +75,13 @@ async function move(
   const entry = { name: to, account };
   if (account === before.account) return renameRegistered(before.name, entry, options, host);
 
-  const loose = looseSecrets(options, host);
+  const orphaned = orphanedSecrets(options, host);
   const fresh = await unheldAccounts(after, options, host);
   const noted = [...fresh, ...(await ownAccounts(before, options, host))].map((one) => ({
     account: one,
     file: before.source,
   }));
-  await loose.note(noted);
+  await orphaned.note(noted);
   await copySecrets(before, after, options, host);
   await whileTokensRest(before, options, host, async () => {
     await copyTokens(before, after, options, host);
@@ -90,7 +90,7 @@ async function move(
     if (signsIn(before)) await (await host.account(before, options)).vault.clear();
   });
   const unknown = await forgetSecrets(before, options, host, after);
-  await loose.settled(noted.filter((one) => !unknown.includes(one.account)));
+  await orphaned.settled(noted.filter((one) => !unknown.includes(one.account)));
 }
 
 /** Keys, headers and client secrets, those of a rotation on trial, and since when they are stored. */
@@ -101,8 +101,8 @@ async function copySecrets(
   host: AccountsHost,
 ): Promise<void> {
   const store = await host.store(options);
-  const targets = keptAccounts(after);
-  for (const [at, source] of keptAccounts(before).entries()) {
+  const targets = storedAccounts(after);
+  for (const [at, source] of storedAccounts(before).entries()) {
     const target = targets[at] ?? source;
     if (target === source) continue;
     const secret = await store.get(source);

@@ -19,7 +19,7 @@ export type WaitingPage = {
   giveUp: () => void;
 };
 
-export type SignInDeskOptions = {
+export type SignInServiceOptions = {
   mode: SignInMode;
   openBrowser: (page: URL) => Promise<boolean>;
   /** Whether this is a moment at which a person expects the browser to open by itself. */
@@ -28,7 +28,7 @@ export type SignInDeskOptions = {
 };
 
 /** Where a person signs in to one connection: one page at a time, over all processes of the machine. */
-export interface SignInDesk {
+export interface SignInService {
   /** For a request that needs a person: opens the browser where `--sign-in` lets it do so unasked. */
   ask: SignIn;
 
@@ -56,8 +56,8 @@ const pageMs = 10_000;
 /** Who signs in elsewhere says so to every proxy that can be reached; this is for those that cannot. */
 const lookEveryMs = 2_000;
 
-export function signInDesk(account: Account, options: SignInDeskOptions): SignInDesk {
-  const { vault, marks, clock, patientLock } = account;
+export function signInService(account: Account, options: SignInServiceOptions): SignInService {
+  const { vault, marks, clock, signInLock } = account;
   const { mode, openBrowser, isTimely, signal } = options;
   const watching = new Set<() => void>();
   let page: WaitingPage | undefined;
@@ -89,7 +89,7 @@ export function signInDesk(account: Account, options: SignInDeskOptions): SignIn
       watching.forEach((tell) => tell());
       return undefined;
     };
-    const own = patientLock.hold(`sign in ${vault.account}`, async () => {
+    const own = signInLock.hold(`sign in ${vault.account}`, async () => {
       const found = await vault.access();
       if (found && isGood(found)) return found;
       const { signInAccount } = await import('./sign-in.ts');

@@ -248,7 +248,7 @@ export async function signInConnection(
   ]);
   progress({ step: 'storing' });
   // It may be another person than before, who sees other tools.
-  await account.forgetKept();
+  await account.forgetCached();
   return {
     issuer,
     ...(signedInAs !== undefined && { signedInAs }),

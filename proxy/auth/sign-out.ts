@@ -85,6 +85,6 @@ export async function signOutConnection(account: Account): Promise<SignedOut> {
   const clients = registeredClients(account.store);
   const signedOut = await signOut(account.connection, { ...account, clients });
   await account.marks.forgetListed();
-  await account.forgetKept();
+  await account.forgetCached();
   return signedOut;
 }

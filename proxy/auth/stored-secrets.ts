@@ -42,7 +42,7 @@ export function isClientSecretAccount(account: string): boolean {
 }
 
 /** Puts the secrets into the store; durable once resolved. */
-export async function keepSecrets(
+export async function storeSecrets(
   connection: Connection,
   { apiKeySecret, clientSecret, issuer, headerSecrets = {} }: ConnectionSecrets,
   store: SecretStore,
@@ -58,7 +58,7 @@ export async function keepSecrets(
 }
 
 /** Every account of the keychain that holds a secret of the connection itself. */
-export function keptAccounts(connection: Connection): string[] {
+export function storedAccounts(connection: Connection): string[] {
   const { headers = {} } = connection;
   const credential = credentialAccount(connection);
   const secretHeaders = Object.entries(headers).filter(([, value]) => value === inKeychain);
@@ -82,7 +82,7 @@ export function priorAccount(account: string): string {
 }
 
 /** Whether the keychain has the key and the headers that the configuration leaves to it. */
-export async function hasKeptSecrets(
+export async function hasStoredSecrets(
   connection: Connection,
   store: () => Promise<SecretStore>,
 ): Promise<boolean> {
@@ -106,7 +106,7 @@ export async function hasKeptSecrets(
  *
  * @throws {ConfigurationError} when the keychain has none for this URL
  */
-export async function withKeptSecrets(
+export async function withStoredSecrets(
   connection: Connection,
   store: SecretStore,
 ): Promise<Connection> {

@@ -3,7 +3,7 @@ import type { Clock } from '#clock/clock';
 import type { Log } from '#log/log';
 import type { Account } from './account.ts';
 import type { RefreshLock } from './refresh-lock.ts';
-import type { SignInDesk } from './sign-in-service.ts';
+import type { SignInService } from './sign-in-service.ts';
 import {
   isDue,
   isExpired,
@@ -220,7 +220,7 @@ function isSignedOut(error: unknown): boolean {
 
 export type AccountTokensOptions = {
   /** Where a person signs in, when it takes one. */
-  desk: Pick<SignInDesk, 'ask'>;
+  signInService: Pick<SignInService, 'ask'>;
   readAhead: boolean;
   log: Log;
 };
@@ -245,5 +245,5 @@ export function accountTokens(account: Account, options: AccountTokensOptions): 
     const clients = registeredClients(account.store);
     return personGrant({ url, credentials }, known, { ...account, clients });
   };
-  return storedTokenSource({ ...common, grant, signIn: options.desk.ask });
+  return storedTokenSource({ ...common, grant, signIn: options.signInService.ask });
 }

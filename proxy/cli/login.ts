@@ -95,7 +95,7 @@ async function login(account: Account, terminal: Terminal, signal: AbortSignal):
   const signingIn = signInAccount(account, { show, signal, rebind: true });
   const { issuer, scope, signedInAs } = await Promise.race([signingIn, givenUp(signal, signingIn)]);
   // It may be another person than before, who sees other tools.
-  await account.forgetKept();
+  await account.forgetCached();
   const what = scope === undefined ? '' : `, for ${scope}`;
   const { name, url, credentials } = connection;
   terminal.print(`signed in to ${name} (${url}) at ${issuer}${what}`);

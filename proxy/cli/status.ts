@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { connectionStatuses, type AccountStatus } from '#auth/connection-views';
-import { hasKeptSecrets } from '#auth/stored-secrets';
+import { hasStoredSecrets } from '#auth/stored-secrets';
 import { signedInUrls } from '#auth/sign-in-marks';
 import { signsIn } from '#auth/account';
 import { connectionNames } from '#config/find-entry';
@@ -32,7 +32,7 @@ computer, and contacts no server.`,
       read: async (name) => host.readConnection(name, options),
       vaultOf: async (connection) =>
         signsIn(connection) ? (await host.account(connection, options)).vault : undefined,
-      complete: async (connection) => hasKeptSecrets(connection, async () => host.store(options)),
+      complete: async (connection) => hasStoredSecrets(connection, async () => host.store(options)),
       clock: host.clock,
     });
     const found = statuses.map(({ status }) => status);

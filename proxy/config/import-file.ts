@@ -1,15 +1,15 @@
 import type { AccountsHost } from '#auth/accounts-host';
 import type { Imported } from '#auth/accounts-service';
 import {
-  looseSecrets,
-  sweepSecrets,
+  orphanedSecrets,
+  cleanUpSecrets,
   unheldAccounts,
-  whileNobodySweeps,
-  type LooseSecret,
+  withoutCleanup,
+  type OrphanedSecret,
 } from '#auth/orphaned-secrets';
 import { setRegistered } from '#auth/registry';
 import { noteStored } from '#auth/secret-trial';
-import { keepSecrets } from '#auth/stored-secrets';
+import { storeSecrets } from '#auth/stored-secrets';
 import { inKeychain, connectionEntry } from './connection.ts';
 import { UsageError } from './errors.ts';
 import { backUpFile, maskBackups, installRecords } from './file-backups.ts';
@@ -61,9 +61,9 @@ export async function importFile(
   given: OptionTexts,
   host: AccountsHost,
 ): Promise<string | undefined> {
-  const loose = looseSecrets(options, host);
-  await sweepSecrets(options, host);
-  return whileNobodySweeps(options, host, async () => {
+  const loose = orphanedSecrets(options, host);
+  await cleanUpSecrets(options, host);
+  return withoutCleanup(options, host, async () => {
     const noted = await leftTo(found.steps, options, host);
     await loose.note(noted);
     const backup = await takeOver(found, options, given, host);
@@ -82,7 +82,7 @@ async function takeOver(
   const env = launchEnvironment(options, given, host);
   const changes: JsonChange[] = [];
   for (const { connection, secrets, secretHeaders, entry, servers } of steps) {
-    await keepSecrets(connection, secrets, store);
+    await storeSecrets(connection, secrets, store);
     await noteStored(connection, secrets, options, host);
     const path = [servers, entry.key];
     if (entry.inPlace) {
@@ -120,8 +120,8 @@ async function leftTo(
   steps: readonly ImportStep[],
   options: Options,
   host: AccountsHost,
-): Promise<LooseSecret[]> {
-  const noted: LooseSecret[] = [];
+): Promise<OrphanedSecret[]> {
+  const noted: OrphanedSecret[] = [];
   for (const { connection, secretHeaders } of steps) {
     const left = secretHeaders.map((header) => [header, inKeychain]);
     const headers = { ...connection.headers, ...Object.fromEntries(left) };

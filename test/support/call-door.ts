@@ -1,6 +1,6 @@
-import type { AccountsDoor, AddInput } from '#proxy/auth/accounts-service';
+import type { AccountsService, AddInput } from '#proxy/auth/accounts-service';
 
-type Door = Omit<AccountsDoor, 'doctor'> & Partial<AccountsDoor>;
+type Door = Omit<AccountsService, 'doctor'> & Partial<AccountsService>;
 
 /** Does with the door what a line says, a JSON array: `["rotateKey","work","mcp_…"]`. */
 export async function callDoor(door: Door, line: string): Promise<unknown> {

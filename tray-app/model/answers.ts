@@ -1,4 +1,4 @@
-import type { AccountsDoor, AddInput } from 'latchkey/accounts';
+import type { AccountsService, AddInput } from 'latchkey/accounts';
 import {
   question,
   shapes,
@@ -15,7 +15,7 @@ import { secretWords } from './state.ts';
 import type { WindowName } from './windows.ts';
 
 export type AnswersPorts = {
-  accounts: AccountsDoor;
+  accounts: AccountsService;
   signIns: SignIns;
   overview: () => Overview;
   openWindow: (window: WindowName, name?: string) => void;
@@ -180,7 +180,7 @@ export function answers(ports: AnswersPorts): Answers {
 }
 
 /** Each assistant with the connections that it starts and the entries that can be imported. */
-async function assistantViews(accounts: AccountsDoor): Promise<AssistantView[]> {
+async function assistantViews(accounts: AccountsService): Promise<AssistantView[]> {
   const [assistants, { entries }] = await Promise.all([
     accounts.assistants(),
     accounts.importable(),

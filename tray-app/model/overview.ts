@@ -1,11 +1,11 @@
-import type { AccountsDoor, ConnectionView as Connection } from 'latchkey/accounts';
+import type { AccountsService, ConnectionView as Connection } from 'latchkey/accounts';
 import type { ConnectionView, Overview } from './contract.ts';
 import { failureOf, type Report } from './outcome.ts';
 import type { SignIns } from './sign-ins.ts';
 import { notices, type Notice } from './state.ts';
 
 export type LiveOverviewPorts = {
-  accounts: Pick<AccountsDoor, 'assistants' | 'watch' | 'claimNotice'>;
+  accounts: Pick<AccountsService, 'assistants' | 'watch' | 'claimNotice'>;
   signIns: Pick<SignIns, 'views'>;
   startsAtLogin: () => boolean;
   /** Called after every change. */

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { secretAccount } from '#proxy/auth/stored-secrets';
-import { looseSecrets } from '#proxy/auth/orphaned-secrets';
+import { orphanedSecrets } from '#proxy/auth/orphaned-secrets';
 import { readOptions } from '#proxy/config/options';
 import { keychainSession } from '#support/keychain-session';
 import { latchkeyHome } from '#support/latchkey-home';
@@ -66,7 +66,7 @@ await suite('keychain', 'client secret shared with an assistant’s file', () =>
     await using shared = await sharedClient();
     const { home, account } = shared;
     const options = { ...readOptions({}, {}), stateDir: join(home.path, '.local/state/latchkey') };
-    const loose = looseSecrets(options, { platform: 'linux', home: home.path, env: {} });
+    const loose = orphanedSecrets(options, { platform: 'linux', home: home.path, env: {} });
     const file = join(home.path, registry);
     await home.write(registry, '{"mcpServers": {}}');
     await loose.note([{ account, file }]);

@@ -1,6 +1,6 @@
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { AccountsDoor, ConnectionView } from '#proxy/auth/accounts-service';
+import type { AccountsService, ConnectionView } from '#proxy/auth/accounts-service';
 import { renameConnection } from '#proxy/auth/rename-connection';
 import { settleRotation } from '#proxy/auth/secret-trial';
 import { systemClock } from '#proxy/clock/clock';
@@ -26,7 +26,7 @@ const shared = 'oauth client ';
 
 /** The accounts service, just started: all that it knows is on disk and in the keychain. */
 export type StartedAccounts = {
-  readonly door: Omit<AccountsDoor, 'doctor'>;
+  readonly door: Omit<AccountsService, 'doctor'>;
   rename(from: string, to: string): Promise<unknown>;
   /** The same by a name and what JSON can say, as another process calls it. */
   call(name: string, ...input: readonly unknown[]): Promise<unknown>;

@@ -1,6 +1,6 @@
 import {
   AccountsError,
-  type AccountsDoor,
+  type AccountsService,
   type ConnectionView,
   type SignedIn,
 } from '#proxy/auth/accounts-service';
@@ -15,7 +15,7 @@ export { AccountsError };
  * that contains `wrong`; its sign-ins wait until they are cancelled; where a URL or key contains `slow`, it
  * waits until the test lets it go on, so that it can be watched while it is asked.
  */
-export function openAccounts(): AccountsDoor {
+export function openAccounts(): AccountsService {
   let connections: ConnectionView[] = [];
   let changed = Promise.withResolvers<void>();
   let failure: AccountsError | undefined;

@@ -1,7 +1,7 @@
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { looseSecrets } from '#proxy/auth/orphaned-secrets';
+import { orphanedSecrets } from '#proxy/auth/orphaned-secrets';
 import { readOptions } from '#proxy/config/options';
 import { temporaryFolder } from '#support/temporary-folder';
 
@@ -14,8 +14,8 @@ test('orphaned secrets: a recorded one is found by the next process until it is 
   await using folder = await temporaryFolder('loose');
   const place = { platform: 'linux' as const, home: folder.path, env: {} };
   const options = { ...readOptions({}, {}), stateDir: folder.path };
-  await looseSecrets(options, place).note([secret]);
-  const next = looseSecrets(options, place);
+  await orphanedSecrets(options, place).note([secret]);
+  const next = orphanedSecrets(options, place);
   const found = await next.all();
   await next.settled(found);
 
@@ -26,7 +26,7 @@ test('orphaned secrets: a recorded one is found by the next process until it is 
 test('orphaned secrets: a record that was only half written is ignored', async () => {
   await using folder = await temporaryFolder('loose');
   const place = { platform: 'linux' as const, home: folder.path, env: {} };
-  const loose = looseSecrets({ ...readOptions({}, {}), stateDir: folder.path }, place);
+  const loose = orphanedSecrets({ ...readOptions({}, {}), stateDir: folder.path }, place);
   await loose.note([secret]);
   const [name = ''] = await readdir(join(folder.path, 'loose'));
   await writeFile(join(folder.path, 'loose', name), JSON.stringify(secret).slice(0, 20));

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Account } from '#proxy/auth/account';
-import { signInDesk } from '#proxy/auth/sign-in-service';
+import { signInService } from '#proxy/auth/sign-in-service';
 import { HttpError } from '#proxy/transport/http-client';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
 import { processRefreshLock } from '#proxy/auth/refresh-lock';
@@ -35,7 +35,7 @@ function desk({ signedInBefore = true, held = Promise.resolve() } = {}) {
     store,
     vault,
     lock,
-    patientLock: { hold: async (_, work) => held.then(work) },
+    signInLock: { hold: async (_, work) => held.then(work) },
     marks: {
       signedInBefore: () => signedInBefore,
       rememberSignedIn: () => Promise.resolve(),
@@ -45,11 +45,11 @@ function desk({ signedInBefore = true, held = Promise.resolve() } = {}) {
       wantedScopes: () => Promise.resolve([]),
       forgetListed: () => Promise.resolve(),
     },
-    forgetKept: () => Promise.resolve(),
+    forgetCached: () => Promise.resolve(),
     readPrivateKey: () => Promise.reject(new Error('no key')),
     listen: () => Promise.reject(new Error('no port')),
   };
-  const made = signInDesk(account, {
+  const made = signInService(account, {
     mode: 'auto',
     openBrowser: () => Promise.resolve(true),
     isTimely: () => true,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { keepSecrets, withKeptSecrets } from '#proxy/auth/stored-secrets';
+import { storeSecrets, withStoredSecrets } from '#proxy/auth/stored-secrets';
 import { ConfigurationError } from '#proxy/config/errors';
 import type { Connection } from '#proxy/config/connection';
 import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
@@ -17,9 +17,9 @@ const connection: Connection = {
 
 test('secrets in the keychain: a key and a header are restored to their places', async () => {
   const store = memorySecretStore();
-  await keepSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
+  await storeSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
 
-  expect(await withKeptSecrets(connection, store)).toMatchObject({
+  expect(await withStoredSecrets(connection, store)).toMatchObject({
     credentials: { apiKeySecret },
     headers: { 'x-team': 'red', 'x-pass': 'open' },
   });
@@ -32,12 +32,12 @@ test.each([
   ['another account', { account: 'home' }],
 ])('secrets in the keychain: %s gets neither the key nor the header', async (_, other) => {
   const store = memorySecretStore();
-  await keepSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
+  await storeSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
   const wantsKey = { ...connection, ...other, headers: {} };
   const wantsHeader = { ...connection, ...other, credentials: signIn };
 
   for (const wanting of [wantsKey, wantsHeader]) {
-    const refused = withKeptSecrets(wanting, store);
+    const refused = withStoredSecrets(wanting, store);
 
     await expect(refused).rejects.toThrow(ConfigurationError);
     await expect(refused).rejects.toThrow('is not in the keychain');
