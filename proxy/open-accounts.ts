@@ -15,6 +15,7 @@ export type * from '#status/checks';
 export type * from '#status/running-proxy';
 export { AccountsError } from '#auth/accounts-service';
 export type { Launcher } from '#config/launch-entry';
+export { printable } from '#log/printable';
 export { helperEnvironment } from '#config/options';
 export { packagedLauncher } from '#config/launch-entry';
 

@@ -15,7 +15,7 @@ import {
   shell,
   Tray,
 } from 'electron';
-import { helperEnvironment, openAccounts } from 'latchkey/accounts';
+import { helperEnvironment, openAccounts, printable } from 'latchkey/accounts';
 import { answer, answers } from '#model/answers';
 import { channels, type Overview } from '#model/contract';
 import { menu, menuActions, menuTemplate } from '#model/menu';
@@ -199,9 +199,10 @@ async function openBrowser(page: URL): Promise<boolean> {
   );
 }
 
-/** Writes an unexpected error to the log of the app. */
+/** Writes an unexpected error to the log of the app, in one line. */
 function report(error: unknown): void {
-  process.stderr.write(`latchkey: ${error instanceof Error ? error.stack : String(error)}\n`);
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  process.stderr.write(`latchkey: ${printable(text)}\n`);
 }
 
 function icon(name: Parameters<typeof iconFile>[0]) {
