@@ -27,10 +27,10 @@ if (
 }
 
 // Node 22 warns of its own SQLite, which is not for users to act on. Other warnings are shown.
-const emitWarning = process.emitWarning;
+const emitWarning = process.emitWarning.bind(process);
 process.emitWarning = (warning, ...rest) => {
   if (String(warning).startsWith('SQLite is an experimental feature')) return;
-  emitWarning.call(process, warning, ...rest);
+  emitWarning(warning, ...rest);
 };
 
 // By default Node caches compiled code below the folder for temporary files, where another user of this host could plant
