@@ -6,9 +6,11 @@ import { accessibilityProblems, chromium, scrollsSideways } from '#support/chrom
 import { suite } from '#support/suite';
 import { menuPicture } from '#support/tray/menu-picture';
 import { everyState, seenConnection } from '#support/tray/seen-connections';
-import { trayDesktop, type TrayDesktop } from '#support/tray/tray-desktop';
+import { trayDesktop, type TrayDesktop, type TrayState } from '#support/tray/tray-desktop';
+import { windowNames, windows } from '#tray/model/windows';
 
 const out = join(import.meta.dirname, '../../out');
+const showsEveryState = ({ menu }: TrayState) => menu.some(({ label }) => label.includes('wiki'));
 
 await suite('browser', 'tray app windows', () => {
   let browser: Browser;
@@ -75,7 +77,7 @@ await suite('browser', 'tray app windows', () => {
 
   test('every state has an icon, a word and a shape, in the tray and in the window', async () => {
     desktop.script(everyState());
-    const { icon, tooltip, menu } = await desktop.trayWhere(({ menu: items }) => items.length > 9);
+    const { icon, tooltip, menu } = await desktop.trayWhere(showsEveryState);
     const page = await desktop.window('connections');
     await page.getByRole('heading', { name: 'nightly' }).waitFor();
     await lookAt(page, 'connections');
@@ -89,10 +91,7 @@ await suite('browser', 'tray app windows', () => {
       '▲ warehouse — trouble',
       '○ wiki — offline',
       '',
-      'Connections',
-      'Add connection…',
-      'Assistants',
-      'Doctor',
+      ...windowNames.flatMap((name) => windows[name].menuLabel ?? []),
       '',
       'Start at login',
       'Quit Latchkey',
@@ -100,7 +99,7 @@ await suite('browser', 'tray app windows', () => {
   });
 
   test('the tray menu shows each connection with its actions, in light and dark mode', async () => {
-    const { icon, menu } = await desktop.trayWhere(({ menu: items }) => items.length > 9);
+    const { icon, menu } = await desktop.trayWhere(showsEveryState);
     const faces = {
       well: 'all is well',
       attention: 'needs you',
@@ -237,6 +236,18 @@ await suite('browser', 'tray app windows', () => {
     await lookAt(page, 'doctor');
 
     expect(await page.locator('main').textContent()).toContain('Enter a new one');
+  });
+
+  test('each window of the menu opens by its name, and is accessible', async () => {
+    for (const name of windowNames) {
+      const { menuLabel, title } = windows[name];
+      if (menuLabel === undefined) continue;
+      await desktop.click(menuLabel);
+      const page = await desktop.window(name);
+      await lookAt(page, `window-${name}`);
+
+      expect(await page.title()).toBe(`${title} · Latchkey`);
+    }
   });
 
   test('a doctor that fails says why, and can be asked again', async () => {
