@@ -55,10 +55,10 @@ export function osSecretStore({
     const { AsyncEntry } = await loaded();
     if (stalled.size >= mostStalled)
       throw new SecretStoreError('timeout', 'it has yet to answer earlier requests');
+    const known = entries.get(account);
     try {
       const entry =
-        entries.get(account) ??
-        new AsyncEntry(service, account, { linux: { store: 'secret-service' } });
+        known ?? new AsyncEntry(service, account, { linux: { store: 'secret-service' } });
       entries.set(account, entry);
       const work = use(entry);
       return await within(timeoutMs, work, () => {
@@ -67,8 +67,11 @@ export function osSecretStore({
         work.then(settled, settled);
       });
     } catch (error) {
-      entries.delete(account);
-      throw error instanceof SecretStoreError ? error : failure(error);
+      // A keychain that was restarted no longer knows the session of any entry.
+      entries.clear();
+      const fault = error instanceof SecretStoreError ? error : failure(error);
+      if (known && fault.code === 'unavailable') return call(account, use);
+      throw fault;
     }
   }
 

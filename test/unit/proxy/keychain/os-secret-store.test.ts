@@ -119,3 +119,34 @@ test.each([
 
   await expect(store.get('one')).rejects.toBe(error);
 });
+
+test('keychain: one that was restarted is used again with a new session', async () => {
+  let session = 1;
+  const AsyncEntry = class extends memoryEntries({ kept: new Map(), isGone: false }) {
+    readonly #session = session;
+
+    override async getPassword() {
+      this.#check();
+      return super.getPassword();
+    }
+
+    override async setPassword(secret: string) {
+      this.#check();
+      return super.setPassword(secret);
+    }
+
+    #check(): void {
+      if (this.#session !== session) throw new Error('The session does not exist');
+    }
+  };
+  const load = async () => ({ AsyncEntry });
+  const store = osSecretStore({ platform: 'linux', load });
+  await store.set('one', 'a');
+  await store.set('two', 'b');
+
+  session += 1;
+
+  expect(await store.get('one')).toBe('a');
+  await store.set('two', 'c');
+  expect(await store.get('two')).toBe('c');
+});
