@@ -10,6 +10,7 @@ import { printable } from '#log/printable';
 import { redact } from '#log/redact';
 import { LoopbackError, OAuthError, TokenError } from '#auth/errors';
 import { UpstreamError } from '#transport/upstream';
+import { JsonError } from 'latchkey-mcp/json';
 
 type Words = { message: string; hint: string; data?: Record<string, unknown> };
 
@@ -190,6 +191,11 @@ function wordsOf(error: unknown, connection?: Connection): Words {
         return { ...said, hint: '' };
     }
   }
+  if (error instanceof JsonError)
+    return {
+      message: `a message names a member of an object twice (at byte ${error.at})`,
+      hint: 'name each member once',
+    };
   throw error;
 }
 
@@ -261,6 +267,7 @@ export function explain(
 ): { failure: Failure; fatal: boolean } {
   const { message, hint, data } = words(error, connection);
   const text = redact(hint ? `${message}; ${hint}` : message);
-  const failure = { code: -32603, message: text, ...(data && { data }) };
+  const code = error instanceof JsonError ? -32600 : -32603;
+  const failure = { code, message: text, ...(data && { data }) };
   return { failure, fatal: error instanceof SecretStoreError && error.code === 'unavailable' };
 }

@@ -11,6 +11,7 @@ import {
   type Failure,
   type Message,
 } from 'latchkey-mcp/raw-message';
+import { JsonError } from 'latchkey-mcp/json';
 import type { Log } from '#log/log';
 import { UpstreamError, type Upstream } from '#transport/upstream';
 import { backlog } from './backlog.ts';
@@ -135,11 +136,23 @@ export async function bridge(options: BridgeOptions): Promise<void> {
 
   /** A modern server hears of it by the closed stream, one of the era before by the message. */
   async function cancel(message: Message): Promise<void> {
-    const request = requests.find(textAt(message, 'params', 'requestId') ?? 'null');
+    const requestId = cancelledId(message);
+    if (requestId === undefined) return;
+    const request = requests.find(requestId);
     if (!request) return tell(message);
     requests.take(request.id);
     if (modernVersion(request.message) === undefined) await tell(message);
     request.controller.abort();
+  }
+
+  function cancelledId(message: Message): string | undefined {
+    try {
+      return textAt(message, 'params', 'requestId') ?? 'null';
+    } catch (error) {
+      if (!(error instanceof JsonError)) throw error;
+      log.warn('cancellation dropped', { reason: explain(error).failure.message });
+      return undefined;
+    }
   }
 
   async function take(line: Buffer | LongLine): Promise<void> {

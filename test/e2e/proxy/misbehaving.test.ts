@@ -199,3 +199,46 @@ test('stdin: a line that is not JSON gets a parse error, and the next line works
   expect(await proxy.next()).toMatchObject({ id: null, error: { code: -32600 } });
   expect((await proxy.request('ping')).result).toEqual({});
 });
+
+const listAnswer = '{"jsonrpc":"2.0","id":12345678901234567890,"result":{"tools":[]}}';
+
+test.each<[string, string]>([
+  ['initialize', '"params":{"protocolVersion":"2025-11-25","protocolVersion":"2025-06-18"}'],
+  [
+    'tools/list',
+    '"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","a":1,"a":2}}',
+  ],
+])(
+  'assistant: %s with a member named twice is refused, and the proxy goes on',
+  async (method, params) => {
+    await using proxy = await answered((response) => response.writeHead(200, json).end(listAnswer));
+    proxy.send(`{"jsonrpc":"2.0","id":7,"method":"${method}",${params}}`);
+
+    const refusal = await proxy.nextLine();
+
+    expect(JSON.parse(refusal)).toMatchObject({ id: 7, error: { code: -32600 } });
+    expect(refusal).toContain('names a member of an object twice');
+    expect(await proxy.lines()).toContain('"id":12345678901234567890');
+  },
+);
+
+test('assistant: a cancellation that names its request twice is dropped, and the proxy goes on', async () => {
+  await using proxy = await answered((response) => response.writeHead(200, json).end(listAnswer));
+  proxy.send(
+    '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"requestId":2}}',
+  );
+
+  expect(await proxy.lines()).toContain('"result"');
+});
+
+test('misbehaving server: an error with a member named twice is one readable error', async () => {
+  await using proxy = await answered((response) =>
+    response
+      .writeHead(200, json)
+      .end('{"jsonrpc":"2.0","id":12345678901234567890,"error":{"code":1,"code":2,"message":"x"}}'),
+  );
+
+  expect(JSON.parse(await proxy.lines())).toMatchObject({
+    error: { code: -32600, message: expect.stringContaining('names a member of an object twice') },
+  });
+});
