@@ -49,10 +49,10 @@ async function demoStart(launcher: string, folder: string): Promise<string> {
 
 describe('no package name of a public registry is run or installed', () => {
   test.each([
-    ['proxy', /\.ts$/, 300],
+    ['proxy', /\.ts$/, 150],
     ['server', /\.ts$/, 250],
     ['mcp', /\.ts$/, 7],
-    ['tray-app', /\.(ts|html)$/, 50],
+    ['tray-app', /\.(ts|html)$/, 20],
   ] as const)('by the texts of %s', (folder, pattern, least) => {
     const texts = filesIn(folder, pattern);
 
