@@ -268,11 +268,14 @@ class Shell {
 
   /** Whether it ends within this time; it is killed when not. */
   async ends(timeoutMs: number): Promise<boolean> {
-    const timer = setTimeout(() => this.#kill('SIGKILL'), timeoutMs);
-    const startedAt = performance.now();
+    let isTimedOut = false;
+    const timer = setTimeout(() => {
+      isTimedOut = true;
+      this.#kill('SIGKILL');
+    }, timeoutMs);
     await this.#ended;
     clearTimeout(timer);
-    return performance.now() - startedAt < timeoutMs;
+    return !isTimedOut;
   }
 
   /** Whether it prints this within this time, and goes on. */
