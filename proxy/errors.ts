@@ -135,7 +135,7 @@ function wordsOf(error: unknown, connection?: Connection): Words {
         };
     }
   }
-  if (error instanceof UnavailableError) return keptWords(error, connection);
+  if (error instanceof UnavailableError) return unavailableWords(error, connection);
   if (error instanceof LoopbackError) {
     switch (error.code) {
       case 'port':
@@ -214,7 +214,7 @@ function remedy({ cause }: Error): string | undefined {
 }
 
 /** Words for a server that is away: what the last attempt met, since when, and that it goes on. */
-function keptWords(
+function unavailableWords(
   { code, message, sinceAt, cause }: UnavailableError,
   connection?: Connection,
 ): Words {

@@ -7,11 +7,11 @@ export type EmbeddedLibrary = {
   /** What it is called on disk, before its hash: `keyring`. */
   readonly name: string;
   readonly bytes: Uint8Array;
-  /** SHA-256 of `bytes`, in hexadecimal, reckoned when the executable was built. */
+  /** SHA-256 of `bytes`, in hexadecimal, computed when the executable was built. */
   readonly sha256: string;
 };
 
-/** The only error of this room. */
+/** The folder for the library cannot be trusted. */
 export class EmbeddedLibraryError extends Error {
   override readonly name = 'EmbeddedLibraryError';
 }
@@ -19,14 +19,14 @@ export class EmbeddedLibraryError extends Error {
 const unusedForMs = 90 * 24 * 60 * 60 * 1000;
 
 /**
- * The path of a file with exactly the bytes of `library`, as no system loads a library from memory. It
- * stands in `directory`, which only this user may enter, under a name with its hash, so that versions do
- * not meet; it is compared with the executable's own bytes at every start, and written anew, in one step,
- * when anything differs. Files of other versions go after 90 days, when a new one comes.
+ * Returns the path of a file with exactly the bytes of `library`, because no system loads a library from memory. The
+ * file is in `directory`, which only this user may enter. Its name contains its hash, so that versions do not conflict.
+ * It is compared with the executable's own bytes at every start, and replaced in one step if anything differs. Files of
+ * other versions are removed after 90 days, when a new one is written.
  *
  *     DIRECTORY/keyring-0f3a….node
  *
- * @throws {EmbeddedLibraryError} when the directory belongs to or is open to somebody else
+ * @throws {EmbeddedLibraryError} if the directory belongs to, or is open to, another user
  */
 export async function embeddedLibrary(
   { name, bytes, sha256 }: EmbeddedLibrary,
